@@ -1,0 +1,47 @@
+"""Gapless plans tensor memory ahead of time and proves how far each plan is from optimal.
+
+>>> from planners import Problem, place
+>>> problem = Problem(size=[3, 2, 2], start=[0, 0, 2], end=[2, 4, 4])
+>>> place(problem, "size", "first").peak
+5
+"""
+
+from __future__ import annotations
+
+try:
+    from planners import _core as _core
+except ImportError as _error:
+    from planners.errors import MissingDependencyError
+
+    raise MissingDependencyError(
+        f"the C++ core of Gapless is not built ({_error}); build it with: pip install -e ."
+    ) from None
+
+from planners.bounds import Bound, bounds_of
+from planners.budget import Budget
+from planners.built_in import load_built_in
+from planners.check import check
+from planners.errors import (
+    GaplessError,
+    InstanceError,
+    InvalidPlanError,
+    MissingDependencyError,
+    UnknownPlannerError,
+)
+from planners.graph import Graph
+from planners.greedy.place import place, place_in_objects
+from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
+from planners.problem import Problem, Safety
+from planners.problem_file import read_problem, write_problem
+from planners.registry import UnsupportedProblemError, get, register
+from planners.run import run, solve
+
+load_built_in()
+
+__all__ = [
+    "Bound", "Budget", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
+    "MissingDependencyError", "Plan", "Problem", "Result", "Safety", "Status",
+    "UnknownPlannerError", "UnsupportedProblemError", "bounds_of", "check", "feasible", "get",
+    "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_problem",
+    "register", "run", "solve", "write_problem",
+]  # fmt: skip

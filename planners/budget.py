@@ -1,0 +1,60 @@
+"""What a planner may spend: time, search nodes, threads; and the seed it starts from."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+from planners.errors import GaplessError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of one run.
+
+    Parameters
+    ----------
+    time_limit_seconds
+        Wall-clock limit; None for no limit.
+    node_limit
+        Limit on search nodes, for runs that repeat exactly; None for no limit.
+    threads
+        Threads that a planner may use, at least 1.
+    seed
+        Start of every random choice, at least 0.
+    deadline
+        Moment of ``time.monotonic`` at which the time is over; set by :meth:`started`.
+
+    Raises
+    ------
+    GaplessError
+        A limit is negative or not a number.
+    """
+
+    time_limit_seconds: float | None = None
+    node_limit: int | None = None
+    threads: int = 1
+    seed: int = 0
+    deadline: float = math.inf
+
+    def __post_init__(self) -> None:
+        limit = self.time_limit_seconds
+        if limit is not None and not limit >= 0:
+            raise GaplessError(f"time limit: seconds of at least 0 are needed, found {limit}")
+        if self.node_limit is not None and self.node_limit < 0:
+            raise GaplessError(f"node limit: at least 0 is needed, found {self.node_limit}")
+        if self.threads < 1:
+            raise GaplessError(f"threads: at least 1 is needed, found {self.threads}")
+        if not 0 <= self.seed < 1 << 31:
+            raise GaplessError(f"seed: 0 to 2**31 - 1 is needed, found {self.seed}")
+
+    def started(self) -> Budget:
+        """Return the same budget with its clock running."""
+        if self.time_limit_seconds is None:
+            return replace(self, deadline=math.inf)
+        return replace(self, deadline=time.monotonic() + self.time_limit_seconds)
+
+    def remaining_seconds(self) -> float:
+        """Return the seconds that are left, at least 0, infinite without a limit."""
+        return max(0.0, self.deadline - time.monotonic())

@@ -1,0 +1,19 @@
+"""The planners that come with the package, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+BUILT_IN_MODULES = (
+    "planners.greedy.naive",
+    "planners.greedy.single_object",
+    "planners.greedy.many_objects",
+    "planners.exact.cp_sat",
+    "planners.exact.ilp",
+)
+
+
+def load_built_in() -> None:
+    """Import the modules that register planners; importing one twice does nothing."""
+    for module in BUILT_IN_MODULES:
+        import_module(module)

@@ -1,0 +1,62 @@
+#include <cstring>
+
+#include "arrays.h"
+#include "graph.h"
+#include "safety.h"
+
+namespace gapless::bindings {
+
+namespace {
+
+nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<2>> to_matrix(const BitRows& rows) {
+    const std::size_t bytes = rows.rows() * rows.columns();
+    auto* cells = new std::uint8_t[bytes];
+    nb::capsule owner(cells, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
+    for (std::size_t r = 0; r < rows.rows(); ++r) {
+        for (std::size_t c = 0; c < rows.columns(); ++c)
+            cells[r * rows.columns() + c] = rows.test(r, c);
+    }
+    return {cells, {rows.rows(), rows.columns()}, owner};
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& module) {
+    nb::class_<Graph>(module, "Graph", "A computation graph; see planners.graph.")
+        .def(
+            "__init__",
+            [](Graph* self, Array<std::int32_t> stream, Array<std::int32_t> producer,
+               Array<std::int64_t> consumer_offsets, Array<std::int32_t> consumers,
+               Table<std::int32_t> control) {
+                new (self) Graph(copy(stream), copy(producer), copy(consumer_offsets),
+                                 copy(consumers), view(control));
+            },
+            nb::arg("stream"), nb::arg("producer"), nb::arg("consumer_offsets"),
+            nb::arg("consumers"), nb::arg("control"));
+
+    nb::class_<BitRows>(module, "BitRows", "A symmetric relation between tensors, as bits.")
+        .def_prop_ro("tensors", &BitRows::rows)
+        .def_prop_ro("bytes", [](const BitRows& rows) { return rows.rows() * rows.words() * 8; })
+        .def("matrix", &to_matrix, "The relation as uint8, shape (tensors, tensors).")
+        .def(
+            "equals",
+            [](const BitRows& a, const BitRows& b) {
+                return a.rows() == b.rows() && a.columns() == b.columns() &&
+                       std::memcmp(a.row(0), b.row(0), a.rows() * a.words() * 8) == 0;
+            },
+            nb::arg("other"));
+
+    using Free = nb::call_guard<nb::gil_scoped_release>;
+    module.def("unsafe_by_ancestors", &unsafe_by_ancestors, nb::arg("graph"), Free());
+    module.def("unsafe_by_last_ancestors", &unsafe_by_last_ancestors, nb::arg("graph"), Free());
+    module.def("unsafe_by_streams", &unsafe_by_streams, nb::arg("graph"), Free());
+    module.def("unsafe_by_clocks", &unsafe_by_clocks, nb::arg("graph"), Free());
+    module.def(
+        "rows_from_pairs",
+        [](std::size_t tensors, Table<std::int64_t> pairs) {
+            return rows_from_pairs(tensors, pairs.data(), pairs.shape(0));
+        },
+        nb::arg("tensors"), nb::arg("pairs"));
+}
+
+}  // namespace gapless::bindings

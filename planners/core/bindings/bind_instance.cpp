@@ -1,0 +1,72 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include "arrays.h"
+#include "instance.h"
+
+namespace gapless::bindings {
+
+namespace {
+
+Blocks make_blocks(Array<std::int64_t> offsets, Array<std::int32_t> members,
+                   Array<std::int64_t> before, Array<std::int64_t> size,
+                   Array<std::int64_t> modulus, Array<std::int64_t> residue,
+                   Array<std::int64_t> pinned) {
+    return {copy(offsets), copy(members), copy(before), copy(size),
+            copy(modulus), copy(residue), copy(pinned)};
+}
+
+}  // namespace
+
+void bind_instance(nb::module_& module) {
+    nb::class_<Blocks>(module, "Blocks", "What is placed as one piece; see planners.blocks.")
+        .def(
+            "__init__",
+            [](Blocks* self, Array<std::int64_t> offsets, Array<std::int32_t> members,
+               Array<std::int64_t> before, Array<std::int64_t> size, Array<std::int64_t> modulus,
+               Array<std::int64_t> residue, Array<std::int64_t> pinned) {
+                new (self)
+                    Blocks(make_blocks(offsets, members, before, size, modulus, residue, pinned));
+            },
+            nb::arg("offsets"), nb::arg("members"), nb::arg("before"), nb::arg("size"),
+            nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"));
+
+    nb::class_<Instance>(module, "Instance", "A problem as the core works on it.")
+        .def_static(
+            "from_segments",
+            [](Array<std::int64_t> size, const Blocks& blocks, Table<std::int64_t> rows) {
+                std::vector<Segment> segments;
+                segments.reserve(rows.shape(0));
+                for (std::size_t i = 0; i < rows.shape(0); ++i) {
+                    segments.push_back(
+                        {static_cast<std::int32_t>(rows(i, 0)), rows(i, 1), rows(i, 2)});
+                }
+                return Instance{copy(size),
+                                blocks,
+                                Sections(static_cast<std::int32_t>(size.shape(0)), segments),
+                                {}};
+            },
+            nb::arg("size"), nb::arg("blocks"), nb::arg("segments"),
+            "Lifetimes decide: rows (tensor, start, end), sorted by tensor.")
+        .def_static(
+            "from_rows",
+            [](Array<std::int64_t> size, const Blocks& blocks, const BitRows& unsafe) {
+                return Instance{copy(size), blocks, std::nullopt, unsafe};
+            },
+            nb::arg("size"), nb::arg("blocks"), nb::arg("unsafe"), "Rows of unsafe pairs decide.")
+        .def("conflicting_pins", &Instance::conflicting_pins)
+        .def(
+            "unsafe",
+            [](const Instance& instance, std::int32_t a, std::int32_t b) {
+                const auto exists = [&](std::int32_t t) {
+                    return t >= 0 && t < instance.tensor_count();
+                };
+                if (!exists(a) || !exists(b)) throw nb::index_error("no such tensor");
+                return a != b && instance.unsafe(a, b);
+            },
+            nb::arg("a"), nb::arg("b"))
+        .def("unsafe_degrees",
+             [](const Instance& instance) { return to_numpy(instance.unsafe_degrees()); });
+}
+
+}  // namespace gapless::bindings

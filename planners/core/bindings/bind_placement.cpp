@@ -1,0 +1,60 @@
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.h"
+#include "placement.h"
+
+namespace gapless::bindings {
+
+namespace {
+
+template <class Place>
+NumpyArray<std::int64_t> place(Place algorithm, const Instance& instance, Array<std::int32_t> order,
+                               Fit fit, ChainRule chain_rule, double seconds) {
+    Stop stop = stop_after(seconds);
+    std::vector<std::int64_t> offsets;
+    {
+        nb::gil_scoped_release without_python;
+        offsets = algorithm(instance, view(order), PlacementRules{fit, chain_rule}, stop);
+    }
+    return to_numpy(std::move(offsets));
+}
+
+}  // namespace
+
+void bind_placement(nb::module_& module) {
+    nb::enum_<Fit>(module, "Fit").value("FIRST", Fit::kFirst).value("BEST", Fit::kBest);
+    nb::enum_<ChainRule>(module, "ChainRule")
+        .value("EXACT", ChainRule::kExact)
+        .value("PAPER", ChainRule::kPaper);
+    module.def(
+        "place_single_object",
+        [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
+           double seconds) {
+            return place(place_single_object, instance, order, fit, chain_rule, seconds);
+        },
+        nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
+        nb::arg("seconds"), "Algorithm 6: offsets for blocks placed in this order.");
+    module.def(
+        "place_many_objects",
+        [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
+           double seconds) {
+            return place(place_many_objects, instance, order, fit, chain_rule, seconds);
+        },
+        nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
+        nb::arg("seconds"), "Algorithm 7: offsets for blocks placed in this order.");
+    module.def(
+        "forbidden_starts",
+        [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,
+           std::int64_t floor) {
+            std::vector<std::pair<std::int64_t, std::int64_t>> spans;
+            for (const Span& span : forbidden_starts(instance, view(offsets), block, floor)) {
+                spans.emplace_back(span.begin, span.end);
+            }
+            return spans;
+        },
+        nb::arg("instance"), nb::arg("offsets"), nb::arg("block"), nb::arg("floor") = 0,
+        "Algorithms 8 and 9: the starts that placed tensors (offset >= 0) forbid to a block.");
+}
+
+}  // namespace gapless::bindings

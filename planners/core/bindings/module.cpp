@@ -1,0 +1,40 @@
+#include <chrono>
+
+#include "arrays.h"
+
+namespace gapless::bindings {
+
+Stop stop_after(double seconds) {
+    using Clock = std::chrono::steady_clock;
+    const auto begun = Clock::now();
+    auto asked = begun;
+    return Stop([=]() mutable {
+        const auto now = Clock::now();
+        if (std::chrono::duration<double>(now - begun).count() > seconds) {
+            throw TimeLimitReached("the time limit passed before a plan was complete");
+        }
+        if (now - asked < std::chrono::milliseconds(20)) return;
+        asked = now;
+        nb::gil_scoped_acquire with_python;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    });
+}
+
+}  // namespace gapless::bindings
+
+NB_MODULE(_core, module) {
+    using namespace gapless::bindings;
+    module.doc() = "The C++ core of Gapless.";
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const gapless::TimeLimitReached& error) {
+            PyErr_SetString(PyExc_TimeoutError, error.what());
+        }
+    });
+    bind_graph(module);
+    bind_instance(module);
+    bind_placement(module);
+    bind_bounds(module);
+    bind_check(module);
+}

@@ -1,0 +1,60 @@
+// The computation graph as the safety algorithms read it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gapless {
+
+// Nodes in global topological order on dense streams 0..stream_count-1; arcs in compressed rows.
+// Within a stream every node waits for the one before it, whether or not an arc says so.
+class Graph {
+  public:
+    // Throws std::invalid_argument where an index is out of range or an arc leads backwards.
+    Graph(std::vector<std::int32_t> stream, std::vector<std::int32_t> producer,
+          std::vector<std::int64_t> consumer_offsets, std::vector<std::int32_t> consumers,
+          std::span<const std::int32_t> control_pairs);
+
+    std::int32_t node_count() const { return static_cast<std::int32_t>(stream_.size()); }
+    std::int32_t tensor_count() const { return static_cast<std::int32_t>(producer_.size()); }
+    std::int32_t stream_count() const { return stream_count_; }
+
+    std::int32_t stream(std::int32_t node) const { return stream_[node]; }
+    // Position of a node within its stream, from 1; the paper's StartTime.
+    std::int32_t position(std::int32_t node) const { return position_[node]; }
+    std::int32_t producer(std::int32_t tensor) const { return producer_[tensor]; }
+
+    // The nodes that must have run before a tensor is dead: its consumers, or its producer where
+    // nobody reads it. (A set without readers would pass the paper's subset test for any tensor,
+    // also for one that is alive while the producer writes.)
+    std::span<const std::int32_t> users(std::int32_t tensor) const {
+        const std::int64_t begin = user_offsets_[tensor];
+        return {users_.data() + begin, static_cast<std::size_t>(user_offsets_[tensor + 1] - begin)};
+    }
+    // The users with the largest position in each stream that has one, by rising stream.
+    std::span<const std::int32_t> last_users(std::int32_t tensor) const {
+        const std::int64_t begin = last_user_offsets_[tensor];
+        return {last_users_.data() + begin,
+                static_cast<std::size_t>(last_user_offsets_[tensor + 1] - begin)};
+    }
+    // Direct predecessors of a node in other streams, and the one before it in its own.
+    std::span<const std::int32_t> predecessors(std::int32_t node) const {
+        const std::int64_t begin = predecessor_offsets_[node];
+        return {predecessors_.data() + begin,
+                static_cast<std::size_t>(predecessor_offsets_[node + 1] - begin)};
+    }
+
+  private:
+    void number_positions();
+    void collect_users(const std::vector<std::int64_t>& offsets,
+                       const std::vector<std::int32_t>& consumers);
+    void collect_predecessors(std::span<const std::int32_t> control_pairs);
+
+    std::int32_t stream_count_ = 0;
+    std::vector<std::int32_t> stream_, position_, producer_;
+    std::vector<std::int64_t> user_offsets_, last_user_offsets_, predecessor_offsets_;
+    std::vector<std::int32_t> users_, last_users_, predecessors_;
+};
+
+}  // namespace gapless

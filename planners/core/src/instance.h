@@ -1,0 +1,57 @@
+// The problem as the core works on it. Python has validated it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bit_rows.h"
+#include "sections.h"
+
+namespace gapless {
+
+inline constexpr std::int64_t kNotPinned = -1;
+
+// What is placed as one piece; see planners/blocks.py.
+struct Blocks {
+    std::vector<std::int64_t> offsets;
+    std::vector<std::int32_t> members;
+    std::vector<std::int64_t> before;
+    std::vector<std::int64_t> size, modulus, residue, pinned;
+
+    std::int32_t count() const { return static_cast<std::int32_t>(size.size()); }
+    std::span<const std::int32_t> members_of(std::int32_t block) const {
+        return {members.data() + offsets[block],
+                static_cast<std::size_t>(offsets[block + 1] - offsets[block])};
+    }
+    std::int64_t before_of(std::int32_t block, std::size_t member) const {
+        return before[offsets[block] + static_cast<std::int64_t>(member)];
+    }
+    // The lowest offset at or above `at` that the block's alignment allows.
+    std::int64_t align(std::int32_t block, std::int64_t at) const {
+        return at + ((residue[block] - at) & (modulus[block] - 1));
+    }
+};
+
+struct Instance {
+    std::vector<std::int64_t> size;
+    Blocks blocks;
+    // Exactly one decides safety: sections of lifetimes, or the rows of unsafe pairs.
+    std::optional<Sections> sections;
+    BitRows unsafe_rows;
+
+    std::int32_t tensor_count() const { return static_cast<std::int32_t>(size.size()); }
+
+    bool unsafe(std::int32_t a, std::int32_t b) const {
+        return sections ? sections->overlap(a, b) : unsafe_rows.test(a, b);
+    }
+
+    // Two unsafe tensors whose pins share a byte, if any.
+    std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins() const;
+
+    // Number of tensors that each tensor is unsafe with.
+    std::vector<std::int64_t> unsafe_degrees() const;
+};
+
+}  // namespace gapless

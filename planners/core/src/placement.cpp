@@ -1,0 +1,444 @@
+#include "placement.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "address_tree.h"
+
+namespace gapless {
+
+namespace {
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// Algorithm 10 with 11 and 12: picks among the free ranges of start offsets, offered from low to
+// high, so that the first of equal gaps is the lowest.
+class Chooser {
+  public:
+    Chooser(const Instance& instance, std::int32_t block, PlacementRules rules)
+        : blocks_(instance.blocks), block_(block), fit_(rules.fit) {
+        const auto members = blocks_.members_of(block);
+        paper_chain_ = rules.chain_rule == ChainRule::kPaper && members.size() > 1;
+        if (paper_chain_) room_needed_ = instance.size[members[0]];
+    }
+
+    // Offers the starts [lower, upper) below `limit`, one past the last start that the object has
+    // room for. Returns whether the choice is final.
+    bool offer(std::int64_t lower, std::int64_t upper, std::int64_t limit = kNoLimit) {
+        const std::int64_t end = std::min(upper, limit);
+        const std::int64_t start = blocks_.align(block_, lower);
+        if (start >= end) return false;
+        std::int64_t gap = end - lower;
+        if (paper_chain_) {
+            if (upper != kNoLimit && upper - lower < room_needed_) return false;
+            gap = upper != kNoLimit   ? upper - lower
+                  : limit != kNoLimit ? limit - lower + blocks_.size[block_] - 1
+                                      : kNoLimit;
+        }
+        if (gap < best_gap_ || chosen_ < 0) {
+            best_gap_ = gap;
+            chosen_ = start;
+        }
+        return fit_ == Fit::kFirst;
+    }
+
+    bool found() const { return chosen_ >= 0; }
+    std::int64_t chosen() const { return chosen_; }
+
+  private:
+    const Blocks& blocks_;
+    std::int32_t block_;
+    Fit fit_;
+    bool paper_chain_ = false;
+    std::int64_t room_needed_ = 0;
+    std::int64_t best_gap_ = kNoLimit;
+    std::int64_t chosen_ = -1;
+};
+
+void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
+                 std::vector<std::int64_t>& offsets) {
+    const auto members = blocks.members_of(block);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        offsets[members[m]] = head + blocks.before_of(block, m);
+    }
+}
+
+// ---- Lifetimes: the tree of sections --------------------------------------------------------
+
+// Walks the lists of taken bytes of all members of a block side by side.
+class SectionSearch {
+  public:
+    SectionSearch(const Instance& instance, const AddressTree& tree, std::int32_t block) {
+        const auto members = instance.blocks.members_of(block);
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            const std::int64_t bytes = instance.size[members[m]];
+            if (bytes == 0) continue;
+            const std::int64_t before = instance.blocks.before_of(block, m);
+            for (const SectionRange range : instance.sections->of(members[m])) {
+                tree.visit(range, [&](const MergedSpans& taken) {
+                    lists_.push_back({taken.begin(), taken.end(), before, bytes});
+                });
+            }
+        }
+    }
+
+    // The lowest free start at or above `start`. Each list forbids the starts
+    // (begin - before - bytes, end - before) of each of its spans.
+    std::int64_t next_free(std::int64_t start) {
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (List& list : lists_) {
+                const std::int64_t at = start + list.before;
+                list.skip_to(at);
+                if (list.next != list.end && list.next->begin < at + list.bytes) {
+                    start = list.next->end - list.before;
+                    moved = true;
+                }
+            }
+        }
+        return start;
+    }
+
+    // One past the last start of the free range that holds `start`, which next_free returned.
+    std::int64_t range_end() const {
+        std::int64_t end = kNoLimit;
+        for (const List& list : lists_) {
+            if (list.next == list.end) continue;
+            end = std::min(end, list.next->begin - list.before - list.bytes + 1);
+        }
+        return end;
+    }
+
+  private:
+    struct List {
+        const Span* next;
+        const Span* end;
+        std::int64_t before;
+        std::int64_t bytes;
+
+        // Moves past the spans that end at or below `at`, doubling the stride while it can.
+        void skip_to(std::int64_t at) {
+            std::ptrdiff_t stride = 1;
+            while (end - next >= stride && next[stride - 1].end <= at) {
+                next += stride;
+                stride *= 2;
+            }
+            next = std::partition_point(next, std::min(end, next + stride),
+                                        [&](const Span& span) { return span.end <= at; });
+        }
+    };
+    std::vector<List> lists_;
+};
+
+class SectionSpace {
+  public:
+    explicit SectionSpace(const Instance& instance)
+        : instance_(instance), tree_(instance.sections->count()) {}
+
+    void occupy(std::int32_t block, std::int64_t head) {
+        const auto members = instance_.blocks.members_of(block);
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            const std::int64_t begin = head + instance_.blocks.before_of(block, m);
+            const std::int64_t bytes = instance_.size[members[m]];
+            if (bytes == 0) continue;
+            for (const SectionRange range : instance_.sections->of(members[m])) {
+                tree_.insert(range, {begin, begin + bytes});
+            }
+        }
+    }
+
+    std::int64_t fit(std::int32_t block, PlacementRules rules) const {
+        Chooser chooser(instance_, block, rules);
+        SectionSearch search(instance_, tree_, block);
+        for (std::int64_t start = 0; start != kNoLimit;) {
+            start = search.next_free(start);
+            const std::int64_t end = search.range_end();
+            start = chooser.offer(start, end) ? kNoLimit : end;
+        }
+        return chooser.chosen();
+    }
+
+    SectionSearch search(std::int32_t block) const { return {instance_, tree_, block}; }
+
+  private:
+    const Instance& instance_;
+    AddressTree tree_;
+};
+
+// ---- Rows of unsafe pairs: the placed tensors by address ------------------------------------
+
+// Placed tensors in the order of their offsets.
+class PlacedList {
+  public:
+    void insert(std::int64_t begin, std::int64_t end, std::int32_t tensor) {
+        const auto at = std::upper_bound(spans_.begin(), spans_.end(), begin,
+                                         [](std::int64_t b, const Span& s) { return b < s.begin; });
+        tensors_.insert(tensors_.begin() + (at - spans_.begin()), tensor);
+        spans_.insert(at, {begin, end});
+    }
+    std::size_t size() const { return spans_.size(); }
+    const Span& span(std::size_t i) const { return spans_[i]; }
+    std::int32_t tensor(std::size_t i) const { return tensors_[i]; }
+
+  private:
+    std::vector<Span> spans_;
+    std::vector<std::int32_t> tensors_;
+};
+
+// Algorithm 8, Avoid, in starts of the block's head; sorted, not merged.
+void collect_forbidden(const Instance& instance, const PlacedList& placed, std::int32_t block,
+                       std::int64_t floor, std::vector<Span>& forbidden) {
+    forbidden.clear();
+    const auto members = instance.blocks.members_of(block);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        const std::int64_t bytes = instance.size[members[m]];
+        if (bytes == 0) continue;
+        const std::int64_t before = instance.blocks.before_of(block, m);
+        for (std::size_t i = 0; i < placed.size(); ++i) {
+            if (!instance.unsafe(members[m], placed.tensor(i))) continue;
+            const std::int64_t end = placed.span(i).end - before;
+            if (end <= floor) continue;
+            forbidden.push_back({std::max(floor, placed.span(i).begin - bytes + 1 - before), end});
+        }
+    }
+    std::sort(forbidden.begin(), forbidden.end(),
+              [](const Span& a, const Span& b) { return a.begin < b.begin; });
+}
+
+void occupy_in(PlacedList& placed, const Instance& instance, std::int32_t block,
+               std::int64_t head) {
+    const auto members = instance.blocks.members_of(block);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        const std::int64_t begin = head + instance.blocks.before_of(block, m);
+        const std::int64_t bytes = instance.size[members[m]];
+        if (bytes > 0) placed.insert(begin, begin + bytes, members[m]);
+    }
+}
+
+// Offers every free range of starts in [floor, limit) until the choice is final.
+void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
+               std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
+               Chooser& chooser) {
+    std::int64_t lower = floor;
+    const auto pass = [&](std::int64_t begin, std::int64_t end) {
+        if (begin > lower && chooser.offer(lower, begin, limit)) return true;
+        lower = std::max(lower, end);
+        return false;
+    };
+    const auto members = instance.blocks.members_of(block);
+    if (members.size() == 1) {
+        // One tensor meets the placed ones in the order of its forbidden starts: no sort is needed.
+        const std::int64_t bytes = instance.size[members[0]];
+        const std::uint64_t* row = instance.unsafe_rows.row(members[0]);
+        for (std::size_t i = 0; bytes > 0 && i < placed.size(); ++i) {
+            const auto other = static_cast<std::size_t>(placed.tensor(i));
+            if ((row[other / kWordBits] & BitRows::bit(other)) == 0) continue;
+            const Span& span = placed.span(i);
+            if (pass(span.begin - bytes + 1, span.end)) return;
+        }
+    } else {
+        collect_forbidden(instance, placed, block, floor, scratch);
+        for (const Span& span : scratch) {
+            if (pass(span.begin, span.end)) return;
+        }
+    }
+    chooser.offer(lower, kNoLimit, limit);
+}
+
+class RowSpace {
+  public:
+    explicit RowSpace(const Instance& instance) : instance_(instance) {}
+
+    void occupy(std::int32_t block, std::int64_t head) {
+        occupy_in(placed_, instance_, block, head);
+    }
+    std::int64_t fit(std::int32_t block, PlacementRules rules) {
+        Chooser chooser(instance_, block, rules);
+        offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, chooser);
+        return chooser.chosen();
+    }
+
+  private:
+    const Instance& instance_;
+    PlacedList placed_;
+    std::vector<Span> scratch_;
+};
+
+// ---- Algorithm 6 ---------------------------------------------------------------------------
+
+template <class Space>
+std::vector<std::int64_t> single_object(const Instance& instance,
+                                        std::span<const std::int32_t> order, PlacementRules rules,
+                                        Stop& stop) {
+    const Blocks& blocks = instance.blocks;
+    Space space(instance);
+    std::vector<std::int64_t> offsets(instance.size.size(), 0);
+    const auto put = [&](std::int32_t block, std::int64_t head) {
+        set_offsets(blocks, block, head, offsets);
+        space.occupy(block, head);
+    };
+    for (const std::int32_t block : order) {
+        if (blocks.pinned[block] != kNotPinned) put(block, blocks.pinned[block]);
+    }
+    for (const std::int32_t block : order) {
+        stop.poll();
+        if (blocks.pinned[block] == kNotPinned) put(block, space.fit(block, rules));
+    }
+    return offsets;
+}
+
+// ---- Algorithm 7 ---------------------------------------------------------------------------
+
+// One past the last start in an object that leaves room for the whole block.
+std::int64_t start_limit(const Span& object, std::int64_t bytes) { return object.end - bytes + 1; }
+
+// Objects over lifetimes. One tree holds all addresses; the head of an object covers all of it, so
+// an object whose head is unsafe with the block is one span, and the search leaps over it.
+class SectionObjects {
+  public:
+    explicit SectionObjects(const Instance& instance) : instance_(instance), space_(instance) {}
+
+    std::int64_t place(std::int32_t block, PlacementRules rules) {
+        Chooser chooser(instance_, block, rules);
+        SectionSearch search = space_.search(block);
+        std::int64_t start = 0;
+        for (auto object = objects_.begin(); object != objects_.end() && !chooser.found();) {
+            const std::int64_t limit = start_limit(*object, instance_.blocks.size[block]);
+            start = std::max(start, object->begin);
+            while (start < limit) {
+                start = search.next_free(start);
+                if (start >= limit) break;
+                const std::int64_t end = search.range_end();
+                start = chooser.offer(start, end, limit) ? kNoLimit : end;
+            }
+            // The next object that reaches beyond `start`; the search never turns back.
+            object = std::partition_point(object + 1, objects_.end(),
+                                          [&](const Span& o) { return o.end < start; });
+        }
+        const std::int64_t head = chooser.found() ? chooser.chosen() : open_object(block);
+        space_.occupy(block, head);
+        return head;
+    }
+
+  private:
+    std::int64_t open_object(std::int32_t block) {
+        const Blocks& blocks = instance_.blocks;
+        const std::int64_t end = objects_.empty() ? 0 : objects_.back().end;
+        const std::int64_t head = blocks.align(block, end);
+        objects_.push_back({head, head + blocks.size[block]});
+        return head;
+    }
+
+    const Instance& instance_;
+    SectionSpace space_;
+    std::vector<Span> objects_;
+};
+
+// Objects over rows: each keeps its own tensors, and is skipped by its head.
+class RowObjects {
+  public:
+    explicit RowObjects(const Instance& instance) : instance_(instance) {}
+
+    std::int64_t place(std::int32_t block, PlacementRules rules) {
+        const Blocks& blocks = instance_.blocks;
+        const auto members = blocks.members_of(block);
+        for (Object& object : objects_) {
+            if (members.size() == 1 && object.single_head >= 0 &&
+                instance_.unsafe_rows.test(members[0], object.single_head)) {
+                continue;
+            }
+            const std::int64_t limit = start_limit(object.range, blocks.size[block]);
+            if (limit <= object.range.begin) continue;
+            Chooser chooser(instance_, block, rules);
+            offer_all(instance_, object.placed, block, object.range.begin, limit, scratch_,
+                      chooser);
+            if (!chooser.found()) continue;
+            occupy_in(object.placed, instance_, block, chooser.chosen());
+            return chooser.chosen();
+        }
+        const std::int64_t end = objects_.empty() ? 0 : objects_.back().range.end;
+        const std::int64_t head = blocks.align(block, end);
+        // A head without bytes takes no room: it rules nothing out.
+        const bool single = members.size() == 1 && blocks.size[block] > 0;
+        objects_.push_back({{head, head + blocks.size[block]}, single ? members[0] : -1, {}});
+        occupy_in(objects_.back().placed, instance_, block, head);
+        return head;
+    }
+
+  private:
+    struct Object {
+        Span range;
+        std::int32_t single_head;
+        PlacedList placed;
+    };
+    const Instance& instance_;
+    std::vector<Object> objects_;
+    std::vector<Span> scratch_;
+};
+
+template <class Objects>
+std::vector<std::int64_t> many_objects(const Instance& instance,
+                                       std::span<const std::int32_t> order, PlacementRules rules,
+                                       Stop& stop) {
+    Objects objects(instance);
+    std::vector<std::int64_t> offsets(instance.size.size(), 0);
+    for (const std::int32_t block : order) {
+        stop.poll();
+        set_offsets(instance.blocks, block, objects.place(block, rules), offsets);
+    }
+    return offsets;
+}
+
+void require_order(const Instance& instance, std::span<const std::int32_t> order) {
+    std::vector<bool> seen(instance.blocks.count(), false);
+    for (const std::int32_t block : order) {
+        if (block < 0 || block >= instance.blocks.count() || seen[block]) {
+            throw std::invalid_argument("an order must hold every block once");
+        }
+        seen[block] = true;
+    }
+    if (order.size() != seen.size()) {
+        throw std::invalid_argument("an order must hold every block once");
+    }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> place_single_object(const Instance& instance,
+                                              std::span<const std::int32_t> order,
+                                              PlacementRules rules, Stop& stop) {
+    require_order(instance, order);
+    return instance.sections ? single_object<SectionSpace>(instance, order, rules, stop)
+                             : single_object<RowSpace>(instance, order, rules, stop);
+}
+
+std::vector<std::int64_t> place_many_objects(const Instance& instance,
+                                             std::span<const std::int32_t> order,
+                                             PlacementRules rules, Stop& stop) {
+    require_order(instance, order);
+    for (const std::int64_t pin : instance.blocks.pinned) {
+        if (pin != kNotPinned) throw std::invalid_argument("Many Objects places no pinned block");
+    }
+    return instance.sections ? many_objects<SectionObjects>(instance, order, rules, stop)
+                             : many_objects<RowObjects>(instance, order, rules, stop);
+}
+
+std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std::int64_t> offsets,
+                                   std::int32_t block, std::int64_t floor) {
+    if (offsets.size() != instance.size.size() || block < 0 || block >= instance.blocks.count()) {
+        throw std::invalid_argument("one offset a tensor, and a block that exists, are needed");
+    }
+    PlacedList placed;
+    for (std::size_t t = 0; t < offsets.size(); ++t) {
+        if (offsets[t] < 0 || instance.size[t] == 0) continue;
+        placed.insert(offsets[t], offsets[t] + instance.size[t], static_cast<std::int32_t>(t));
+    }
+    std::vector<Span> forbidden;
+    collect_forbidden(instance, placed, block, floor, forbidden);
+    MergedSpans merged;
+    for (const Span& span : forbidden) merged.insert(span);
+    return {merged.begin(), merged.end()};
+}
+
+}  // namespace gapless

@@ -1,0 +1,43 @@
+// The placement engine: given an order of blocks and a fit, an offset for every tensor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "instance.h"
+#include "spans.h"
+#include "stop.h"
+
+namespace gapless {
+
+// Which of the free ranges of start offsets a block takes: the lowest, or the shortest.
+enum class Fit { kFirst, kBest };
+
+// Which start offsets of a chain count as free. The published Fit asks that its first tensor fits
+// before the next forbidden *start*, although these starts are widened by the sizes already: safe,
+// but it passes over valid offsets. Exact takes them all; the two agree on single tensors.
+enum class ChainRule { kExact, kPaper };
+
+struct PlacementRules {
+    Fit fit = Fit::kFirst;
+    ChainRule chain_rule = ChainRule::kExact;
+};
+
+// Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` holds every block
+// once. Returns one offset a tensor.
+std::vector<std::int64_t> place_single_object(const Instance& instance,
+                                              std::span<const std::int32_t> order,
+                                              PlacementRules rules, Stop& stop);
+
+// Algorithm 7, Many Objects. No block may be pinned.
+std::vector<std::int64_t> place_many_objects(const Instance& instance,
+                                             std::span<const std::int32_t> order,
+                                             PlacementRules rules, Stop& stop);
+
+// Algorithms 8 and 9, Avoid and Merge: the start offsets at or above `floor` that the tensors
+// placed so far (offset >= 0) forbid to a block, as sorted spans that do not touch.
+std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std::int64_t> offsets,
+                                   std::int32_t block, std::int64_t floor);
+
+}  // namespace gapless

@@ -1,0 +1,48 @@
+"""The one family of errors that Gapless raises for what a user can mend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GaplessError(Exception):
+    """Something the user can mend; the message is one line that says how."""
+
+
+class InstanceError(GaplessError):
+    """A file or a problem breaks a rule of the model."""
+
+
+class UnknownPlannerError(GaplessError):
+    """No registered planner has this name, or it has no such parameter."""
+
+
+class InvalidPlanError(GaplessError):
+    """A plan breaks a constraint of its problem."""
+
+
+class MissingDependencyError(GaplessError, ImportError):
+    """An optional package, or the compiled core, is not installed."""
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return the part of a message that names what the user may have meant.
+
+    Parameters
+    ----------
+    name
+        What the user wrote.
+    known
+        Every name that would have been accepted.
+
+    Returns
+    -------
+    str
+        ``"did you mean 'a' or 'b'?"``, or the list of what exists when nothing is near.
+    """
+    candidates = sorted(known)
+    near = get_close_matches(name, candidates, n=3, cutoff=0.5)
+    if near:
+        return "did you mean " + " or ".join(repr(candidate) for candidate in near) + "?"
+    return "known: " + ", ".join(candidates)

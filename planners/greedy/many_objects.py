@@ -1,0 +1,26 @@
+"""Many Objects: the buffer falls into objects, each as large as the tensor that opened it."""
+
+from __future__ import annotations
+
+from planners.budget import Budget
+from planners.greedy.orders import ORDERS
+from planners.greedy.place import FITS, place_in_objects
+from planners.plan import Plan
+from planners.problem import Problem
+from planners.registry import register
+
+
+def _register(order: str, fit: str) -> None:
+    @register(
+        f"many-objects-{order}-{fit}",
+        summary=f"{(ORDERS[order].__doc__ or '').partition(';')[0].partition(' (')[0].rstrip('.')}; "
+        f"{fit} fit into objects",
+        source="safe-optimized-static-memory-allocation, algorithm 7",
+    )
+    def plan(problem: Problem, budget: Budget, chain_rule: str = "exact") -> Plan:
+        return place_in_objects(problem, order, fit, chain_rule=chain_rule, budget=budget)
+
+
+for _order in ORDERS:
+    for _fit in FITS:
+        _register(_order, _fit)

@@ -1,0 +1,51 @@
+"""Naive allocation: no two tensors share a byte."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planners.blocks import NOT_PINNED
+from planners.budget import Budget
+from planners.plan import Plan
+from planners.problem import Problem
+from planners.registry import UnsupportedProblemError, register
+
+
+@register(
+    "naive",
+    summary="Every block after the one before; no reuse",
+    source="safe-optimized-static-memory-allocation, tables 2 and 3",
+)
+def naive(problem: Problem, _budget: Budget) -> Plan:
+    """Place every block after the one before.
+
+    Parameters
+    ----------
+    problem
+        Without pins.
+
+    Returns
+    -------
+    Plan
+        Its peak is the sum of all sizes, and of what alignment skips.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        A tensor is pinned.
+    """
+    blocks = problem.blocks
+    if (blocks.pinned != NOT_PINNED).any():
+        raise UnsupportedProblemError("pinned tensors: without reuse nothing may lie around them")
+    if (blocks.modulus == 1).all():
+        heads = np.cumsum(blocks.size) - blocks.size
+    else:
+        heads = np.empty(blocks.count, dtype=np.int64)
+        end = 0
+        columns = (blocks.modulus.tolist(), blocks.residue.tolist(), blocks.size.tolist())
+        for block, (modulus, residue, size) in enumerate(zip(*columns, strict=True)):
+            heads[block] = end + (residue - end) % modulus
+            end = int(heads[block]) + size
+    offsets = np.empty(problem.tensor_count, dtype=np.int64)
+    offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
+    return Plan.of(problem, offsets)

@@ -1,0 +1,88 @@
+"""Orders in which greedy planners take the tensors, each as a sort key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.blocks import Blocks
+from planners.columns import IntColumn
+from planners.problem import Problem, Safety
+
+Key = NDArray[np.generic]
+SortKey = Callable[[Problem], Key]
+
+
+def by_size(problem: Problem) -> IntColumn:
+    """Decreasing size; a chain counts with all its bytes (Greedy Size, Pisarchyk & Lee)."""
+    return -problem.blocks.size[problem.blocks.block_of]
+
+
+def by_breadth(problem: Problem) -> IntColumn:
+    """Decreasing breadth of the source: the bytes alive at its step (Greedy Breadth)."""
+    if problem.safety is Safety.PAIRS:
+        return np.zeros(problem.tensor_count, dtype=np.int64)
+    tensor, start, end = problem.segments().T
+    size = problem.size[tensor]
+    return bytes_before(end, size, problem.start) - bytes_before(start, size, problem.start)
+
+
+def by_source(problem: Problem) -> IntColumn:
+    """Increasing step of the source (Greedy Source, Lee et al.)."""
+    return problem.start
+
+
+def by_unsafe(problem: Problem) -> IntColumn:
+    """Decreasing number of unsafe pairs (Greedy Unsafe)."""
+    return -problem.core.unsafe_degrees()
+
+
+ORDERS: dict[str, SortKey] = {
+    "size": by_size,
+    "breadth": by_breadth,
+    "source": by_source,
+    "unsafe": by_unsafe,
+}
+
+
+def bytes_before(steps: IntColumn, size: IntColumn, at: IntColumn) -> IntColumn:
+    """Return, for each step asked for, the bytes of the events up to and including it.
+
+    Parameters
+    ----------
+    steps, size
+        int64, one entry an event: when it happens and the bytes it moves.
+    at
+        int64 steps asked for.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 bytes, one entry for each of ``at``.
+    """
+    order = np.argsort(steps, kind="stable")
+    total = np.concatenate([[0], np.cumsum(size[order])])
+    return total[np.searchsorted(steps[order], at, side="right")]
+
+
+def block_order(blocks: Blocks, key: Key) -> IntColumn:
+    """Return the blocks in the order of their most urgent member.
+
+    Parameters
+    ----------
+    blocks
+        The blocks of a problem.
+    key
+        Numbers, one a tensor; the smallest comes first.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 block indices. Ties go to the lower tensor index, as in the paper.
+    """
+    if not blocks.count:
+        return np.empty(0, dtype=np.int64)
+    urgent = np.minimum.reduceat(key[blocks.members], blocks.offsets[:-1])
+    return np.argsort(urgent, kind="stable")

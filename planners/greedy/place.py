@@ -1,0 +1,166 @@
+"""The one way from an order to a plan: every greedy planner and every heuristic comes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners import _core
+from planners.blocks import NOT_PINNED
+from planners.budget import Budget
+from planners.columns import IntColumn
+from planners.errors import GaplessError, near_names
+from planners.greedy.orders import ORDERS, SortKey, block_order
+from planners.plan import Plan
+from planners.problem import Problem
+from planners.registry import UnsupportedProblemError
+
+FITS = {"first": _core.Fit.FIRST, "best": _core.Fit.BEST}
+CHAIN_RULES = {"exact": _core.ChainRule.EXACT, "paper": _core.ChainRule.PAPER}
+
+Order = str | SortKey | Sequence[float] | NDArray[Any]
+
+
+def place(
+    problem: Problem,
+    order: Order = "size",
+    fit: str = "first",
+    *,
+    chain_rule: str = "exact",
+    budget: Budget | None = None,
+) -> Plan:
+    """Place the tensors one after the other into a single buffer.
+
+    Parameters
+    ----------
+    problem
+        What to plan. Lifetimes with gaps, graphs, pairs, alignment, pins and chains are handled.
+    order
+        Who comes first: the name of an order, a function from the problem to sort keys, or the
+        keys themselves, one number a tensor, the smallest first. A chain comes with its most
+        urgent tensor; ties go to the lower index.
+    fit
+        ``first``: the lowest free offset. ``best``: the smallest free gap.
+    chain_rule
+        Which offsets a chain may take: ``exact`` takes all that are safe; ``paper`` passes over
+        those that the published Fit passes over.
+    budget
+        Limits; none by default.
+
+    Returns
+    -------
+    Plan
+        Deterministic.
+
+    Raises
+    ------
+    GaplessError
+        The order, the fit or the chain rule is unknown, or there are not as many keys as tensors.
+    TimeoutError
+        The time limit passed before every tensor was placed.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, algorithm 6 with 8 to 13.
+    """
+    return _place(_core.place_single_object, problem, order, fit, chain_rule, budget)
+
+
+def place_in_objects(
+    problem: Problem,
+    order: Order = "size",
+    fit: str = "first",
+    *,
+    chain_rule: str = "exact",
+    budget: Budget | None = None,
+) -> Plan:
+    """Place the tensors one after the other into objects that partition the buffer.
+
+    Parameters
+    ----------
+    problem, order, fit, chain_rule, budget
+        As for :func:`place`.
+
+    Returns
+    -------
+    Plan
+        Deterministic.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        A tensor is pinned.
+    GaplessError, TimeoutError
+        As for :func:`place`.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, algorithm 7 with 8 to 13.
+    """
+    if (problem.pinned != NOT_PINNED).any():
+        raise UnsupportedProblemError(
+            "pinned tensors: objects partition the buffer in the order they open, and a pin may "
+            "lie across two of them; use a greedy planner"
+        )
+    return _place(_core.place_many_objects, problem, order, fit, chain_rule, budget)
+
+
+def sort_keys(problem: Problem, order: Order) -> NDArray[Any]:
+    """Return the sort keys of an order, one number a tensor.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    order
+        As for :func:`place`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Numbers; the smallest comes first.
+
+    Raises
+    ------
+    GaplessError
+        The order is unknown, or there are not as many keys as tensors.
+    """
+    if isinstance(order, str):
+        order = _known("order", order, ORDERS)
+    keys = np.asarray(order(problem) if callable(order) else order)
+    if keys.shape != (problem.tensor_count,) or keys.dtype.kind not in "iufb":
+        raise GaplessError(
+            f"order: one number a tensor is needed, found {keys.dtype} of shape {keys.shape} for "
+            f"{problem.tensor_count} tensors"
+        )
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        raise GaplessError(f"order: key {int(np.flatnonzero(np.isnan(keys))[0])} is not a number")
+    return keys
+
+
+def _place(
+    algorithm: Callable[..., IntColumn],
+    problem: Problem,
+    order: Order,
+    fit: str,
+    chain_rule: str,
+    budget: Budget | None,
+) -> Plan:
+    blocks = block_order(problem.blocks, sort_keys(problem, order))
+    offsets = algorithm(
+        problem.core,
+        blocks.astype(np.int32),
+        _known("fit", fit, FITS),
+        _known("chain rule", chain_rule, CHAIN_RULES),
+        (budget or Budget()).remaining_seconds(),
+    )
+    return Plan.of(problem, offsets)
+
+
+def _known(what: str, name: str, table: dict[str, Any]) -> Any:
+    if name not in table:
+        raise GaplessError(f"no {what} is called {name!r}; {near_names(name, table)}")
+    return table[name]

@@ -1,0 +1,399 @@
+"""The problem: tensors, which of them may share bytes, and the conditions on their offsets."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planners.blocks import NOT_PINNED, Blocks, make_blocks
+from planners.columns import INT64_MAX, BoolColumn, IntColumn, frozen_column, frozen_rows
+from planners.errors import InstanceError
+from planners.graph import Graph
+
+if TYPE_CHECKING:
+    from planners._core import Instance
+
+MAX_TENSORS = 20_000_000
+MAX_ALIGNMENT = 1 << 40
+MAX_TOTAL_BYTES = 1 << 61
+
+Scalar = str | int | float | bool
+
+
+class Safety(enum.Enum):
+    """What decides which pairs of tensors may share bytes."""
+
+    LIFETIMES = "lifetimes"
+    GRAPH = "graph"
+    PAIRS = "pairs"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Problem:
+    """Offset assignment: place every tensor so that unsafe pairs share no byte.
+
+    Immutable, one array entry a tensor, validated here once; every algorithm assumes validity.
+    Exactly one thing decides safety: lifetimes (``start`` and ``end``), a ``graph``, or
+    ``unsafe_pairs``. With a graph the lifetimes follow from its order; with explicit pairs
+    nothing is known of them and both columns are zero.
+
+    Parameters
+    ----------
+    size
+        int64 bytes, at least 0.
+    start, end
+        int64 steps, half-open ``[start, end)`` with ``start < end``.
+    graph
+        Computation graph with streams, see :class:`planners.graph.Graph`.
+    unsafe_pairs
+        Pairs of tensors that may not share bytes.
+    alignment
+        int64 powers of two, 1 by default: ``offset % alignment == 0``.
+    contiguous
+        Chains of at least two tensors, each starting where the one before ends.
+    pinned
+        Offsets that are given, as ``{tensor: offset}``.
+    gaps
+        Rows ``(tensor, start, end)``: steps within its lifetime in which a tensor needs no
+        memory. Only where lifetimes decide safety.
+    capacity
+        Bytes; when given, the question becomes whether a plan fits.
+    phase_start, phase_end, layer_start, layer_end
+        int64, the computation phase and the module in which a tensor is allocated and freed.
+    dynamic
+        Whether a tensor's size varies at run time.
+    tensor_name
+        One name a tensor, for messages and plots.
+    name, origin
+        Provenance: a short name, and model, settings, command, versions as scalars.
+
+    Raises
+    ------
+    InstanceError
+        A rule of the model is broken; the message names field and tensor.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, definition 5.
+    """
+
+    size: IntColumn
+    alignment: IntColumn
+    start: IntColumn
+    end: IntColumn
+    graph: Graph | None
+    unsafe_pairs: IntColumn | None
+    contiguous: tuple[tuple[int, ...], ...]
+    pinned: IntColumn
+    gaps: IntColumn
+    capacity: int | None
+    phase_start: IntColumn | None
+    phase_end: IntColumn | None
+    dynamic: BoolColumn | None
+    layer_start: IntColumn | None
+    layer_end: IntColumn | None
+    tensor_name: tuple[str, ...] | None
+    name: str
+    origin: Mapping[str, Scalar]
+    blocks: Blocks
+
+    def __init__(
+        self,
+        size: Iterable[int] | IntColumn,
+        start: Iterable[int] | IntColumn | None = None,
+        end: Iterable[int] | IntColumn | None = None,
+        *,
+        graph: Graph | None = None,
+        unsafe_pairs: Iterable[Sequence[int]] | IntColumn | None = None,
+        alignment: Iterable[int] | IntColumn | None = None,
+        contiguous: Iterable[Sequence[int]] = (),
+        pinned: Mapping[int, int] | None = None,
+        gaps: Iterable[Sequence[int]] | IntColumn = (),
+        capacity: int | None = None,
+        phase_start: Iterable[int] | IntColumn | None = None,
+        phase_end: Iterable[int] | IntColumn | None = None,
+        dynamic: Iterable[bool] | BoolColumn | None = None,
+        layer_start: Iterable[int] | IntColumn | None = None,
+        layer_end: Iterable[int] | IntColumn | None = None,
+        tensor_name: Iterable[str] | None = None,
+        name: str = "problem",
+        origin: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        def put(field: str, value: object) -> None:
+            object.__setattr__(self, field, value)
+
+        put("size", frozen_column("size", size))
+        tensors = self.tensor_count
+        if tensors > MAX_TENSORS:
+            raise InstanceError(f"field size: at most {MAX_TENSORS} tensors, found {tensors}")
+        put("alignment", self._column("alignment", alignment, default=1))
+        put("graph", graph)
+        put("unsafe_pairs", None)
+        if unsafe_pairs is not None:
+            put("unsafe_pairs", frozen_rows("unsafe_pairs", unsafe_pairs, width=2))
+        self._take_lifetimes(start, end)
+        put("contiguous", _as_chains(contiguous))
+        put("pinned", self._pinned_column(pinned or {}))
+        put("gaps", frozen_rows("gaps", gaps, width=3))
+        put("capacity", capacity)
+        for field, values in (
+            ("phase_start", phase_start),
+            ("phase_end", phase_end),
+            ("layer_start", layer_start),
+            ("layer_end", layer_end),
+        ):
+            put(field, None if values is None else self._column(field, values))
+        put("dynamic", None if dynamic is None else self._flags("dynamic", dynamic))
+        put("tensor_name", None if tensor_name is None else tuple(tensor_name))
+        put("name", name)
+        put("origin", MappingProxyType(dict(origin or {})))
+        self._validate()
+        put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
+
+    @property
+    def tensor_count(self) -> int:
+        """Number of tensors."""
+        return len(self.size)
+
+    @property
+    def safety(self) -> Safety:
+        """What decides which pairs of tensors may share bytes."""
+        if self.graph is not None:
+            return Safety.GRAPH
+        return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS
+
+    @property
+    def stream_count(self) -> int:
+        """Number of streams; 1 where no graph says otherwise."""
+        return 1 if self.graph is None else self.graph.stream_count
+
+    @cached_property
+    def naive_bytes(self) -> int:
+        """Sum of all sizes: the peak when no two tensors share a byte, alignment aside."""
+        return int(self.size.sum())
+
+    @cached_property
+    def core(self) -> Instance:
+        """The problem as the C++ core holds it; made once and shared by every planner."""
+        from planners.core_instance import make_core_instance
+
+        return make_core_instance(self)
+
+    def describe(self, tensor: int) -> str:
+        """Return how messages call a tensor: its index, and its name where it has one."""
+        if self.tensor_name is None:
+            return f"tensor {tensor}"
+        return f"tensor {tensor} ({self.tensor_name[tensor]})"
+
+    def segments(self) -> IntColumn:
+        """Return the steps in which each tensor needs memory: lifetimes less gaps.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, rows ``(tensor, start, end)`` sorted by tensor and start.
+        """
+        whole = np.column_stack([np.arange(self.tensor_count), self.start, self.end])
+        if not len(self.gaps):
+            return whole
+        gaps = self.gaps[np.lexsort((self.gaps[:, 1], self.gaps[:, 0]))]
+        # Around each gap the lifetime falls apart: cut starts and ends are sorted together.
+        starts = np.concatenate([whole[:, [0, 1]], gaps[:, [0, 2]]])
+        ends = np.concatenate([whole[:, [0, 2]], gaps[:, [0, 1]]])
+        starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]
+        ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+        rows = np.column_stack([starts, ends[:, 1]])
+        return rows[rows[:, 1] < rows[:, 2]]
+
+    def _column(
+        self, field: str, values: Iterable[int] | IntColumn | None, default: int = 0
+    ) -> IntColumn:
+        if values is None:
+            values = np.full(self.tensor_count, default, dtype=np.int64)
+        column = frozen_column(field, values)
+        self._require_length(field, len(column))
+        return column
+
+    def _flags(self, field: str, values: Iterable[bool] | BoolColumn) -> BoolColumn:
+        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        for index, value in enumerate(listed):
+            if not isinstance(value, bool):
+                raise InstanceError(
+                    f"field {field}, tensor {index}: true or false is needed, found {value!r}"
+                )
+        self._require_length(field, len(listed))
+        flags = np.array(listed, dtype=np.bool_)
+        flags.setflags(write=False)
+        return flags
+
+    def _require_length(self, field: str, found: int) -> None:
+        if found != self.tensor_count:
+            raise InstanceError(
+                f"field {field}: one entry a tensor is needed, found {found} for "
+                f"{self.tensor_count} tensors of field size"
+            )
+
+    def _take_lifetimes(
+        self,
+        start: Iterable[int] | IntColumn | None,
+        end: Iterable[int] | IntColumn | None,
+    ) -> None:
+        if self.graph is not None and self.unsafe_pairs is not None:
+            raise InstanceError("field unsafe_pairs: the graph decides safety; give one of the two")
+        if self.safety is Safety.LIFETIMES:
+            if start is None or end is None:
+                raise InstanceError(
+                    "fields start and end: something must decide safety; give lifetimes, a graph "
+                    "or unsafe_pairs"
+                )
+        elif start is not None or end is not None:
+            raise InstanceError(
+                f"fields start and end: field {self.safety.value} decides safety; leave them out"
+            )
+        elif self.graph is not None:
+            self._require_length("graph.producer", self.graph.tensor_count)
+            start, end = self.graph.lifetimes()
+        object.__setattr__(self, "start", self._column("start", start))
+        object.__setattr__(self, "end", self._column("end", end))
+
+    def _pinned_column(self, pinned: Mapping[int, int]) -> IntColumn:
+        rows = frozen_rows("pinned", list(pinned.items()), width=2)
+        self._require_tensors("pinned", rows[:, 0])
+        wrong = np.flatnonzero(rows[:, 1] < 0)
+        if len(wrong):
+            tensor, offset = rows[wrong[0]]
+            raise InstanceError(
+                f"field pinned, tensor {tensor}: an offset is at least 0, found {offset}"
+            )
+        column = np.full(self.tensor_count, NOT_PINNED, dtype=np.int64)
+        column[rows[:, 0]] = rows[:, 1]
+        column.setflags(write=False)
+        return column
+
+    def _require_tensors(self, field: str, tensors: IntColumn) -> None:
+        wrong = np.flatnonzero((tensors < 0) | (tensors >= self.tensor_count))
+        if len(wrong):
+            raise InstanceError(
+                f"field {field}, entry {wrong[0]}: tensors are numbered 0 to "
+                f"{self.tensor_count - 1}, found {tensors[wrong[0]]}"
+            )
+
+    def _validate(self) -> None:
+        self._validate_sizes()
+        if self.safety is Safety.LIFETIMES:
+            wrong = np.flatnonzero((self.start < -INT64_MAX // 2) | (self.end > INT64_MAX // 2))
+            if len(wrong):
+                raise InstanceError(
+                    f"field start, tensor {wrong[0]}: steps must stay within 2**62, found "
+                    f"[{self.start[wrong[0]]}, {self.end[wrong[0]]})"
+                )
+            wrong = np.flatnonzero(self.start >= self.end)
+            if len(wrong):
+                raise InstanceError(
+                    f"field end, tensor {wrong[0]}: a lifetime [start, end) needs start < end, "
+                    f"found [{self.start[wrong[0]]}, {self.end[wrong[0]]})"
+                )
+        if self.unsafe_pairs is not None:
+            self._validate_pairs(self.unsafe_pairs)
+        self._validate_chains()
+        self._validate_gaps()
+        if self.capacity is not None and not 0 <= self.capacity <= INT64_MAX:
+            raise InstanceError(f"field capacity: bytes from 0 to 2**63 - 1, found {self.capacity}")
+        if self.tensor_name is not None:
+            self._require_length("tensor_name", len(self.tensor_name))
+
+    def _validate_sizes(self) -> None:
+        wrong = np.flatnonzero(self.size < 0)
+        if len(wrong):
+            raise InstanceError(
+                f"field size, tensor {wrong[0]}: bytes are at least 0, found {self.size[wrong[0]]}"
+            )
+        a = self.alignment
+        wrong = np.flatnonzero((a < 1) | (a > MAX_ALIGNMENT) | (a & (a - 1) != 0))
+        if len(wrong):
+            raise InstanceError(
+                f"field alignment, tensor {wrong[0]}: a power of two up to 2**40 is needed, "
+                f"found {a[wrong[0]]}"
+            )
+        # Whatever order a planner takes, no peak exceeds this; so no later sum can overflow. The
+        # sum in floating point is off by far less than the room that is left above the limit.
+        worst = float(np.maximum(self.pinned, 0).max(initial=0))
+        worst += self.size.sum(dtype=np.float64) + a.sum(dtype=np.float64)
+        if worst > MAX_TOTAL_BYTES:
+            raise InstanceError(
+                f"field size: sizes, alignments and the largest pin together must stay below "
+                f"2**61 bytes, found {worst:.4g}"
+            )
+
+    def _validate_pairs(self, pairs: IntColumn) -> None:
+        self._require_tensors("unsafe_pairs", pairs.reshape(-1))
+        wrong = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+        if len(wrong):
+            raise InstanceError(
+                f"field unsafe_pairs, entry {wrong[0]}: two different tensors are needed, found "
+                f"{pairs[wrong[0], 0]} twice"
+            )
+
+    def _validate_chains(self) -> None:
+        chain_of: dict[int, int] = {}
+        for index, chain in enumerate(self.contiguous):
+            if len(chain) < 2:
+                raise InstanceError(
+                    f"field contiguous, chain {index}: at least two tensors, found {len(chain)}"
+                )
+            for tensor in chain:
+                if not 0 <= tensor < self.tensor_count:
+                    raise InstanceError(
+                        f"field contiguous, chain {index}: tensors are numbered 0 to "
+                        f"{self.tensor_count - 1}, found {tensor}"
+                    )
+                if tensor in chain_of:
+                    raise InstanceError(
+                        f"field contiguous, chain {index}: a tensor is in at most one chain and "
+                        f"once, found tensor {tensor} in chain {chain_of[tensor]} already"
+                    )
+                chain_of[tensor] = index
+
+    def _validate_gaps(self) -> None:
+        if not len(self.gaps):
+            return
+        if self.safety is not Safety.LIFETIMES:
+            raise InstanceError(
+                f"field gaps: gaps are parts of lifetimes, and field {self.safety.value} decides "
+                f"safety here; leave them out"
+            )
+        self._require_tensors("gaps", self.gaps[:, 0])
+        tensor, first, last = self.gaps.T
+        outside = (first >= last) | (first < self.start[tensor]) | (last > self.end[tensor])
+        for index in np.flatnonzero(outside)[:1]:
+            raise InstanceError(
+                f"field gaps, tensor {tensor[index]}: a gap lies within the lifetime "
+                f"[{self.start[tensor[index]]}, {self.end[tensor[index]]}), found "
+                f"[{first[index]}, {last[index]})"
+            )
+        order = np.lexsort((first, tensor))
+        same = tensor[order][1:] == tensor[order][:-1]
+        for index in np.flatnonzero(same & (first[order][1:] < last[order][:-1]))[:1]:
+            raise InstanceError(
+                f"field gaps, tensor {tensor[order][index]}: the gaps of a tensor may not overlap"
+            )
+        length = np.zeros(self.tensor_count, dtype=np.int64)
+        np.add.at(length, tensor, last - first)
+        for index in np.flatnonzero(length >= self.end - self.start)[:1]:
+            raise InstanceError(
+                f"field gaps, tensor {index}: some step of the lifetime must be left, found gaps "
+                f"over all of [{self.start[index]}, {self.end[index]})"
+            )
+
+
+def _as_chains(chains: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(frozen_column(f"contiguous, chain {index}", chain).tolist())
+        for index, chain in enumerate(chains)
+    )

@@ -1,0 +1,351 @@
+"""The registry: every planner by name, from this package, from files and from other packages."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, TypeVar
+
+from planners.budget import Budget
+from planners.errors import GaplessError, UnknownPlannerError, near_names
+from planners.plan import Parameters, Plan, Result
+from planners.problem import Problem, Scalar
+
+ENTRY_POINT_GROUP = "gapless.planners"
+
+PlannerFunction = Callable[[Problem, Budget], Plan | Result]
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+
+
+class UnsupportedProblemError(GaplessError):
+    """Raised by a planner that does not handle a feature of the problem; says which."""
+
+
+@dataclass(frozen=True)
+class PlannerInfo:
+    """What is known of a planner without running it.
+
+    Parameters
+    ----------
+    name
+        Name in the registry and on the command line.
+    summary
+        One line for ``--list``.
+    source
+        Paper, section or algorithm it comes from; may be empty.
+    defaults
+        Parameters that it takes, with their defaults.
+    build
+        Returns the function that plans, given values for some of the parameters.
+    """
+
+    name: str
+    summary: str
+    source: str
+    defaults: Parameters
+    build: Callable[..., PlannerFunction]
+
+
+@dataclass(frozen=True)
+class ChosenPlanner:
+    """A planner with the parameters it is to run with."""
+
+    info: PlannerInfo
+    parameters: Parameters
+
+    @property
+    def label(self) -> str:
+        """Name and parameters, as they are written on the command line."""
+        return ":".join([self.info.name, *(f"{k}={v}" for k, v in self.parameters.items())])
+
+
+_planners: dict[str, PlannerInfo] = {}
+_loaded_entry_points = False
+
+
+def register(
+    name: str, *, summary: str = "", source: str = ""
+) -> Callable[[Registered], Registered]:
+    """Register the decorated planner under a name.
+
+    Parameters
+    ----------
+    name
+        Lower case, words joined by ``-``; must be free.
+    summary
+        One line for ``--list``; the first line of the docstring by default.
+    source
+        Paper, section or algorithm.
+
+    Returns
+    -------
+    callable
+        A decorator. It takes a function ``(problem, budget) -> Plan | Result``, whose further
+        keyword parameters with defaults are the planner's parameters, or a class with such a
+        ``__call__``, whose constructor takes the parameters. What it decorates stays as it is.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken or cannot be written on the command line.
+    """
+
+    def decorate(planner: Registered) -> Registered:
+        line = summary or (inspect.getdoc(planner) or "").partition("\n")[0]
+        if inspect.isclass(planner):
+            defaults = _defaults(inspect.signature(planner).parameters.values())
+            build: Callable[..., Any] = planner
+        else:
+            signature = list(inspect.signature(planner).parameters.values())
+            defaults = _defaults(signature[2:])
+            build = partial(partial, planner)
+        add(PlannerInfo(name, line, source, defaults, build))
+        return planner
+
+    return decorate
+
+
+def add(info: PlannerInfo) -> None:
+    """Put a planner into the registry.
+
+    Parameters
+    ----------
+    info
+        The planner.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken or cannot be written on the command line.
+    """
+    if not info.name or set(info.name) & set(",:*?[]= \t\n"):
+        raise GaplessError(f"planner name: letters, digits and '-' are needed, found {info.name!r}")
+    if info.name in _planners:
+        raise GaplessError(
+            f"planner name: must be free, found {info.name!r} registered already; "
+            f"choose another name"
+        )
+    _planners[info.name] = info
+
+
+def remove(name: str) -> None:
+    """Take a planner out of the registry.
+
+    Parameters
+    ----------
+    name
+        Its name.
+
+    Raises
+    ------
+    UnknownPlannerError
+        No planner has this name.
+    """
+    del _planners[_info(name).name]
+
+
+def planners(patterns: str = "*") -> list[PlannerInfo]:
+    """Return the registered planners whose names match, in the order of registration.
+
+    Parameters
+    ----------
+    patterns
+        Names or wildcards, separated by commas.
+
+    Returns
+    -------
+    list of PlannerInfo
+        Each once.
+
+    Raises
+    ------
+    UnknownPlannerError
+        A pattern matches nothing.
+    """
+    return [chosen.info for chosen in choose(patterns)]
+
+
+def choose(patterns: str) -> list[ChosenPlanner]:
+    """Return planners with parameters from what a user wrote.
+
+    Parameters
+    ----------
+    patterns
+        ``NAME[:KEY=VALUE...]`` separated by commas; names may be wildcards.
+
+    Returns
+    -------
+    list of ChosenPlanner
+        In the order of the patterns, and of registration within one; each once.
+
+    Raises
+    ------
+    UnknownPlannerError
+        A pattern matches nothing, or a parameter is not one of the planner's.
+    """
+    load_entry_points()
+    chosen: dict[str, ChosenPlanner] = {}
+    for pattern in filter(None, (part.strip() for part in patterns.split(","))):
+        name, *settings = pattern.split(":")
+        matching = [known for known in _planners if fnmatch.fnmatchcase(known, name)]
+        if not matching:
+            raise UnknownPlannerError(f"no planner matches {name!r}; {near_names(name, _planners)}")
+        for known in matching:
+            planner = ChosenPlanner(_planners[known], _settings(_planners[known], settings))
+            chosen.setdefault(planner.label, planner)
+    if not chosen:
+        raise UnknownPlannerError("no planner named; give at least one, or '*' for all")
+    return list(chosen.values())
+
+
+def get(name: str, **parameters: Scalar) -> ChosenPlanner:
+    """Return one planner by its exact name.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    parameters
+        Values for its parameters.
+
+    Returns
+    -------
+    ChosenPlanner
+        Ready to run.
+
+    Raises
+    ------
+    UnknownPlannerError
+        No planner has this name, or it has no such parameter.
+    """
+    load_entry_points()
+    info = _info(name)
+    for key in parameters:
+        _require_parameter(info, key)
+    return ChosenPlanner(info, parameters)
+
+
+def load_entry_points() -> None:
+    """Import what installed packages offer in the group ``gapless.planners``, once.
+
+    A package that fails to import is warned of and left out.
+    """
+    global _loaded_entry_points
+    if _loaded_entry_points:
+        return
+    _loaded_entry_points = True
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            entry.load()
+        except Exception as error:  # a broken third party must not take everything down
+            warnings.warn(
+                f"planner package {entry.name} ({entry.value}) is left out: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+
+
+def load_plugin(path: str | Path) -> list[PlannerInfo]:
+    """Run a Python file that registers planners.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    list of PlannerInfo
+        What it registered.
+
+    Raises
+    ------
+    GaplessError
+        The file is missing, fails, or registers nothing.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise GaplessError(f"plugin {path}: a Python file is needed, found none")
+    before = set(_planners)
+    name = f"gapless_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise GaplessError(f"plugin {path}: the name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        for half_done in set(_planners) - before:
+            del _planners[half_done]
+        raise GaplessError(f"plugin {path}: {type(error).__name__}: {error}") from error
+    added = [info for key, info in _planners.items() if key not in before]
+    if not added:
+        raise GaplessError(f"plugin {path}: it registers no planner; decorate one with @register")
+    return added
+
+
+def _info(name: str) -> PlannerInfo:
+    if name not in _planners:
+        raise UnknownPlannerError(f"no planner is called {name!r}; {near_names(name, _planners)}")
+    return _planners[name]
+
+
+def _defaults(parameters: Iterable[inspect.Parameter]) -> dict[str, Scalar]:
+    defaults: dict[str, Scalar] = {}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.default is parameter.empty:
+            raise GaplessError(f"planner parameter {parameter.name}: a default is needed")
+        defaults[parameter.name] = parameter.default
+    return defaults
+
+
+def _settings(info: PlannerInfo, settings: list[str]) -> Mapping[str, Scalar]:
+    parsed: dict[str, Scalar] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise UnknownPlannerError(
+                f"planner {info.name}: a parameter is written KEY=VALUE, found {setting!r}"
+            )
+        _require_parameter(info, key)
+        parsed[key] = _parse_like(info, key, text)
+    return parsed
+
+
+def _require_parameter(info: PlannerInfo, key: str) -> None:
+    if key not in info.defaults:
+        hint = near_names(key, info.defaults) if info.defaults else "it takes none"
+        raise UnknownPlannerError(f"planner {info.name} has no parameter {key!r}; {hint}")
+
+
+def _parse_like(info: PlannerInfo, key: str, text: str) -> Scalar:
+    default = info.defaults[key]
+    if isinstance(default, bool):
+        values = {"true": True, "1": True, "false": False, "0": False}
+        if text.lower() in values:
+            return values[text.lower()]
+    else:
+        try:
+            return type(default)(text)
+        except ValueError:
+            pass
+    raise UnknownPlannerError(
+        f"planner {info.name}, parameter {key}: a value like {default!r} is needed, found {text!r}"
+    )
+
+
+__all__ = [
+    "ChosenPlanner", "PlannerInfo", "UnsupportedProblemError", "add", "choose", "get",
+    "load_entry_points", "load_plugin", "planners", "register", "remove",
+]  # fmt: skip

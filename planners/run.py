@@ -1,0 +1,170 @@
+"""Run a planner: within a budget, timed, judged by the referee, and held against the bounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planners.bounds import Bound
+from planners.budget import Budget
+from planners.check import find_violation_fast
+from planners.errors import InvalidPlanError, MissingDependencyError
+from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found
+from planners.problem import Problem
+from planners.registry import ChosenPlanner, UnsupportedProblemError
+
+
+def run(
+    chosen: ChosenPlanner,
+    problem: Problem,
+    budget: Budget | None = None,
+    bounds: Sequence[Bound] = (),
+) -> Result:
+    """Run one planner and judge what it answers.
+
+    Parameters
+    ----------
+    chosen
+        The planner and its parameters, from :func:`planners.registry.get`.
+    problem
+        What to plan.
+    budget
+        Limits; none by default.
+    bounds
+        Lower bounds known of the problem. A plan that meets one is optimal, whoever made it.
+
+    Returns
+    -------
+    Result
+        Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
+    """
+    budget = (budget or Budget()).started()
+    wall, cpu = time.perf_counter(), time.process_time()
+    answer = _pins_in_conflict(problem) or _answer(chosen, problem, budget)
+    answer = replace(
+        answer,
+        planner=chosen.info.name,
+        parameters={**chosen.info.defaults, **chosen.parameters},
+        seed=budget.seed,
+        seconds=time.perf_counter() - wall,
+        cpu_seconds=time.process_time() - cpu,
+    )
+    return judge(problem, answer, bounds)
+
+
+def judge(problem: Problem, answer: Result, bounds: Sequence[Bound] = ()) -> Result:
+    """Hold an answer against the referee, the capacity and the bounds.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    answer
+        What a planner says.
+    bounds
+        Lower bounds known of the problem.
+
+    Returns
+    -------
+    Result
+        The answer with the status that it deserves.
+    """
+    if answer.plan is not None:
+        violation = find_violation_fast(problem, answer.plan)
+        if violation is not None:
+            return replace(answer, status=Status.INVALID, reason=violation)
+        if answer.lower_bound > answer.plan.peak:
+            return replace(
+                answer,
+                status=Status.INVALID,
+                reason=f"claims that no plan is below {answer.lower_bound} bytes, and its own "
+                f"plan has {answer.plan.peak}",
+            )
+        if answer.status is Status.OPTIMAL and answer.lower_bound != answer.plan.peak:
+            return replace(
+                answer, status=Status.INVALID, reason="claims an optimum without a bound to match"
+            )
+    best = max(bounds, key=lambda bound: bound.bytes, default=None)
+    if best is not None and best.bytes > answer.lower_bound:
+        answer = replace(answer, lower_bound=best.bytes, certificate=best.name)
+    return _with_status(problem, answer)
+
+
+def _with_status(problem: Problem, answer: Result) -> Result:
+    capacity = problem.capacity
+    if capacity is not None and answer.lower_bound > capacity:
+        return replace(
+            answer,
+            status=Status.INFEASIBLE,
+            reason=f"at least {answer.lower_bound} bytes are needed, the capacity is {capacity}",
+        )
+    if answer.plan is None:
+        return answer
+    if capacity is not None and answer.plan.peak > capacity:
+        if answer.status is Status.INFEASIBLE:
+            return answer
+        return replace(
+            answer,
+            status=Status.NO_PLAN_FOUND,
+            reason=f"the best plan needs {answer.plan.peak - capacity} bytes more than the "
+            f"capacity of {capacity}",
+        )
+    if answer.plan.peak == answer.lower_bound:
+        return replace(answer, status=Status.OPTIMAL)
+    return answer
+
+
+def solve(problem: Problem, planner: ChosenPlanner, budget: Budget | None = None) -> Plan:
+    """Return the plan of one planner, or raise what stands against it.
+
+    Parameters
+    ----------
+    problem
+        What to plan.
+    planner
+        Who plans.
+    budget
+        Limits; none by default.
+
+    Returns
+    -------
+    Plan
+        Valid, and within the capacity where the problem has one.
+
+    Raises
+    ------
+    InvalidPlanError
+        There is no valid plan to return; the message says why.
+    """
+    result = run(planner, problem, budget)
+    if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
+        raise InvalidPlanError(
+            f"planner {planner.label} on {problem.name}: {result.status.value}, {result.reason}"
+        )
+    return result.plan
+
+
+def _answer(chosen: ChosenPlanner, problem: Problem, budget: Budget) -> Result:
+    try:
+        answer = chosen.info.build(**chosen.parameters)(problem, budget)
+    except (UnsupportedProblemError, MissingDependencyError) as error:
+        return Result(Status.UNSUPPORTED, reason=str(error))
+    except TimeoutError as error:
+        return no_plan_found(str(error))
+    except Exception as error:  # a third party's planner may fail in any way; the rest goes on
+        return Result(Status.INVALID, reason=f"{type(error).__name__}: {error}")
+    if isinstance(answer, Plan):
+        return feasible(answer)
+    if isinstance(answer, Result):
+        return answer
+    found = type(answer).__name__
+    return Result(Status.INVALID, reason=f"a planner returns a Plan or a Result, found {found}")
+
+
+def _pins_in_conflict(problem: Problem) -> Result | None:
+    pair = problem.core.conflicting_pins()
+    if pair is None:
+        return None
+    first, second = (problem.describe(tensor) for tensor in pair)
+    return infeasible("pinned", f"{first} and {second} are unsafe and pinned to the same bytes")
