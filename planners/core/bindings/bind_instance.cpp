@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include "arrays.h"
 #include "instance.h"
@@ -41,17 +42,17 @@ void bind_instance(nb::module_& module) {
                     segments.push_back(
                         {static_cast<std::int32_t>(rows(i, 0)), rows(i, 1), rows(i, 2)});
                 }
-                return Instance{copy(size),
-                                blocks,
+                return Instance{copy(size), blocks,
                                 Sections(static_cast<std::int32_t>(size.shape(0)), segments),
-                                {}};
+                                nullptr};
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("segments"),
             "Lifetimes decide: rows (tensor, start, end), sorted by tensor.")
         .def_static(
             "from_rows",
-            [](Array<std::int64_t> size, const Blocks& blocks, const BitRows& unsafe) {
-                return Instance{copy(size), blocks, std::nullopt, unsafe};
+            [](Array<std::int64_t> size, const Blocks& blocks,
+               std::shared_ptr<const BitRows> unsafe) {
+                return Instance{copy(size), blocks, std::nullopt, std::move(unsafe)};
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("unsafe"), "Rows of unsafe pairs decide.")
         .def("conflicting_pins", &Instance::conflicting_pins)

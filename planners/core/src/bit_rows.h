@@ -1,9 +1,10 @@
 // A relation between tensors as rows of bits: which pairs may not share bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <utility>
-#include <vector>
+#include <cstdlib>
+#include <memory>
 
 namespace gapless {
 
@@ -20,8 +21,8 @@ class BitRows {
     std::size_t columns() const { return columns_; }
     std::size_t words() const { return words_; }
 
-    std::uint64_t* row(std::size_t r) { return data_.data() + r * words_; }
-    const std::uint64_t* row(std::size_t r) const { return data_.data() + r * words_; }
+    std::uint64_t* row(std::size_t r) { return data_.get() + r * words_; }
+    const std::uint64_t* row(std::size_t r) const { return data_.get() + r * words_; }
 
     bool test(std::size_t r, std::size_t c) const {
         return (row(r)[c / kWordBits] >> (c % kWordBits)) & 1U;
@@ -29,24 +30,25 @@ class BitRows {
     void set(std::size_t r, std::size_t c) { row(r)[c / kWordBits] |= bit(c); }
     void reset(std::size_t r, std::size_t c) { row(r)[c / kWordBits] &= ~bit(c); }
 
-    // Ones in every column of every row.
-    void fill();
-
     // Number of ones in a row.
     std::int64_t count_row(std::size_t r) const;
 
     static std::uint64_t bit(std::size_t c) { return std::uint64_t{1} << (c % kWordBits); }
 
   private:
+    struct Free {
+        void operator()(std::uint64_t* words) const { std::free(words); }
+    };
+
     std::size_t rows_ = 0;
     std::size_t columns_ = 0;
     std::size_t words_ = 0;
-    std::vector<std::uint64_t> data_;
+    std::unique_ptr<std::uint64_t[], Free> data_;
 };
 
-// Turns "row precedes column" into "row and column are unsafe", in place: neither precedes the
-// other, and they are two. The matrix is square.
-void incomparable_from_precedes(BitRows& relation);
+// Turns "row and column are safe", said in either of the two rows or in both, into "row and column
+// are unsafe", in both; a tensor is not unsafe with itself. In place; the matrix is square.
+void unsafe_from_safe(BitRows& relation);
 
 // The symmetric relation that holds for the given pairs. Throws std::out_of_range for a pair that
 // names a tensor that does not exist.

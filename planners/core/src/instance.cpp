@@ -46,7 +46,7 @@ std::optional<std::pair<std::int32_t, std::int32_t>> Instance::conflicting_pins(
 std::vector<std::int64_t> Instance::unsafe_degrees() const {
     if (sections) return sections->degrees();
     std::vector<std::int64_t> degree(size.size());
-    for (std::size_t t = 0; t < size.size(); ++t) degree[t] = unsafe_rows.count_row(t);
+    for (std::size_t t = 0; t < size.size(); ++t) degree[t] = unsafe_rows->count_row(t);
     return degree;
 }
 

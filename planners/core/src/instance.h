@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,12 +40,12 @@ struct Instance {
     Blocks blocks;
     // Exactly one decides safety: sections of lifetimes, or the rows of unsafe pairs.
     std::optional<Sections> sections;
-    BitRows unsafe_rows;
+    std::shared_ptr<const BitRows> unsafe_rows;
 
     std::int32_t tensor_count() const { return static_cast<std::int32_t>(size.size()); }
 
     bool unsafe(std::int32_t a, std::int32_t b) const {
-        return sections ? sections->overlap(a, b) : unsafe_rows.test(a, b);
+        return sections ? sections->overlap(a, b) : unsafe_rows->test(a, b);
     }
 
     // Two unsafe tensors whose pins share a byte, if any.

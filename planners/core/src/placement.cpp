@@ -230,7 +230,7 @@ void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t 
     if (members.size() == 1) {
         // One tensor meets the placed ones in the order of its forbidden starts: no sort is needed.
         const std::int64_t bytes = instance.size[members[0]];
-        const std::uint64_t* row = instance.unsafe_rows.row(members[0]);
+        const std::uint64_t* row = instance.unsafe_rows->row(members[0]);
         for (std::size_t i = 0; bytes > 0 && i < placed.size(); ++i) {
             const auto other = static_cast<std::size_t>(placed.tensor(i));
             if ((row[other / kWordBits] & BitRows::bit(other)) == 0) continue;
@@ -345,7 +345,7 @@ class RowObjects {
         const auto members = blocks.members_of(block);
         for (Object& object : objects_) {
             if (members.size() == 1 && object.single_head >= 0 &&
-                instance_.unsafe_rows.test(members[0], object.single_head)) {
+                instance_.unsafe_rows->test(members[0], object.single_head)) {
                 continue;
             }
             const std::int64_t limit = start_limit(object.range, blocks.size[block]);

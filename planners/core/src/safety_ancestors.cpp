@@ -32,19 +32,17 @@ template <class Destinations>
 BitRows unsafe_pairs(const Graph& graph, Destinations destinations) {
     const BitRows ancestors = ancestor_nodes(graph);
     const std::int32_t tensors = graph.tensor_count();
-    BitRows unsafe(tensors, tensors);
-    unsafe.fill();
+    BitRows relation(tensors, tensors);
     for (std::int32_t a = 0; a < tensors; ++a) {
-        unsafe.reset(a, a);
         for (std::int32_t b = a + 1; b < tensors; ++b) {
             if (all_ancestors(ancestors, destinations(a), graph.producer(b)) ||
                 all_ancestors(ancestors, destinations(b), graph.producer(a))) {
-                unsafe.reset(a, b);
-                unsafe.reset(b, a);
+                relation.set(a, b);
             }
         }
     }
-    return unsafe;
+    unsafe_from_safe(relation);
+    return relation;
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ BitRows unsafe_by_clocks(const Graph& graph) {
             }
         }
     }
-    incomparable_from_precedes(relation);
+    unsafe_from_safe(relation);
     return relation;
 }
 

@@ -16,7 +16,7 @@ class StreamGraphSafety {
           ancestor_streams_(graph.stream_count(), graph.stream_count()),
           made_in_(graph.stream_count()),
           between_(graph.tensor_count()),
-          unsafe_(graph.tensor_count(), graph.tensor_count()) {
+          relation_(graph.tensor_count(), graph.tensor_count()) {
         for (std::int32_t v = 0; v < graph.node_count(); ++v) {
             for (std::int32_t s = 0; s < graph.stream_count(); ++s) {
                 if (s != graph.stream(v) && max_ancestor_.at(v, s) > 0) {
@@ -29,15 +29,14 @@ class StreamGraphSafety {
             const auto last = graph.last_users(t);
             between_[t] = last.size() > 1 || graph.stream(last[0]) != source(t);
         }
-        unsafe_.fill();
-        for (std::int32_t t = 0; t < graph.tensor_count(); ++t) unsafe_.reset(t, t);
     }
 
     // Algorithm 2.
     BitRows solve() {
         ancestor_streams_reuse();
         same_stream_reuse();
-        return std::move(unsafe_);
+        unsafe_from_safe(relation_);
+        return std::move(relation_);
     }
 
   private:
@@ -48,10 +47,8 @@ class StreamGraphSafety {
     std::int32_t max_ancestor(std::int32_t t, std::int32_t s) const {
         return max_ancestor_.at(graph_.producer(t), s);
     }
-    void declare_safe(std::int32_t a, std::int32_t b) {
-        unsafe_.reset(a, b);
-        unsafe_.reset(b, a);
-    }
+    // Said in the row of the tensor whose turn it is; both rows are settled at the end.
+    void declare_safe(std::int32_t row, std::int32_t other) { relation_.set(row, other); }
 
     // Algorithm 3.
     void ancestor_streams_reuse() {
@@ -62,11 +59,11 @@ class StreamGraphSafety {
                     if (!between_[t2]) {
                         const std::int32_t end = end_time(t2);
                         for (const std::int32_t t1 : made_in_[s1]) {
-                            if (end <= max_ancestor(t1, s2)) declare_safe(t1, t2);
+                            if (end <= max_ancestor(t1, s2)) declare_safe(t2, t1);
                         }
                     } else {
                         for (const std::int32_t t1 : made_in_[s1]) {
-                            if (valid_ancestor(t2, t1)) declare_safe(t1, t2);
+                            if (valid_ancestor(t2, t1)) declare_safe(t2, t1);
                         }
                     }
                 }
@@ -122,7 +119,7 @@ class StreamGraphSafety {
     BitRows ancestor_streams_;
     std::vector<std::vector<std::int32_t>> made_in_;
     std::vector<char> between_;
-    BitRows unsafe_;
+    BitRows relation_;
 };
 
 }  // namespace
