@@ -68,3 +68,44 @@ def training_graph(
         name=f"training-{tensors}-{streams}",
         origin={"generator": "training_graph", "seed": seed},
     )
+
+
+def training_trace(tensors: int, *, seed: int = 0) -> Problem:
+    """Return lifetimes with the shape of a recorded training iteration.
+
+    A tenth of the tensors live throughout (weights, moments), a third from the forward sweep to
+    the mirrored backward step (activations), the rest for a few steps (temporaries); sizes repeat
+    layer by layer.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
+    """
+    rng = random.Random(seed)
+    layer_sizes = [512 * max(1, int(rng.lognormvariate(5, 3))) for _ in range(64)]
+    size = [min(layer_sizes[i % 64], 64 * MIB) for i in range(tensors)]
+    start = np.arange(tensors)
+    end = np.empty(tensors, dtype=np.int64)
+    for i in range(tensors):
+        kind = rng.random()
+        if kind < 0.1:
+            end[i] = tensors
+        elif kind < 0.43 and i < tensors // 2:
+            end[i] = max(i + 1, tensors - i - rng.randrange(4))
+        else:
+            end[i] = min(tensors, i + 1 + rng.randrange(8))
+    return Problem(
+        size,
+        start,
+        end,
+        name=f"trace-{tensors}",
+        origin={"generator": "training_trace", "seed": seed},
+    )

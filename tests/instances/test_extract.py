@@ -444,25 +444,27 @@ def test_a_gradient_that_shares_its_storage_is_copied() -> None:
         def __init__(self, loss: Tensor) -> None:
             self.loss = loss
 
-    class Sum(torch.nn.Module):
+    class Sums(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            # Both gradients are one expanded scalar; the third parameter has none.
             self.left = torch.nn.Parameter(torch.ones(6))
             self.right = torch.nn.Parameter(torch.ones(6))
+            self.whole = torch.nn.Parameter(torch.ones(6))
             self.unused = torch.nn.Parameter(torch.ones(6))
 
         def forward(self, x: Tensor) -> Output:
-            return Output((self.left + self.right + x).sum())
+            # The gradients of left and right are one tensor; that of whole is a scalar, expanded.
+            return Output(((self.left + self.right) * x).sum() + self.whole.sum())
 
-    trace = trace_training_step(lambda: (Sum(), {"x": torch.ones(6)}), AdamW(), 0)
-    assert [trace.size[gradient] for gradient in trace.gradients] == [24, 24]
-    assert len(set(trace.gradients)) == 2
-    assert [op.op for op in trace.ops if op.phase is BACKWARD].count("clone") == 2
-    problem = build_problem(trace, StepSettings(), "sum", {})
+    trace = trace_training_step(lambda: (Sums(), {"x": torch.ones(6)}), AdamW(), 0)
+    assert [trace.size[gradient] for gradient in trace.gradients] == [24, 24, 24]
+    assert len(set(trace.gradients)) == 3
+    assert [op.op for op in trace.ops if op.phase is BACKWARD].count("clone") == 3
+    problem = build_problem(trace, StepSettings(), "sums", {})
     (chain,) = problem.contiguous
     assert problem.tensor_name is not None
-    assert [problem.tensor_name[tensor] for tensor in chain] == ["grad left", "grad right"]
+    names = [problem.tensor_name[tensor] for tensor in chain]
+    assert names == ["grad left", "grad right", "grad whole"]
 
 
 @pytest.mark.torch

@@ -1,0 +1,1 @@
+"""Benchmarks that anyone can run: both sides in one run, processor seconds, one core."""

@@ -1,0 +1,77 @@
+"""``python -m evaluation.benchmarks NAME``: print a page of measurements."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from planners.formats import read_any
+
+from evaluation.benchmarks.measure import pin_to_one_core
+from evaluation.benchmarks.offsets import offsets_page
+from evaluation.benchmarks.page import Page
+from evaluation.benchmarks.safety import safety_page
+from evaluation.benchmarks.scaling import scaling_page
+from planners.errors import GaplessError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+Graphs = Annotated[
+    list[Path] | None, typer.Argument(help="Instances with graphs; instances/bert.json by default.")
+]
+Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
+Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
+BERT = Path("instances/bert.json")
+
+
+@app.command()
+def safety(graphs: Graphs = None, repetitions: Repetitions = 5, output: Output = None) -> None:
+    """The published safety algorithms and ours, side by side (the paper's Table 1)."""
+    problems = [read_any(path) for path in graphs or [BERT]]
+    _publish(safety_page(problems, _command("safety"), repetitions), output)
+
+
+@app.command()
+def offsets(
+    graphs: Graphs = None,
+    trace: Annotated[list[Path] | None, typer.Option(help="A file with lifetimes.")] = None,
+    repetitions: Repetitions = 5,
+    output: Output = None,
+) -> None:
+    """Every greedy planner: gap and time (the paper's Tables 2 and 3)."""
+    problems = [read_any(path) for path in graphs or [BERT]]
+    traces = [read_any(path) for path in trace or []]
+    _publish(offsets_page(problems, traces, _command("offsets"), repetitions), output)
+
+
+@app.command()
+def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
+    """Time against the number of tensors, up to a million."""
+    _publish(scaling_page(_command("scaling"), repetitions), output)
+
+
+def _command(name: str) -> str:
+    return f"python -m evaluation.benchmarks {name}"
+
+
+def _publish(page: Page, output: Path | None) -> None:
+    text = page.render()
+    print(text, end="")
+    if output is not None:
+        output.write_text(text)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    pin_to_one_core()
+    try:
+        app()
+    except GaplessError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Communication of data-parallel training: gradients in buckets, an all-reduce for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instances.extract.storages import Kernel, Phase
+
+
+def fill_buckets(sizes: Sequence[int], capacity: int) -> list[list[int]]:
+    """Group gradients into buckets, in the order given.
+
+    A bucket is closed before the gradient that would overfill it, so that no bucket exceeds the
+    capacity but one that holds a single, larger gradient.
+
+    Parameters
+    ----------
+    sizes
+        Bytes of each gradient, in the order in which they become ready.
+    capacity
+        Bytes of a bucket.
+
+    Returns
+    -------
+    list of list of int
+        Positions in `sizes`.
+    """
+    buckets: list[list[int]] = []
+    room = -1
+    for position, size in enumerate(sizes):
+        if size > room:
+            buckets.append([])
+            room = capacity
+        buckets[-1].append(position)
+        room -= size
+    return buckets
+
+
+def insert_all_reduces(
+    kernels: Sequence[Kernel],
+    gradients: Sequence[int],
+    size: Sequence[int],
+    capacity: int,
+) -> tuple[list[Kernel], list[tuple[int, ...]]]:
+    """Insert one in-place all-reduce a bucket, right after its last gradient is ready.
+
+    Nothing but the optimizer may see a reduced gradient, and the all-reduce may not change a
+    gradient that the backward pass still needs: a gradient counts as ready after the last
+    kernel before the optimizer that touches its storage, be it as writer or as reader.
+
+    Parameters
+    ----------
+    kernels
+        The step without communication.
+    gradients
+        Storage of each gradient: distinct, and each holding that gradient alone. The tracer
+        copies a gradient that shares its storage, so that a tensor is in at most one chain.
+    size
+        Bytes of each storage.
+    capacity
+        Bytes of a bucket.
+
+    Returns
+    -------
+    kernels : list of Kernel
+        The step with communication.
+    buckets : list of tuple of int
+        Storages of each bucket, in the order in which they become ready.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, sections 1 and 4: gradients of one bulk
+    communication lie contiguously, so that none is copied.
+    """
+    ready_at = dict.fromkeys(gradients, -1)
+    for node, kernel in enumerate(kernels):
+        if kernel.phase is not Phase.OPTIMIZER:
+            touched = (*kernel.reads, *kernel.writes, *kernel.creates)
+            ready_at.update(dict.fromkeys(ready_at.keys() & touched, node))
+    # Stable: gradients of one kernel stay in the order of the parameters.
+    ready = sorted(gradients, key=lambda storage: ready_at[storage])
+    positions = fill_buckets([size[storage] for storage in ready], capacity)
+    buckets = [tuple(ready[position] for position in bucket) for bucket in positions]
+    due: dict[int, list[Kernel]] = {}
+    for bucket in buckets:
+        all_reduce = Kernel("all_reduce", Phase.BACKWARD, writes=bucket)
+        due.setdefault(ready_at[bucket[-1]], []).append(all_reduce)
+    merged: list[Kernel] = []
+    for node, kernel in enumerate(kernels):
+        merged += [kernel, *due.get(node, [])]
+    return merged, buckets

@@ -1,0 +1,115 @@
+"""Optimizers as functions: new parameters and state from old ones and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+# Keeps the clipping factor finite when all gradients are zero; PyTorch's clip_grad_norm_ has it.
+CLIP_EPSILON = 1e-6
+
+
+class Optimizer(Protocol):
+    """What a traced step needs of an optimizer."""
+
+    def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
+        """Return the state kept for a parameter from step to step."""
+
+    def update(
+        self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the parameter and its state after one step."""
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """AdamW in the operations and their order of PyTorch's ``AdamW(capturable=True)``.
+
+    A planned graph runs again and again, so the step counter is a tensor on the device, one a
+    parameter, and the bias corrections are computed there.
+
+    Parameters
+    ----------
+    lr, beta1, beta2, eps, weight_decay
+        As in :class:`torch.optim.AdamW`. They do not change what is allocated.
+    """
+
+    lr: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+
+    def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
+        """Return the state kept for a parameter from step to step.
+
+        Parameters
+        ----------
+        parameter
+            Any shape.
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            First and second moment, of the parameter's shape, and a scalar step counter.
+        """
+        return torch.zeros_like(parameter), torch.zeros_like(parameter), torch.zeros(())
+
+    def update(
+        self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the parameter and its state after one step.
+
+        Parameters
+        ----------
+        parameter, gradient
+            Of one shape.
+        state
+            What :meth:`initial_state` or this function returned.
+
+        Returns
+        -------
+        parameter : torch.Tensor
+            New tensor.
+        state : tuple of torch.Tensor
+            New tensors.
+        """
+        mean, square, step = state
+        step = step + 1
+        decayed = parameter * (1 - self.lr * self.weight_decay)
+        mean = torch.lerp(mean, gradient, 1 - self.beta1)
+        square = (square * self.beta2).addcmul(gradient, gradient, value=1 - self.beta2)
+        mean_correction = 1 - self.beta1**step
+        square_correction = 1 - self.beta2**step
+        negative_rate = (self.lr / mean_correction).neg()
+        scaled_root = square.sqrt() / (square_correction.sqrt() * negative_rate)
+        denominator = scaled_root + self.eps / negative_rate
+        return decayed.addcdiv(mean, denominator), (mean, square, step)
+
+
+OPTIMIZERS: MappingProxyType[str, Callable[[], Optimizer]] = MappingProxyType({"adamw": AdamW})
+
+
+def clip_factor(gradients: Sequence[Tensor], clip_norm: float) -> Tensor:
+    """Return what gradients are multiplied by so that their global norm is at most `clip_norm`.
+
+    Parameters
+    ----------
+    gradients
+        Any shapes.
+    clip_norm
+        Largest norm, positive.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar, at most 1.
+    """
+    norms = [torch.linalg.vector_norm(gradient) for gradient in gradients]
+    total = torch.linalg.vector_norm(torch.stack(norms))
+    return torch.clamp(clip_norm / (total + CLIP_EPSILON), max=1.0)

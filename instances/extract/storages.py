@@ -1,0 +1,159 @@
+"""Traced operations to kernels: views vanish and in-place results merge, storage by storage."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from planners.errors import InstanceError
+
+
+class Phase(enum.Enum):
+    """Part of the training step that an operation belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True)
+class TracedOp:
+    """One operation as the tracer saw it, views included.
+
+    Parameters
+    ----------
+    name
+        Unique in its trace.
+    op
+        Operator without namespace and overload, ``"mul"``.
+    phase
+        Where in the step it runs.
+    inputs
+        Storages of its tensor arguments.
+    mutated
+        Those of them that it writes in place.
+    outputs
+        Storages of its results; an output that is no new storage is a view or the argument
+        that was written in place.
+    """
+
+    name: str
+    op: str
+    phase: Phase
+    inputs: tuple[int, ...]
+    mutated: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A traced training step; storages are numbered from 0.
+
+    Parameters
+    ----------
+    ops
+        In the order in which they ran.
+    size
+        Bytes of each storage.
+    name
+        Name of each storage.
+    batch
+        Storages the step is given anew each time: tokens, labels.
+    persistent
+        Storages that live from step to step: parameters, buffers, optimizer state.
+    updates
+        For a storage that holds a new value of a persistent one, that persistent storage.
+    gradients
+        Storage of each parameter's gradient, in the order of the parameters.
+    returned
+        Storages of what the step returns: the loss.
+    """
+
+    ops: tuple[TracedOp, ...]
+    size: tuple[int, ...]
+    name: tuple[str, ...]
+    batch: tuple[int, ...]
+    persistent: frozenset[int]
+    updates: Mapping[int, int]
+    gradients: tuple[int, ...]
+    returned: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An operation that runs on the device, and the storages it touches.
+
+    Parameters
+    ----------
+    op, phase
+        As in :class:`TracedOp`.
+    reads
+        Storages it only reads.
+    writes
+        Storages that exist before and that it changes in place, whether it reads them or not.
+    creates
+        Storages that begin with it.
+    """
+
+    op: str
+    phase: Phase
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    creates: tuple[int, ...] = ()
+
+
+def merge_storages(trace: Trace) -> list[Kernel]:
+    """Return the kernels of a traced step, between a source of the batch and a sink of the loss.
+
+    An operation that neither writes nor begins a storage is a view and runs nothing. An in-place
+    operation writes the storage that is there. New parameters and moments are written into the
+    persistent storage they replace, as a step on a device does, and so are no tensors of their
+    own. The sink keeps the loss alive until the host can fetch it.
+
+    Parameters
+    ----------
+    trace
+        What ran.
+
+    Returns
+    -------
+    list of Kernel
+        In the order in which they ran.
+
+    Raises
+    ------
+    InstanceError
+        An old parameter is read after its new value was written, so that one storage cannot
+        hold both.
+    """
+    kernels = [Kernel("input", Phase.FORWARD, creates=trace.batch)]
+    known = {*trace.batch, *trace.persistent}
+    overwritten: set[int] = set()
+    for op in trace.ops:
+        _require_current(trace, op, overwritten)
+        new = _distinct(storage for storage in op.outputs if storage not in known)
+        known.update(new)
+        updated = [trace.updates[storage] for storage in new if storage in trace.updates]
+        overwritten.update(updated)
+        creates = tuple(storage for storage in new if storage not in trace.updates)
+        writes = _distinct([*(trace.updates.get(s, s) for s in op.mutated), *updated])
+        if creates or writes:
+            inputs = _distinct(trace.updates.get(storage, storage) for storage in op.inputs)
+            reads = tuple(storage for storage in inputs if storage not in writes)
+            kernels.append(Kernel(op.op, op.phase, reads, writes, creates))
+    kernels.append(Kernel("output", Phase.OPTIMIZER, reads=_distinct(trace.returned)))
+    return kernels
+
+
+def _require_current(trace: Trace, op: TracedOp, overwritten: set[int]) -> None:
+    for storage in op.inputs:
+        if storage in overwritten:
+            raise InstanceError(
+                f"operation {op.name}: the old value of {trace.name[storage]} is read after its "
+                f"new value was written into the same storage; read it before"
+            )
+
+
+def _distinct(storages: Iterable[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(storages))
