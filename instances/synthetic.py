@@ -42,9 +42,9 @@ def training_graph(
     half = tensors // 2
     consumers: list[list[int]] = [[] for _ in range(tensors)]
     for node in range(1, tensors):
-        consumers[node - 1].append(node)
-        if rng.random() < 0.3:
-            consumers[rng.randrange(max(0, node - 50), node)].append(node)
+        # Often the tensor just made, else one made lately: branches that can run side by side.
+        source = node - 1 if rng.random() < 0.6 else rng.randrange(max(0, node - 50), node)
+        consumers[source].append(node)
     for node in range(half):
         # The activation is read again at the mirrored step of the backward sweep.
         if rng.random() < 0.4:

@@ -14,10 +14,16 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 // Algorithm 10 with 11 and 12: picks among the free ranges of start offsets, offered from low to
 // high, so that the first of equal gaps is the lowest.
+//
+// The gap above everything placed so far counts as unbounded, as in the paper. A chain may also
+// reach above `top` from a range of starts that is bounded, because a member in its middle meets
+// something there. That is no hole to fill either: it counts as unbounded too. (Under the paper's
+// chain rule it keeps its length, to the letter.)
 class Chooser {
   public:
-    Chooser(const Instance& instance, std::int32_t block, PlacementRules rules)
-        : blocks_(instance.blocks), block_(block), fit_(rules.fit) {
+    Chooser(const Instance& instance, std::int32_t block, PlacementRules rules,
+            std::int64_t top = kNoLimit)
+        : blocks_(instance.blocks), block_(block), fit_(rules.fit), top_(top) {
         const auto members = blocks_.members_of(block);
         paper_chain_ = rules.chain_rule == ChainRule::kPaper && members.size() > 1;
         if (paper_chain_) room_needed_ = instance.size[members[0]];
@@ -29,7 +35,7 @@ class Chooser {
         const std::int64_t end = std::min(upper, limit);
         const std::int64_t start = blocks_.align(block_, lower);
         if (start >= end) return false;
-        std::int64_t gap = end - lower;
+        std::int64_t gap = start + blocks_.size[block_] > top_ ? kNoLimit : end - lower;
         if (paper_chain_) {
             if (upper != kNoLimit && upper - lower < room_needed_) return false;
             gap = upper != kNoLimit   ? upper - lower
@@ -50,6 +56,7 @@ class Chooser {
     const Blocks& blocks_;
     std::int32_t block_;
     Fit fit_;
+    std::int64_t top_;
     bool paper_chain_ = false;
     std::int64_t room_needed_ = 0;
     std::int64_t best_gap_ = kNoLimit;
@@ -100,11 +107,12 @@ class SectionSearch {
         return start;
     }
 
-    // One past the last start of the free range that holds `start`, which next_free returned.
-    std::int64_t range_end() const {
+    // One past the last start of the free range that holds `start`, which next_free returned. What
+    // begins at or above `address` does not count.
+    std::int64_t range_end(std::int64_t address = kNoLimit) const {
         std::int64_t end = kNoLimit;
         for (const List& list : lists_) {
-            if (list.next == list.end) continue;
+            if (list.next == list.end || list.next->begin >= address) continue;
             end = std::min(end, list.next->begin - list.before - list.bytes + 1);
         }
         return end;
@@ -137,6 +145,7 @@ class SectionSpace {
         : instance_(instance), tree_(instance.sections->count()) {}
 
     void occupy(std::int32_t block, std::int64_t head) {
+        top_ = std::max(top_, head + instance_.blocks.size[block]);
         const auto members = instance_.blocks.members_of(block);
         for (std::size_t m = 0; m < members.size(); ++m) {
             const std::int64_t begin = head + instance_.blocks.before_of(block, m);
@@ -149,7 +158,7 @@ class SectionSpace {
     }
 
     std::int64_t fit(std::int32_t block, PlacementRules rules) const {
-        Chooser chooser(instance_, block, rules);
+        Chooser chooser(instance_, block, rules, top_);
         SectionSearch search(instance_, tree_, block);
         for (std::int64_t start = 0; start != kNoLimit;) {
             start = search.next_free(start);
@@ -164,6 +173,7 @@ class SectionSpace {
   private:
     const Instance& instance_;
     AddressTree tree_;
+    std::int64_t top_ = 0;
 };
 
 // ---- Rows of unsafe pairs: the placed tensors by address ------------------------------------
@@ -251,10 +261,11 @@ class RowSpace {
     explicit RowSpace(const Instance& instance) : instance_(instance) {}
 
     void occupy(std::int32_t block, std::int64_t head) {
+        top_ = std::max(top_, head + instance_.blocks.size[block]);
         occupy_in(placed_, instance_, block, head);
     }
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
-        Chooser chooser(instance_, block, rules);
+        Chooser chooser(instance_, block, rules, top_);
         offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, chooser);
         return chooser.chosen();
     }
@@ -262,6 +273,7 @@ class RowSpace {
   private:
     const Instance& instance_;
     PlacedList placed_;
+    std::int64_t top_ = 0;
     std::vector<Span> scratch_;
 };
 
@@ -309,8 +321,10 @@ class SectionObjects {
             while (start < limit) {
                 start = search.next_free(start);
                 if (start >= limit) break;
-                const std::int64_t end = search.range_end();
-                start = chooser.offer(start, end, limit) ? kNoLimit : end;
+                // The next objects are none of this one's concern; nor is a start in them passed
+                // over where this one turns out to have no room.
+                const std::int64_t end = search.range_end(object->end);
+                start = chooser.offer(start, end, limit) ? kNoLimit : std::min(end, limit);
             }
             // The next object that reaches beyond `start`; the search never turns back.
             object = std::partition_point(object + 1, objects_.end(),
