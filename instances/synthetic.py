@@ -10,6 +10,7 @@ from planners.graph import Graph
 from planners.problem import Problem
 
 MIB = 1 << 20
+OPERATIONS_PER_LAYER = 24
 
 
 def training_graph(
@@ -51,7 +52,7 @@ def training_graph(
             consumers[node].append(2 * half - 1 - node)
     run = max(1, tensors // (4 * streams))
     stream = [(node // run * 7919 + rng.randrange(3)) % streams for node in range(tensors)]
-    size = [512 * max(1, int(rng.lognormvariate(4, 3))) for _ in range(tensors)]
+    size = [_size(rng) for _ in range(tensors)]
     graph = Graph(
         op=["forward"] * half + ["backward"] * (tensors - half),
         stream=stream,
@@ -62,7 +63,7 @@ def training_graph(
     rng.shuffle(gradients)
     picked = iter(gradients)
     return Problem(
-        [min(bytes_, 64 * MIB) for bytes_ in size],
+        size,
         graph=graph,
         contiguous=[[next(picked) for _ in range(chain_length)] for _ in range(chains)],
         name=f"training-{tensors}-{streams}",
@@ -71,11 +72,12 @@ def training_graph(
 
 
 def training_trace(tensors: int, *, seed: int = 0) -> Problem:
-    """Return lifetimes with the shape of a recorded training iteration.
+    """Return lifetimes with the shape of a recorded training run.
 
-    A tenth of the tensors live throughout (weights, moments), a third from the forward sweep to
-    the mirrored backward step (activations), the rest for a few steps (temporaries); sizes repeat
-    layer by layer.
+    Weights live throughout. Then microbatch follows microbatch: a forward sweep over equal
+    layers, whose operations make an activation that lives to the mirrored step of the backward
+    sweep or a temporary that a later operation of the layer frees, and the backward sweep. A
+    longer run has more layers and more microbatches, about as its cube root and the rest.
 
     Parameters
     ----------
@@ -90,22 +92,57 @@ def training_trace(tensors: int, *, seed: int = 0) -> Problem:
         Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
     """
     rng = random.Random(seed)
-    layer_sizes = [512 * max(1, int(rng.lognormvariate(5, 3))) for _ in range(64)]
-    size = [min(layer_sizes[i % 64], 64 * MIB) for i in range(tensors)]
+    layers = max(2, round(tensors ** (1 / 3) / 2))
+    weights = min(tensors // 4, layers * 8)
+    template = [
+        (_size(rng), rng.random() < 0.35, 1 + rng.randrange(8)) for _ in range(OPERATIONS_PER_LAYER)
+    ]
+    size = [_size(rng) for _ in range(weights)]
+    end = [tensors] * weights
+    half = layers * OPERATIONS_PER_LAYER
+    while len(size) < tensors:
+        begun = len(size)
+        for step in range(2 * half):
+            bytes_, is_activation, lasts = template[step % OPERATIONS_PER_LAYER]
+            keeps = is_activation and step < half
+            size.append(bytes_)
+            end.append(begun + (2 * half - step if keeps else step + lasts))
     start = np.arange(tensors)
-    end = np.empty(tensors, dtype=np.int64)
-    for i in range(tensors):
-        kind = rng.random()
-        if kind < 0.1:
-            end[i] = tensors
-        elif kind < 0.43 and i < tensors // 2:
-            end[i] = max(i + 1, tensors - i - rng.randrange(4))
-        else:
-            end[i] = min(tensors, i + 1 + rng.randrange(8))
     return Problem(
-        size,
+        size[:tensors],
         start,
-        end,
+        np.clip(end[:tensors], start + 1, tensors),
         name=f"trace-{tensors}",
         origin={"generator": "training_trace", "seed": seed},
     )
+
+
+def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
+    """Return lifetimes and sizes without structure: hard on anything that merges what touches.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Starts are uniform over ``tensors`` steps; one lifetime in ten is long.
+    """
+    rng = random.Random(seed)
+    start = [rng.randrange(tensors) for _ in range(tensors)]
+    longest = [tensors if rng.random() < 0.1 else 64 for _ in range(tensors)]
+    return Problem(
+        [_size(rng) for _ in range(tensors)],
+        start,
+        [begin + 1 + rng.randrange(most) for begin, most in zip(start, longest, strict=True)],
+        name=f"random-{tensors}",
+        origin={"generator": "random_lifetimes", "seed": seed},
+    )
+
+
+def _size(rng: random.Random) -> int:
+    return min(512 * max(1, int(rng.lognormvariate(4, 3))), 64 * MIB)

@@ -28,9 +28,12 @@ from planners.errors import (
     MissingDependencyError,
     UnknownPlannerError,
 )
+from planners.formats import Format, read_any
 from planners.graph import Graph
+from planners.greedy.heuristic import register_sort_key
 from planners.greedy.place import place, place_in_objects
 from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
+from planners.plan_file import read_plan, write_plan
 from planners.problem import Problem, Safety
 from planners.problem_file import read_problem, write_problem
 from planners.registry import UnsupportedProblemError, get, register
@@ -39,9 +42,10 @@ from planners.run import run, solve
 load_built_in()
 
 __all__ = [
-    "Bound", "Budget", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
+    "Bound", "Budget", "Format", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
     "MissingDependencyError", "Plan", "Problem", "Result", "Safety", "Status",
     "UnknownPlannerError", "UnsupportedProblemError", "bounds_of", "check", "feasible", "get",
-    "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_problem",
-    "register", "run", "solve", "write_problem",
+    "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_any",
+    "read_plan", "read_problem", "register", "register_sort_key", "run", "solve", "write_plan",
+    "write_problem",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -17,7 +17,8 @@ class Blocks:
     """The blocks of a problem in compressed rows, ordered by their lowest tensor index.
 
     Alignment and pins of the members become conditions on the head of the block: its offset is
-    ``residue`` modulo ``modulus``, and ``pinned`` when it is given. All columns are int64.
+    ``residue`` modulo ``modulus``, and ``pinned`` when it is given. All columns are int64 and not
+    writable.
 
     Parameters
     ----------
@@ -49,6 +50,10 @@ class Blocks:
     residue: IntColumn
     pinned: IntColumn
     block_of: IntColumn
+
+    def __post_init__(self) -> None:
+        for column in fields(self):
+            getattr(self, column.name).setflags(write=False)
 
     @property
     def count(self) -> int:
@@ -100,8 +105,9 @@ def make_blocks(
     before = ends - size[members]
     before -= before[heads][block_of_member]
     modulus = np.maximum.reduceat(alignment[members], heads)
-    # The strictest member decides the residue; the others must agree with it.
-    strictest = alignment[members] == modulus[block_of_member]
+    # The first of the strictest members decides the residue; the others must agree with it. Of
+    # several values for one block NumPy keeps the last, so they are given backwards.
+    strictest = np.flatnonzero(alignment[members] == modulus[block_of_member])[::-1]
     residue = np.zeros(len(heads), dtype=np.int64)
     residue[block_of_member[strictest]] = (-before % alignment[members])[strictest]
     _require_alignment(members, before, alignment, residue, block_of_member)

@@ -81,7 +81,9 @@ def find_violation_fast(problem: Problem, plan: Plan) -> str | None:
     if wrong is not None:
         return wrong
     pair: tuple[int, int] | None
-    if problem.safety is Safety.LIFETIMES:
+    # Nodes of a single stream run in the global order, where overlap in time is all there is.
+    in_order = problem.safety is Safety.GRAPH and problem.stream_count <= 1
+    if problem.safety is Safety.LIFETIMES or in_order:
         pair = _core.find_overlap_in_time(plan.offsets, problem.size, problem.segments())
     elif problem.safety is Safety.GRAPH:
         pair = _descendant_safety(problem).find_overlap(plan.offsets, problem.size)

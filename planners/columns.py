@@ -1,8 +1,9 @@
-"""Immutable int64 columns: how every array of the model is taken in."""
+"""Immutable columns: how every array of the model is taken in, and refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,7 +18,9 @@ IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
 
 
-def frozen_column(field: str, values: Iterable[int] | NDArray[Any]) -> IntColumn:
+def frozen_column(
+    field: str, values: Iterable[int] | NDArray[Any], entry: str = "tensor"
+) -> IntColumn:
     """Return a read-only, contiguous int64 copy of one column.
 
     Parameters
@@ -26,6 +29,8 @@ def frozen_column(field: str, values: Iterable[int] | NDArray[Any]) -> IntColumn
         Name for the error message.
     values
         Whole numbers, one an entry; an integer array of any width is accepted.
+    entry
+        What an entry stands for, for the error message.
 
     Returns
     -------
@@ -37,11 +42,10 @@ def frozen_column(field: str, values: Iterable[int] | NDArray[Any]) -> IntColumn
     InstanceError
         An entry is no whole number, or does not fit int64.
     """
-    column = _as_int64(field, values if isinstance(values, np.ndarray) else list(values))
-    if column.ndim != 1:
-        raise InstanceError(f"field {field}: one dimension is needed, found {column.ndim}")
-    column.setflags(write=False)
-    return column
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise InstanceError(f"field {field}: one dimension is needed, found {values.ndim}")
+    listed = values if isinstance(values, np.ndarray) else _listed(field, values)
+    return _frozen_int64(listed, lambda index: f"field {field}, {entry} {index}")
 
 
 def frozen_rows(field: str, rows: Iterable[Sequence[int]] | NDArray[Any], width: int) -> IntColumn:
@@ -69,70 +73,154 @@ def frozen_rows(field: str, rows: Iterable[Sequence[int]] | NDArray[Any], width:
     if isinstance(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != width:
             raise InstanceError(f"field {field}: rows of {width} whole numbers are needed")
-        table = _as_int64(field, rows)
+        entries: list[Any] | NDArray[Any] = rows.reshape(-1)
     else:
-        table = _as_int64(field, flatten(field, rows, width)).reshape(-1, width)
-    table.setflags(write=False)
-    return table
+        listed = _listed_rows(field, rows, "entry")
+        for index, row in enumerate(listed):
+            if len(row) != width:
+                raise InstanceError(
+                    f"field {field}, entry {index}: {width} whole numbers are needed, "
+                    f"found {len(row)}"
+                )
+        entries = list(chain.from_iterable(listed))
+    column = _frozen_int64(entries, lambda index: f"field {field}, entry {index // width}")
+    return column.reshape(-1, width)
 
 
-def flatten(field: str, rows: Iterable[Sequence[int]], width: int | None = None) -> list[int]:
-    """Return the entries of a list of lists, one after the other.
+def frozen_lists(
+    field: str, rows: Iterable[Sequence[int] | IntColumn], entry: str
+) -> tuple[IntColumn, IntColumn]:
+    """Return lists of whole numbers in compressed rows.
 
     Parameters
     ----------
     field
         Name for the error message.
     rows
-        Lists or tuples.
-    width
-        Length that every row must have; any length when None.
+        Lists, tuples or arrays of whole numbers, of any length.
+    entry
+        What a row stands for, for the error message.
 
     Returns
     -------
-    list
-        The entries, not checked.
+    tuple of numpy.ndarray
+        ``offsets`` and ``values``, int64 and not writable: row ``i`` is
+        ``values[offsets[i]:offsets[i + 1]]``.
 
     Raises
     ------
     InstanceError
-        A row is no list, or has another length.
+        A row is no list, or an entry is no whole number that fits int64.
     """
-    listed = list(rows)
-    for index, row in enumerate(listed):
-        if not isinstance(row, (list, tuple, np.ndarray)):
-            raise InstanceError(f"field {field}, entry {index}: a list is needed, found {row!r}")
-        if width is not None and len(row) != width:
+    listed = _listed_rows(field, rows, entry)
+    offsets = np.zeros(len(listed) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in listed], out=offsets[1:])
+    offsets.setflags(write=False)
+
+    def where(index: int) -> str:
+        row = int(np.searchsorted(offsets, index, side="right")) - 1
+        return f"field {field}, {entry} {row}"
+
+    return offsets, _frozen_int64(list(chain.from_iterable(listed)), where)
+
+
+def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
+    """Return a column of names that can stand in a message of one line.
+
+    Parameters
+    ----------
+    field
+        Name for the error message.
+    names
+        Printable strings.
+    entry
+        What a name stands for, for the error message.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    InstanceError
+        An entry is no string, or holds a character that does not print.
+    """
+    listed = _listed(field, names)
+    for index, name in enumerate(listed):
+        if not isinstance(name, str) or not name.isprintable():
             raise InstanceError(
-                f"field {field}, entry {index}: {width} whole numbers are needed, found {len(row)}"
+                f"field {field}, {entry} {index}: a string of printable characters is needed, "
+                f"found {shown(name)}"
             )
-    return list(chain.from_iterable(listed))
+    return tuple(listed)
 
 
-def _as_int64(field: str, values: list[Any] | NDArray[Any]) -> IntColumn:
-    if isinstance(values, np.ndarray):
-        if values.dtype.kind == "i" or (
-            values.dtype.kind == "u" and (not values.size or values.max() <= INT64_MAX)
-        ):
-            return np.array(values, dtype=np.int64, copy=True, order="C")
-        return _as_int64(field, values.tolist())
-    if not all(map(_is_integer_type, set(map(type, values)))):
-        raise InstanceError(_what_is_wrong(field, values))
+def shown(value: object) -> str:
+    """Return how a message shows what was found: on one line, cut where it is long or deep."""
+    return " ".join(_SHORT.repr(value).split())
+
+
+class _ShortRepr(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+        # Python refuses to write out whole numbers of many digits.
+        return repr(x) if x.bit_length() <= 128 else f"a whole number of {x.bit_length()} bits"
+
+
+_SHORT = _ShortRepr()
+
+
+def _listed(field: str, values: Iterable[Any]) -> list[Any]:
     try:
-        return np.array(values, dtype=np.int64)
-    except OverflowError:
-        raise InstanceError(_what_is_wrong(field, values)) from None
+        return list(values)
+    except TypeError:
+        raise InstanceError(f"field {field}: a list is needed, found {shown(values)}") from None
 
 
-def _is_integer_type(kind: type) -> bool:
-    return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)
-
-
-def _what_is_wrong(field: str, values: list[Any]) -> str:
-    for index, value in enumerate(values):
-        if not _is_integer_type(type(value)) or not -INT64_MAX - 1 <= value <= INT64_MAX:
-            return (
-                f"field {field}, entry {index}: a whole number that fits int64 is needed, "
-                f"found {value!r:.40}"
+def _listed_rows(field: str, rows: Iterable[Sequence[int] | IntColumn], entry: str) -> list[Any]:
+    listed = _listed(field, rows)
+    for index, row in enumerate(listed):
+        if not isinstance(row, (list, tuple)) and not (
+            isinstance(row, np.ndarray) and row.ndim == 1
+        ):
+            raise InstanceError(
+                f"field {field}, {entry} {index}: a list is needed, found {shown(row)}"
             )
-    return f"field {field}: whole numbers that fit int64 are needed"
+    return listed
+
+
+def _frozen_int64(values: list[Any] | NDArray[Any], where: Callable[[int], str]) -> IntColumn:
+    if isinstance(values, np.ndarray):
+        kind = values.dtype.kind
+        fits = kind == "i" or (kind == "u" and (not values.size or values.max() <= INT64_MAX))
+        if fits:
+            column = np.array(values, dtype=np.int64, copy=True, order="C")
+            column.setflags(write=False)
+            return column
+        values = values.tolist()
+    if all(map(is_integer_type, set(map(type, values)))):
+        try:
+            column = np.array(values, dtype=np.int64)
+        except OverflowError:
+            pass
+        else:
+            column.setflags(write=False)
+            return column
+    wrong = next(
+        index
+        for index, value in enumerate(values)
+        if not is_integer_type(type(value)) or not -INT64_MAX - 1 <= value <= INT64_MAX
+    )
+    raise InstanceError(
+        f"{where(wrong)}: a whole number that fits int64 is needed, found {shown(values[wrong])}"
+    )
+
+
+def is_integer_type(kind: type) -> bool:
+    """Return whether values of a type are whole numbers; booleans are not."""
+    return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)

@@ -64,9 +64,11 @@ def lifetimes_decide(problem: Problem) -> bool:
 
 def _require_room_for_rows(problem: Problem) -> None:
     tensors = problem.tensor_count
-    needed = tensors * tensors // 8
+    nodes = 0 if problem.graph is None else problem.graph.node_count
+    # The relation itself, and what the referee's twin keeps of a graph.
+    needed = max(tensors * tensors, nodes * (nodes + tensors)) // 8
     if needed > MAX_ROW_BYTES:
         raise InstanceError(
-            f"field size: {tensors} tensors with general unsafe pairs would take {needed} bytes "
-            f"of rows, and at most {MAX_ROW_BYTES} are taken"
+            f"field size: {tensors} tensors and {nodes} nodes with general unsafe pairs would take "
+            f"{needed} bytes of rows, and at most {MAX_ROW_BYTES} are taken"
         )

@@ -8,10 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
-from planners.columns import IntColumn, flatten, frozen_column, frozen_rows
+from planners.columns import (
+    IntColumn,
+    frozen_column,
+    frozen_lists,
+    frozen_names,
+    frozen_rows,
+)
 from planners.errors import InstanceError
 
 MAX_STREAMS = 1 << 20
+MAX_NODES = 20_000_000
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -59,17 +66,15 @@ class Graph:
         op: Sequence[str],
         stream: Iterable[int] | IntColumn,
         producer: Iterable[int] | IntColumn,
-        consumers: Sequence[Sequence[int]],
+        consumers: Sequence[Sequence[int] | IntColumn],
         control: Iterable[tuple[int, int]] | IntColumn = (),
     ) -> None:
-        nodes = flatten("graph.consumers", consumers)
-        offsets = np.zeros(len(consumers) + 1, dtype=np.int64)
-        np.cumsum([len(readers) for readers in consumers], out=offsets[1:])
-        object.__setattr__(self, "op", tuple(op))
-        object.__setattr__(self, "stream", frozen_column("graph.stream", stream))
+        offsets, nodes = frozen_lists("graph.consumers", consumers, entry="tensor")
+        object.__setattr__(self, "op", frozen_names("graph.op", op, entry="node"))
+        object.__setattr__(self, "stream", frozen_column("graph.stream", stream, entry="node"))
         object.__setattr__(self, "producer", frozen_column("graph.producer", producer))
-        object.__setattr__(self, "consumer_offsets", frozen_column("graph.consumers", offsets))
-        object.__setattr__(self, "consumer_nodes", frozen_column("graph.consumers", nodes))
+        object.__setattr__(self, "consumer_offsets", offsets)
+        object.__setattr__(self, "consumer_nodes", nodes)
         object.__setattr__(self, "control", frozen_rows("graph.control", control, width=2))
         self._validate()
 
@@ -91,7 +96,9 @@ class Graph:
     @cached_property
     def consumer_tensors(self) -> IntColumn:
         """Tensor of each entry of ``consumer_nodes``, int64."""
-        return np.repeat(np.arange(self.tensor_count), np.diff(self.consumer_offsets))
+        tensors = np.repeat(np.arange(self.tensor_count), np.diff(self.consumer_offsets))
+        tensors.setflags(write=False)
+        return tensors
 
     def consumers_of(self, tensor: int) -> IntColumn:
         """Return the nodes that read a tensor.
@@ -124,6 +131,8 @@ class Graph:
 
     def _validate(self) -> None:
         nodes = self.node_count
+        if nodes > MAX_NODES:
+            raise InstanceError(f"field graph.op: at most {MAX_NODES} nodes, found {nodes}")
         if len(self.stream) != nodes:
             raise InstanceError(
                 f"field graph.stream: one entry a node is needed, found {len(self.stream)} "
@@ -173,6 +182,10 @@ class Graph:
             where = f"field graph.consumers, tensor {self.consumer_tensors[arc]}"
         else:
             where = f"field graph.control, arc {arc - tensor_arcs}"
+        if sources[arc] == targets[arc]:
+            raise InstanceError(
+                f"{where}: the two nodes must differ, found {sources[arc]} -> {targets[arc]}"
+            )
         cycle = find_cycle(self.node_count, sources, targets)
         if cycle:
             path = " -> ".join(str(node) for node in [*cycle, cycle[0]])

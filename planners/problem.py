@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import enum
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planners.blocks import NOT_PINNED, Blocks, make_blocks
-from planners.columns import INT64_MAX, BoolColumn, IntColumn, frozen_column, frozen_rows
+from planners.columns import (
+    INT64_MAX,
+    BoolColumn,
+    IntColumn,
+    frozen_column,
+    frozen_lists,
+    frozen_names,
+    frozen_rows,
+    is_integer_type,
+    shown,
+)
 from planners.errors import InstanceError
 from planners.graph import Graph
 
@@ -112,7 +125,7 @@ class Problem:
         graph: Graph | None = None,
         unsafe_pairs: Iterable[Sequence[int]] | IntColumn | None = None,
         alignment: Iterable[int] | IntColumn | None = None,
-        contiguous: Iterable[Sequence[int]] = (),
+        contiguous: Iterable[Sequence[int] | IntColumn] = (),
         pinned: Mapping[int, int] | None = None,
         gaps: Iterable[Sequence[int]] | IntColumn = (),
         capacity: int | None = None,
@@ -141,7 +154,7 @@ class Problem:
         put("contiguous", _as_chains(contiguous))
         put("pinned", self._pinned_column(pinned or {}))
         put("gaps", frozen_rows("gaps", gaps, width=3))
-        put("capacity", capacity)
+        put("capacity", _as_capacity(capacity))
         for field, values in (
             ("phase_start", phase_start),
             ("phase_end", phase_end),
@@ -150,9 +163,11 @@ class Problem:
         ):
             put(field, None if values is None else self._column(field, values))
         put("dynamic", None if dynamic is None else self._flags("dynamic", dynamic))
-        put("tensor_name", None if tensor_name is None else tuple(tensor_name))
-        put("name", name)
-        put("origin", MappingProxyType(dict(origin or {})))
+        put("tensor_name", None)
+        if tensor_name is not None:
+            put("tensor_name", frozen_names("tensor_name", tensor_name, entry="tensor"))
+        put("name", _as_name(name))
+        put("origin", _as_origin(origin or {}))
         self._validate()
         put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
 
@@ -167,6 +182,10 @@ class Problem:
         if self.graph is not None:
             return Safety.GRAPH
         return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS
+
+    @property
+    def _safety_field(self) -> str:
+        return "graph" if self.graph is not None else "unsafe_pairs"
 
     @property
     def stream_count(self) -> int:
@@ -184,6 +203,28 @@ class Problem:
         from planners.core_instance import make_core_instance
 
         return make_core_instance(self)
+
+    def with_capacity(self, capacity: int | None) -> Problem:
+        """Return the same problem with another capacity; the rest is shared, not copied.
+
+        Parameters
+        ----------
+        capacity
+            Bytes; None asks for the smallest peak instead.
+
+        Returns
+        -------
+        Problem
+            Validated.
+
+        Raises
+        ------
+        InstanceError
+            The capacity is no number of bytes.
+        """
+        problem = copy.copy(self)
+        object.__setattr__(problem, "capacity", _as_capacity(capacity))
+        return problem
 
     def describe(self, tensor: int) -> str:
         """Return how messages call a tensor: its index, and its name where it has one."""
@@ -225,7 +266,7 @@ class Problem:
         for index, value in enumerate(listed):
             if not isinstance(value, bool):
                 raise InstanceError(
-                    f"field {field}, tensor {index}: true or false is needed, found {value!r}"
+                    f"field {field}, tensor {index}: true or false is needed, found {shown(value)}"
                 )
         self._require_length(field, len(listed))
         flags = np.array(listed, dtype=np.bool_)
@@ -254,7 +295,7 @@ class Problem:
                 )
         elif start is not None or end is not None:
             raise InstanceError(
-                f"fields start and end: field {self.safety.value} decides safety; leave them out"
+                f"fields start and end: field {self._safety_field} decides safety; leave them out"
             )
         elif self.graph is not None:
             self._require_length("graph.producer", self.graph.tensor_count)
@@ -264,7 +305,7 @@ class Problem:
 
     def _pinned_column(self, pinned: Mapping[int, int]) -> IntColumn:
         rows = frozen_rows("pinned", list(pinned.items()), width=2)
-        self._require_tensors("pinned", rows[:, 0])
+        self._require_tensors("pinned", rows[:, :1])
         wrong = np.flatnonzero(rows[:, 1] < 0)
         if len(wrong):
             tensor, offset = rows[wrong[0]]
@@ -276,12 +317,13 @@ class Problem:
         column.setflags(write=False)
         return column
 
-    def _require_tensors(self, field: str, tensors: IntColumn) -> None:
-        wrong = np.flatnonzero((tensors < 0) | (tensors >= self.tensor_count))
+    def _require_tensors(self, field: str, rows: IntColumn) -> None:
+        wrong = np.argwhere((rows < 0) | (rows >= self.tensor_count))
         if len(wrong):
+            row, column = wrong[0]
             raise InstanceError(
-                f"field {field}, entry {wrong[0]}: tensors are numbered 0 to "
-                f"{self.tensor_count - 1}, found {tensors[wrong[0]]}"
+                f"field {field}, entry {row}: tensors are numbered 0 to "
+                f"{self.tensor_count - 1}, found {rows[row, column]}"
             )
 
     def _validate(self) -> None:
@@ -303,8 +345,6 @@ class Problem:
             self._validate_pairs(self.unsafe_pairs)
         self._validate_chains()
         self._validate_gaps()
-        if self.capacity is not None and not 0 <= self.capacity <= INT64_MAX:
-            raise InstanceError(f"field capacity: bytes from 0 to 2**63 - 1, found {self.capacity}")
         if self.tensor_name is not None:
             self._require_length("tensor_name", len(self.tensor_name))
 
@@ -328,11 +368,12 @@ class Problem:
         if worst > MAX_TOTAL_BYTES:
             raise InstanceError(
                 f"field size: sizes, alignments and the largest pin together must stay below "
-                f"2**61 bytes, found {worst:.4g}"
+                f"2**61 bytes, found {worst:.4g}; the largest is tensor {np.argmax(self.size)} "
+                f"with {self.size.max()}"
             )
 
     def _validate_pairs(self, pairs: IntColumn) -> None:
-        self._require_tensors("unsafe_pairs", pairs.reshape(-1))
+        self._require_tensors("unsafe_pairs", pairs)
         wrong = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
         if len(wrong):
             raise InstanceError(
@@ -365,10 +406,10 @@ class Problem:
             return
         if self.safety is not Safety.LIFETIMES:
             raise InstanceError(
-                f"field gaps: gaps are parts of lifetimes, and field {self.safety.value} decides "
+                f"field gaps: gaps are parts of lifetimes, and field {self._safety_field} decides "
                 f"safety here; leave them out"
             )
-        self._require_tensors("gaps", self.gaps[:, 0])
+        self._require_tensors("gaps", self.gaps[:, :1])
         tensor, first, last = self.gaps.T
         outside = (first >= last) | (first < self.start[tensor]) | (last > self.end[tensor])
         for index in np.flatnonzero(outside)[:1]:
@@ -392,8 +433,49 @@ class Problem:
             )
 
 
-def _as_chains(chains: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        tuple(frozen_column(f"contiguous, chain {index}", chain).tolist())
-        for index, chain in enumerate(chains)
-    )
+def _as_chains(chains: Iterable[Sequence[int] | IntColumn]) -> tuple[tuple[int, ...], ...]:
+    offsets, tensors = frozen_lists("contiguous", chains, entry="chain")
+    return tuple(tuple(tensors[a:b].tolist()) for a, b in pairwise(offsets.tolist()))
+
+
+def _as_capacity(capacity: int | None) -> int | None:
+    if capacity is None:
+        return None
+    if not is_integer_type(type(capacity)) or not 0 <= capacity <= INT64_MAX:
+        raise InstanceError(
+            f"field capacity: whole bytes from 0 to 2**63 - 1 are needed, found {shown(capacity)}"
+        )
+    return int(capacity)
+
+
+def _as_name(name: str) -> str:
+    if not isinstance(name, str) or not name.isprintable():
+        raise InstanceError(
+            f"field name: a string of printable characters is needed, found {shown(name)}"
+        )
+    return name
+
+
+def _as_origin(origin: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    if not isinstance(origin, Mapping):
+        raise InstanceError(f"field origin: an object is needed, found {shown(origin)}")
+    for key, value in origin.items():
+        if not isinstance(key, str) or not key.isprintable():
+            raise InstanceError(
+                f"field origin: keys of printable characters are needed, found {shown(key)}"
+            )
+        if not _is_scalar(value):
+            raise InstanceError(
+                f"field origin, key {shown(key)}: a string of Unicode characters, a whole number "
+                f"that fits int64, a finite number or a boolean is needed, found {shown(value)}"
+            )
+    return MappingProxyType(dict(origin))
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, str):
+        # A lone half of a surrogate pair is in no text file.
+        return not any("\ud800" <= character <= "\udfff" for character in value)
+    if isinstance(value, int):
+        return -INT64_MAX <= value <= INT64_MAX
+    return isinstance(value, float) and math.isfinite(value)

@@ -6,15 +6,14 @@ import fnmatch
 import importlib.util
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from planners.budget import Budget
+from planners.entry_points import load_group
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.plan import Parameters, Plan, Result
 from planners.problem import Problem, Scalar
@@ -45,6 +44,8 @@ class PlannerInfo:
         Parameters that it takes, with their defaults.
     build
         Returns the function that plans, given values for some of the parameters.
+    choices
+        The values that a parameter may have, for those that are annotated ``Literal[...]``.
     """
 
     name: str
@@ -52,6 +53,7 @@ class PlannerInfo:
     source: str
     defaults: Parameters
     build: Callable[..., PlannerFunction]
+    choices: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def register(
     callable
         A decorator. It takes a function ``(problem, budget) -> Plan | Result``, whose further
         keyword parameters with defaults are the planner's parameters, or a class with such a
-        ``__call__``, whose constructor takes the parameters. What it decorates stays as it is.
+        ``__call__``, whose constructor takes the parameters. A parameter annotated
+        ``Literal[...]`` takes no other values. What it decorates stays as it is.
 
     Raises
     ------
@@ -107,7 +110,7 @@ def register(
             signature = list(inspect.signature(planner).parameters.values())
             defaults = _defaults(signature[2:])
             build = partial(partial, planner)
-        add(PlannerInfo(name, line, source, defaults, build))
+        add(PlannerInfo(name, line, source, defaults, build, _choices(planner, defaults)))
         return planner
 
     return decorate
@@ -228,8 +231,9 @@ def get(name: str, **parameters: Scalar) -> ChosenPlanner:
     """
     load_entry_points()
     info = _info(name)
-    for key in parameters:
+    for key, value in parameters.items():
         _require_parameter(info, key)
+        _require_choice(info, key, value)
     return ChosenPlanner(info, parameters)
 
 
@@ -242,15 +246,8 @@ def load_entry_points() -> None:
     if _loaded_entry_points:
         return
     _loaded_entry_points = True
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        try:
-            entry.load()
-        except Exception as error:  # a broken third party must not take everything down
-            warnings.warn(
-                f"planner package {entry.name} ({entry.value}) is left out: "
-                f"{type(error).__name__}: {error}",
-                stacklevel=2,
-            )
+    for _ in load_group(ENTRY_POINT_GROUP, "planner package"):
+        pass  # importing it registers its planners
 
 
 def load_plugin(path: str | Path) -> list[PlannerInfo]:
@@ -310,6 +307,19 @@ def _defaults(parameters: Iterable[inspect.Parameter]) -> dict[str, Scalar]:
     return defaults
 
 
+def _choices(planner: Callable[..., Any], defaults: Parameters) -> dict[str, tuple[Scalar, ...]]:
+    takes_them = planner.__init__ if inspect.isclass(planner) else planner
+    try:
+        hints = get_type_hints(takes_them)
+    except (NameError, TypeError):
+        return {}  # a third party's annotations may name what is not there at run time
+    return {
+        name: get_args(hint)
+        for name, hint in hints.items()
+        if name in defaults and get_origin(hint) is Literal
+    }
+
+
 def _settings(info: PlannerInfo, settings: list[str]) -> Mapping[str, Scalar]:
     parsed: dict[str, Scalar] = {}
     for setting in settings:
@@ -320,6 +330,7 @@ def _settings(info: PlannerInfo, settings: list[str]) -> Mapping[str, Scalar]:
             )
         _require_parameter(info, key)
         parsed[key] = _parse_like(info, key, text)
+        _require_choice(info, key, parsed[key])
     return parsed
 
 
@@ -327,6 +338,15 @@ def _require_parameter(info: PlannerInfo, key: str) -> None:
     if key not in info.defaults:
         hint = near_names(key, info.defaults) if info.defaults else "it takes none"
         raise UnknownPlannerError(f"planner {info.name} has no parameter {key!r}; {hint}")
+
+
+def _require_choice(info: PlannerInfo, key: str, value: Scalar) -> None:
+    choices = info.choices.get(key, (value,))
+    if value not in choices:
+        raise UnknownPlannerError(
+            f"planner {info.name}, parameter {key}: {' or '.join(map(repr, choices))} is needed, "
+            f"found {value!r}"
+        )
 
 
 def _parse_like(info: PlannerInfo, key: str, text: str) -> Scalar:

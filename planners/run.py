@@ -70,6 +70,8 @@ def judge(problem: Problem, answer: Result, bounds: Sequence[Bound] = ()) -> Res
     Result
         The answer with the status that it deserves.
     """
+    if answer.status in (Status.INVALID, Status.UNSUPPORTED):
+        return answer
     if answer.plan is not None:
         violation = find_violation_fast(problem, answer.plan)
         if violation is not None:
@@ -85,8 +87,34 @@ def judge(problem: Problem, answer: Result, bounds: Sequence[Bound] = ()) -> Res
             return replace(
                 answer, status=Status.INVALID, reason="claims an optimum without a bound to match"
             )
+    return with_bounds(problem, answer, bounds)
+
+
+def with_bounds(problem: Problem, answer: Result, bounds: Sequence[Bound]) -> Result:
+    """Give an answer the best of the bounds that are known, and the status that follows.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    answer
+        Judged already.
+    bounds
+        Lower bounds known of the problem.
+
+    Returns
+    -------
+    Result
+        With the largest lower bound. A plan that meets it is optimal; a capacity below it is
+        proof that no plan fits.
+    """
     best = max(bounds, key=lambda bound: bound.bytes, default=None)
-    if best is not None and best.bytes > answer.lower_bound:
+    # A planner that proved nothing has a bound of 0 without a certificate, and so may give way
+    # to a bound of 0 that has one.
+    if best is not None and (
+        best.bytes > answer.lower_bound
+        or (best.bytes == answer.lower_bound and not answer.certificate)
+    ):
         answer = replace(answer, lower_bound=best.bytes, certificate=best.name)
     return _with_status(problem, answer)
 
@@ -152,14 +180,28 @@ def _answer(chosen: ChosenPlanner, problem: Problem, budget: Budget) -> Result:
         return Result(Status.UNSUPPORTED, reason=str(error))
     except TimeoutError as error:
         return no_plan_found(str(error))
-    except Exception as error:  # a third party's planner may fail in any way; the rest goes on
+    except (Exception, SystemExit) as error:
+        # A third party's planner may fail in any way; the rest goes on.
         return Result(Status.INVALID, reason=f"{type(error).__name__}: {error}")
     if isinstance(answer, Plan):
-        return feasible(answer)
-    if isinstance(answer, Result):
-        return answer
-    found = type(answer).__name__
-    return Result(Status.INVALID, reason=f"a planner returns a Plan or a Result, found {found}")
+        answer = feasible(answer)
+    complaint = _what_is_malformed(answer)
+    return Result(Status.INVALID, reason=complaint) if complaint else answer
+
+
+def _what_is_malformed(answer: object) -> str:
+    """Say what a third party's answer lacks to be judged; empty where it can be."""
+    if not isinstance(answer, Result):
+        return f"a planner returns a Plan or a Result, found {type(answer).__name__}"
+    if not isinstance(answer.status, Status):
+        return f"a result has a status of planners.Status, found {answer.status!r:.40}"
+    if answer.plan is not None and not isinstance(answer.plan, Plan):
+        return f"a result has a planners.Plan or None, found {type(answer.plan).__name__}"
+    if type(answer.lower_bound) is not int or answer.lower_bound < 0:
+        return f"a lower bound is a whole number of bytes, found {answer.lower_bound!r:.40}"
+    if answer.plan is None and answer.status in (Status.OPTIMAL, Status.FEASIBLE):
+        return f"a result that is {answer.status.value} needs a plan, found none"
+    return ""
 
 
 def _pins_in_conflict(problem: Problem) -> Result | None:

@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 
 from planners import _core
-from planners.errors import GaplessError, near_names
+from planners.errors import GaplessError, InstanceError, near_names
 from planners.graph import Graph
 
 DEFAULT_ALGORITHM = "clocks"
+MAX_CLOCK_BYTES = 4 << 30
 
 ALGORITHMS: dict[str, Callable[[_core.Graph], _core.BitRows]] = {
     "1": _core.unsafe_by_ancestors,
@@ -65,7 +66,18 @@ def core_graph(graph: Graph) -> _core.Graph:
     -------
     planners._core.Graph
         The same nodes, tensors and arcs.
+
+    Raises
+    ------
+    InstanceError
+        A clock per node would take more memory than ``MAX_CLOCK_BYTES``.
     """
+    needed = graph.node_count * graph.stream_count * 4
+    if needed > MAX_CLOCK_BYTES:
+        raise InstanceError(
+            f"field graph.stream: {graph.node_count} nodes on {graph.stream_count} streams would "
+            f"take {needed} bytes of clocks, and at most {MAX_CLOCK_BYTES} are taken"
+        )
     narrow = partial(np.ascontiguousarray, dtype=np.int32)
     _, stream = np.unique(graph.stream, return_inverse=True)
     return _core.Graph(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from planners.formats import read_any
 
 from evaluation.benchmarks.measure import pin_to_one_core
 from evaluation.benchmarks.offsets import offsets_page
@@ -15,6 +14,7 @@ from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
 from planners.errors import GaplessError
+from planners.formats import read_any
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -30,7 +30,7 @@ BERT = Path("instances/bert.json")
 def safety(graphs: Graphs = None, repetitions: Repetitions = 5, output: Output = None) -> None:
     """The published safety algorithms and ours, side by side (the paper's Table 1)."""
     problems = [read_any(path) for path in graphs or [BERT]]
-    _publish(safety_page(problems, _command("safety"), repetitions), output)
+    _publish(safety_page(problems, _command("safety", *(graphs or [])), repetitions), output)
 
 
 @app.command()
@@ -43,7 +43,8 @@ def offsets(
     """Every greedy planner: gap and time (the paper's Tables 2 and 3)."""
     problems = [read_any(path) for path in graphs or [BERT]]
     traces = [read_any(path) for path in trace or []]
-    _publish(offsets_page(problems, traces, _command("offsets"), repetitions), output)
+    files = [*(graphs or []), *(f"--trace {path.name}" for path in trace or [])]
+    _publish(offsets_page(problems, traces, _command("offsets", *files), repetitions), output)
 
 
 @app.command()
@@ -52,8 +53,8 @@ def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
     _publish(scaling_page(_command("scaling"), repetitions), output)
 
 
-def _command(name: str) -> str:
-    return f"python -m evaluation.benchmarks {name}"
+def _command(name: str, *arguments: object) -> str:
+    return " ".join(["python -m evaluation.benchmarks", name, *map(str, arguments)])
 
 
 def _publish(page: Page, output: Path | None) -> None:

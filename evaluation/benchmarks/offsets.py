@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from evaluation.benchmarks.chain_rules import add_chain_rules
 from evaluation.benchmarks.measure import Measured, measure, progress
 from evaluation.benchmarks.page import Page, milliseconds
 from instances.synthetic import training_graph
@@ -72,6 +73,12 @@ def offsets_page(
                 ]
                 rows.append([f"{label}, {order}, {fit} fit", *cells])
     page.table(["", *(problem.name for problem in columns)], rows)
+    page.say(
+        f"`{largest.name}` has the size of the paper's largest network, PanGu-alpha 2.6B: 20,000 "
+        "tensors and 678 contiguous chains. There, on the paper's server, safety took 10,359 ms "
+        "and Many Objects 12,390 ms."
+    )
+    add_chain_rules(page)
     return page
 
 

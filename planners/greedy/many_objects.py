@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from planners.budget import Budget
-from planners.greedy.orders import ORDERS
-from planners.greedy.place import FITS, place_in_objects
+from planners.greedy.orders import ORDERS, summary_of
+from planners.greedy.place import FITS, ChainRule, place_in_objects
 from planners.plan import Plan
 from planners.problem import Problem
 from planners.registry import register
@@ -13,11 +13,10 @@ from planners.registry import register
 def _register(order: str, fit: str) -> None:
     @register(
         f"many-objects-{order}-{fit}",
-        summary=f"{(ORDERS[order].__doc__ or '').partition(';')[0].partition(' (')[0].rstrip('.')}; "
-        f"{fit} fit into objects",
+        summary=f"{summary_of(order)}; {fit} fit into objects",
         source="safe-optimized-static-memory-allocation, algorithm 7",
     )
-    def plan(problem: Problem, budget: Budget, chain_rule: str = "exact") -> Plan:
+    def plan(problem: Problem, budget: Budget, chain_rule: ChainRule = "exact") -> Plan:
         return place_in_objects(problem, order, fit, chain_rule=chain_rule, budget=budget)
 
 

@@ -47,6 +47,23 @@ ORDERS: dict[str, SortKey] = {
 }
 
 
+def summary_of(order: str) -> str:
+    """Return what lists of planners say of an order: the first clause of its docstring.
+
+    Parameters
+    ----------
+    order
+        One of ``ORDERS``.
+
+    Returns
+    -------
+    str
+        Without a full stop.
+    """
+    text = ORDERS[order].__doc__ or ""
+    return text.partition(";")[0].partition(" (")[0].rstrip(".")
+
+
 def bytes_before(steps: IntColumn, size: IntColumn, at: IntColumn) -> IntColumn:
     """Return, for each step asked for, the bytes of the events up to and including it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,14 @@ from planners.plan import Plan
 from planners.problem import Problem
 from planners.registry import UnsupportedProblemError
 
-FITS = {"first": _core.Fit.FIRST, "best": _core.Fit.BEST}
-CHAIN_RULES = {"exact": _core.ChainRule.EXACT, "paper": _core.ChainRule.PAPER}
+Fit = Literal["first", "best"]
+ChainRule = Literal["exact", "paper"]
+
+FITS: dict[str, _core.Fit] = {"first": _core.Fit.FIRST, "best": _core.Fit.BEST}
+CHAIN_RULES: dict[str, _core.ChainRule] = {
+    "exact": _core.ChainRule.EXACT,
+    "paper": _core.ChainRule.PAPER,
+}
 
 Order = str | SortKey | Sequence[float] | NDArray[Any]
 

@@ -25,6 +25,9 @@ Stop stop_after(double seconds) {
 NB_MODULE(_core, module) {
     using namespace gapless::bindings;
     module.doc() = "The C++ core of Gapless.";
+    // Problems cache what the core made of them, and a problem kept in a module's globals lives
+    // until the interpreter is gone: no leak, and nothing to warn of.
+    nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
             std::rethrow_exception(thrown);

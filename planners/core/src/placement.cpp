@@ -46,7 +46,8 @@ class Chooser {
             best_gap_ = gap;
             chosen_ = start;
         }
-        return fit_ == Fit::kFirst;
+        // No gap is shorter than a single start, so a block that fits exactly is final as well.
+        return fit_ == Fit::kFirst || best_gap_ == 1;
     }
 
     bool found() const { return chosen_ >= 0; }
@@ -93,16 +94,15 @@ class SectionSearch {
     // The lowest free start at or above `start`. Each list forbids the starts
     // (begin - before - bytes, end - before) of each of its spans.
     std::int64_t next_free(std::int64_t start) {
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (List& list : lists_) {
-                const std::int64_t at = start + list.before;
-                list.skip_to(at);
-                if (list.next != list.end && list.next->begin < at + list.bytes) {
-                    start = list.next->end - list.before;
-                    moved = true;
-                }
+        // Round and round, until every list has agreed to the same start.
+        for (std::size_t i = 0, agreed = 0; agreed < lists_.size(); ++agreed) {
+            List& list = lists_[i];
+            const std::int64_t free = list.next_free(start + list.before) - list.before;
+            if (free != start) {
+                start = free;
+                agreed = 0;
             }
+            if (++i == lists_.size()) i = 0;
         }
         return start;
     }
@@ -124,6 +124,16 @@ class SectionSearch {
         const Span* end;
         std::int64_t before;
         std::int64_t bytes;
+
+        // The lowest address at or above `at` with `bytes` free in this list alone.
+        std::int64_t next_free(std::int64_t at) {
+            if (next != end && next->end <= at) skip_to(at);
+            while (next != end && next->begin < at + bytes) {
+                at = next->end;
+                ++next;
+            }
+            return at;
+        }
 
         // Moves past the spans that end at or below `at`, doubling the stride while it can.
         void skip_to(std::int64_t at) {
@@ -358,7 +368,7 @@ class RowObjects {
         const Blocks& blocks = instance_.blocks;
         const auto members = blocks.members_of(block);
         for (Object& object : objects_) {
-            if (members.size() == 1 && object.single_head >= 0 &&
+            if (members.size() == 1 && blocks.size[block] > 0 && object.single_head >= 0 &&
                 instance_.unsafe_rows->test(members[0], object.single_head)) {
                 continue;
             }
@@ -373,7 +383,8 @@ class RowObjects {
         }
         const std::int64_t end = objects_.empty() ? 0 : objects_.back().range.end;
         const std::int64_t head = blocks.align(block, end);
-        // A head without bytes takes no room: it rules nothing out.
+        // A head without bytes takes no room: it rules nothing out, nor is a block without bytes
+        // ruled out by any.
         const bool single = members.size() == 1 && blocks.size[block] > 0;
         objects_.push_back({{head, head + blocks.size[block]}, single ? members[0] : -1, {}});
         occupy_in(objects_.back().placed, instance_, block, head);

@@ -1,0 +1,1 @@
+"""Pictures, offered to Gapless through the entry points ``gapless.plots``."""

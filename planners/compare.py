@@ -1,0 +1,299 @@
+"""``python -m planners.compare``: every planner on every instance, judged, in one table."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planners import standard_output
+from planners.budget import Budget
+from planners.comparison import Comparison, compare_planners
+from planners.comparison_records import (
+    CSV_COLUMNS,
+    SCHEMA_VERSION,
+    comparison_record,
+    csv_lines,
+    environment,
+)
+from planners.comparison_table import (
+    SortBy,
+    instance_line,
+    notes,
+    plain_table,
+    rich_table,
+    sorted_rows,
+)
+from planners.errors import GaplessError
+from planners.formats import read_any
+from planners.interrupt import Interrupt
+from planners.plan_file import write_plan
+from planners.plots import Draw, find_plot
+from planners.registry import ChosenPlanner, choose, load_plugin
+
+# A planner that searches takes all the time it is given; with a handful of them, an instance of
+# some thousand tensors is answered in seconds.
+DEFAULT_TIME_LIMIT_SECONDS = 3.0
+
+EXIT_INVALID_PLAN = 1
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+EXIT_NOBODY_READS = 141
+
+app = typer.Typer(add_completion=False)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, after the first look at it."""
+
+    files: Sequence[Path]
+    chosen: Sequence[ChosenPlanner]
+    budget: Budget
+    capacity: int | None
+    sort: SortBy
+    as_json: bool
+    as_csv: bool
+    save_plan: Path | None
+    plot: Path | None
+    draw: Draw | None
+
+
+@app.command()
+def compare(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Instance files.")
+    ] = None,
+    patterns: Annotated[
+        str,
+        typer.Option(
+            "--planners",
+            metavar="NAMES",
+            help="Names or wildcards, separated by commas; NAME:KEY=VALUE sets a parameter.",
+        ),
+    ] = "*",
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
+    ] = DEFAULT_TIME_LIMIT_SECONDS,
+    threads: Annotated[int, typer.Option(help="Threads that a planner may use.")] = 1,
+    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    sort: Annotated[SortBy, typer.Option(help="What the rows are sorted by.")] = SortBy.PEAK,
+    capacity: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="Ask whether a plan fits.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
+    ] = None,
+    save_plan: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the best plan.")
+    ] = None,
+    list_planners: Annotated[
+        bool, typer.Option("--list", help="List the planners, one line each, and stop.")
+    ] = False,
+) -> None:
+    """Compare planners on instance files: peak, gap to the lower bound, and time.
+
+    Exits with 1 where a planner returned an invalid plan, 2 after an error, 130 after Ctrl-C.
+    """
+    with warnings.catch_warnings(), Interrupt() as interrupt:
+        warnings.showwarning = _show_warning
+        try:
+            with standard_output.kept_for_the_answer():
+                for path in plugin or []:
+                    load_plugin(path)
+                chosen = choose(patterns)
+            if list_planners:
+                standard_output.write(_listing(chosen))
+                code = 0
+            else:
+                request = Request(
+                    files=files or [],
+                    chosen=chosen,
+                    budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
+                    capacity=capacity,
+                    sort=sort,
+                    as_json=as_json,
+                    as_csv=as_csv,
+                    save_plan=save_plan,
+                    plot=plot,
+                    draw=find_plot("layout") if plot else None,
+                )
+                _require_sense(request)
+                code = _answer(request, interrupt)
+        except GaplessError as error:
+            code = _complain(error)
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+        except BrokenPipeError:
+            standard_output.abandon()
+            code = EXIT_NOBODY_READS
+    raise typer.Exit(code)
+
+
+def _require_sense(request: Request) -> None:
+    if not request.files:
+        raise GaplessError("no instance file named; give at least one, or --list for the planners")
+    if request.as_json and request.as_csv:
+        raise GaplessError("--json and --csv: one of the two is needed, found both")
+    for option, path in (("--save-plan", request.save_plan), ("--plot", request.plot)):
+        if path is None:
+            continue
+        if len(request.files) > 1:
+            raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
+        if not path.parent.is_dir():
+            raise GaplessError(f"{option} {path}: the folder {path.parent} does not exist")
+
+
+def _answer(request: Request, interrupt: Interrupt) -> int:
+    """Compare on each file, show it, and return the exit status."""
+    records: list[dict[str, Any]] = []
+    codes = {0}
+    if request.as_csv:
+        standard_output.write(",".join(CSV_COLUMNS) + "\n")
+    for index, path in enumerate(request.files):
+        try:
+            comparison = _compare_file(path, request, interrupt)
+            rows = sorted_rows(comparison.rows, request.sort)
+            if request.as_json:
+                records.append({"file": str(path), **comparison_record(comparison, rows)})
+            elif request.as_csv:
+                standard_output.write(csv_lines(comparison.problem.name, rows))
+            else:
+                _show(comparison, request, gap_above=index > 0)
+            if any(not row.result.valid for row in rows):
+                codes.add(EXIT_INVALID_PLAN)
+            _keep_best(comparison, request)
+        except GaplessError as error:
+            codes.add(_complain(error))
+            continue
+        except KeyboardInterrupt:
+            codes.add(EXIT_INTERRUPTED)
+            break
+        if comparison.interrupted:
+            codes.add(EXIT_INTERRUPTED)
+            break
+    if request.as_json:
+        standard_output.write(_json_text(request.budget, records))
+    return max(codes)
+
+
+def _compare_file(path: Path, request: Request, interrupt: Interrupt) -> Comparison:
+    problem = read_any(path)
+    if request.capacity is not None:
+        problem = problem.with_capacity(request.capacity)
+    total = len(request.chosen)
+
+    def show_progress(index: int, label: str) -> None:
+        _progress(f"{problem.name}: {label} ({index + 1} of {total})")
+
+    try:
+        with standard_output.kept_for_the_answer():
+            return compare_planners(
+                problem,
+                request.chosen,
+                request.budget,
+                on_start=show_progress,
+                is_interrupted=lambda: interrupt.came,
+            )
+    finally:
+        _progress("")
+
+
+def _keep_best(comparison: Comparison, request: Request) -> None:
+    for option, path in (("--save-plan", request.save_plan), ("--plot", request.plot)):
+        if path is not None and comparison.best is None:
+            raise GaplessError(f"{option} {path}: not written, for there is no plan that fits")
+    if comparison.best is None:
+        return
+    result = comparison.best.result
+    if request.save_plan is not None:
+        write_plan(comparison.problem, result, request.save_plan)
+    if request.plot is not None and request.draw is not None:
+        request.draw(comparison.problem, result, comparison.bounds, request.plot)
+
+
+def _show(comparison: Comparison, request: Request, *, gap_above: bool) -> None:
+    rows = sorted_rows(comparison.rows, request.sort)
+    below = "".join(f"{note}\n" for note in notes(comparison, rows))
+    above = f"{chr(10) if gap_above else ''}{instance_line(comparison)}\n"
+    if not sys.stdout.isatty():
+        standard_output.write(above + plain_table(comparison, rows) + below)
+        return
+    # Imported here because a table in a pipe does without it.
+    from rich.console import Console
+
+    console = Console()
+    standard_output.write(above)
+    console.print(rich_table(comparison, rows, console.width))
+    standard_output.write(below)
+
+
+def _json_text(budget: Budget, records: list[dict[str, Any]]) -> str:
+    limit = budget.time_limit_seconds
+    answer = {
+        "schema": "gapless-comparison",
+        "version": SCHEMA_VERSION,
+        "environment": environment(),
+        "budget": {
+            "time_limit_seconds": limit if limit is not None and math.isfinite(limit) else None,
+            "threads": budget.threads,
+            "seed": budget.seed,
+        },
+        "instances": records,
+    }
+    return json.dumps(answer, indent=1, allow_nan=False) + "\n"
+
+
+def _listing(chosen: Sequence[ChosenPlanner]) -> str:
+    width = max(len(planner.label) for planner in chosen)
+    lines = []
+    for planner in chosen:
+        defaults = ", ".join(f"{key}={value}" for key, value in planner.info.defaults.items())
+        parameters = f" [{defaults}]" if defaults else ""
+        lines.append(f"{planner.label:{width}}  {planner.info.summary}{parameters}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def _progress(text: str) -> None:
+    """Show one line that the next one replaces; nothing where standard error is no terminal."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def _complain(error: Exception) -> int:
+    typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+    return EXIT_ERROR
+
+
+def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
+    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == EXIT_INTERRUPTED:
+            # A search in compiled code that did not stop in time may still run in a thread, and
+            # taking the interpreter down around it would abort.
+            standard_output.leave_at_once(EXIT_INTERRUPTED)
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""A comparison for people: the instance in one line, the table, and what needs saying."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planners.comparison import Comparison, Row
+from planners.plan import Status
+from planners.units import exact_bytes, human_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADINGS = (
+    "", "planner", "status", "peak", "bytes", "gap to bound", "gap to best", "seconds",
+)  # fmt: skip
+LEFT_ALIGNED = 3
+BEST_MARK = "*"
+STYLES = {
+    Status.INVALID: "bold red",
+    Status.UNSUPPORTED: "dim",
+    Status.NO_PLAN_FOUND: "yellow",
+    Status.INFEASIBLE: "yellow",
+}
+# How good an answer is, for sorting by status.
+RANKS = [
+    Status.OPTIMAL, Status.FEASIBLE, Status.INFEASIBLE, Status.NO_PLAN_FOUND, Status.UNSUPPORTED,
+    Status.INVALID,
+]  # fmt: skip
+
+
+class SortBy(enum.StrEnum):
+    """What the rows of a table are sorted by."""
+
+    PEAK = "peak"
+    GAP = "gap"
+    STATUS = "status"
+    PLANNER = "planner"
+    SECONDS = "seconds"
+    CPU_SECONDS = "cpu-seconds"
+    CHOSEN = "chosen"
+
+
+SORT_KEYS: dict[SortBy, Callable[[Row], Any]] = {
+    SortBy.PEAK: lambda row: _last_without(row.result.peak if row.result.valid else None),
+    SortBy.GAP: lambda row: _last_without(row.gap_to_bound),
+    SortBy.STATUS: lambda row: RANKS.index(row.result.status),
+    SortBy.PLANNER: lambda row: row.label,
+    SortBy.SECONDS: lambda row: row.result.seconds,
+    SortBy.CPU_SECONDS: lambda row: row.result.cpu_seconds,
+    SortBy.CHOSEN: lambda _row: 0,
+}
+
+
+def sorted_rows(rows: Sequence[Row], by: SortBy) -> list[Row]:
+    """Return rows in the order in which they are shown.
+
+    Parameters
+    ----------
+    rows
+        In the order in which the planners were chosen, which decides ties.
+    by
+        What to sort by, the best first; rows without it come last.
+
+    Returns
+    -------
+    list of Row
+        The same rows.
+    """
+    return sorted(rows, key=SORT_KEYS[by])
+
+
+def instance_line(comparison: Comparison) -> str:
+    """Return the line above the table: the instance, its naive sum and its bounds.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    problem = comparison.problem
+    counts = [
+        _count(problem.tensor_count, "tensor"),
+        _count(problem.stream_count, "stream"),
+        _count(len(problem.contiguous), "chain"),
+    ]
+    parts = [f"{', '.join(counts)}", f"naive sum {_both(problem.naive_bytes)}"]
+    bounds = [f"{bound.name} {_both(bound.bytes)}" for bound in comparison.bounds]
+    parts.append(f"bounds: {', '.join(bounds)}")
+    if problem.capacity is not None:
+        parts.append(f"capacity {_both(problem.capacity)}")
+    parts.append(
+        f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
+    )
+    return f"{problem.name}: {'; '.join(parts)}"
+
+
+def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
+    """Return the table as aligned text, for pipes and files.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+
+    Returns
+    -------
+    str
+        Lines with one row each, the headings first.
+    """
+    cells = [HEADINGS, *(_cells(comparison, row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "".join(
+        "  ".join(
+            cell.ljust(width) if index < LEFT_ALIGNED else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in cells
+    )
+
+
+def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table:
+    """Return the table for a terminal.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+    width
+        Columns of the terminal. Where they are too few, the peak is shown in bytes alone, and
+        then names of planners break; numbers never do.
+
+    Returns
+    -------
+    rich.table.Table
+        The best rows in bold green.
+    """
+    # Imported here because a table in a pipe does without it.
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [_cells(comparison, row) for row in rows]
+    headings = tuple(heading.replace("gap to ", "gap to\n") for heading in HEADINGS)
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(headings, *cells, strict=True)
+    ]
+    enough = sum(widths) + 2 * len(widths) <= width
+    shown = [index for index, name in enumerate(HEADINGS) if enough or name != "peak"]
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, int(enough), 0, 0), show_edge=False, pad_edge=False
+    )
+    for index in shown:
+        table.add_column(
+            headings[index],
+            justify="left" if index < LEFT_ALIGNED else "right",
+            no_wrap=HEADINGS[index] != "planner",
+            overflow="fold",
+            vertical="bottom",
+        )
+    for row, line in zip(rows, cells, strict=True):
+        best = is_best(comparison, row)
+        style = "bold green" if best else STYLES.get(row.result.status, "")
+        table.add_row(*(Text(line[index]) for index in shown), style=style)
+    return table
+
+
+def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+    """Return the lines below the table: what the gaps refer to, and every reason.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+
+    Returns
+    -------
+    list of str
+        May be empty.
+    """
+    lines = []
+    best = comparison.best
+    if best is not None:
+        result = best.result
+        lines.append(f"gap to bound: above {result.certificate}, {_both(result.lower_bound)}")
+    for row in rows:
+        if row.result.reason:
+            reason = " ".join(row.result.reason.split())
+            lines.append(f"{row.label}: {row.result.status.value}, {reason}")
+    if comparison.left_out:
+        lines.append(f"interrupted; not run: {', '.join(comparison.left_out)}")
+    return lines
+
+
+def is_best(comparison: Comparison, row: Row) -> bool:
+    """Return whether a row has the smallest peak of all valid plans that fit."""
+    best = comparison.best
+    return (
+        best is not None
+        and row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
+        and row.result.peak == best.result.peak
+    )
+
+
+def percent(ratio: float | None) -> str:
+    """Return a gap as text that never shows 0 for what is above 0.
+
+    Parameters
+    ----------
+    ratio
+        ``peak / reference - 1``; None for none.
+
+    Returns
+    -------
+    str
+        Such as ``"1.234 %"``, ``"<0.001 %"`` or ``"-"``.
+    """
+    if ratio is None:
+        return "-"
+    if ratio == 0:
+        return "0 %"
+    if ratio < 0.00001:
+        return "<0.001 %"
+    return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
+
+
+def _cells(comparison: Comparison, row: Row) -> tuple[str, ...]:
+    result = row.result
+    # An invalid plan has no peak that could be compared with anything.
+    peak = result.peak if result.valid else None
+    return (
+        BEST_MARK if is_best(comparison, row) else "",
+        row.label,
+        result.status.value,
+        "-" if peak is None else human_bytes(peak),
+        "-" if peak is None else exact_bytes(peak),
+        percent(row.gap_to_bound),
+        percent(row.gap_to_best),
+        f"{result.seconds:.3f}" if result.seconds < 10 else f"{result.seconds:.1f}",
+    )
+
+
+def _last_without(value: float | None) -> tuple[bool, float]:
+    return value is None, value or 0
+
+
+def _both(size: int) -> str:
+    return f"{human_bytes(size)} ({exact_bytes(size)})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,131 @@
+"""The registry of file formats: what reads an instance file, from this package and from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from planners.entry_points import load_group, warn_left_out
+from planners.errors import GaplessError, InstanceError
+from planners.problem import Problem
+from planners.problem_file import read_problem
+
+ENTRY_POINT_GROUP = "gapless.formats"
+HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format that can be read.
+
+    An installed package offers one by an entry point in the group ``gapless.formats`` whose value
+    is such an object.
+
+    Parameters
+    ----------
+    name
+        Name in messages; must be free.
+    suffixes
+        How names of such files usually end.
+    recognises
+        Whether a file is of this format, from its path and its first bytes.
+    read
+        Reads a file; raises ``InstanceError`` with one line where it breaks a rule.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    recognises: Callable[[Path, bytes], bool]
+    read: Callable[[Path], Problem]
+
+    def has_suffix(self, path: Path) -> bool:
+        """Return whether the name of a file ends as names of this format do."""
+        return path.name.lower().endswith(self.suffixes)
+
+
+def _is_json(path: Path, head: bytes) -> bool:
+    return GAPLESS_JSON.has_suffix(path) or head.lstrip().startswith(b"{")
+
+
+GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_problem)
+
+
+def read_any(path: str | Path) -> Problem:
+    """Read an instance file of any known format.
+
+    Parameters
+    ----------
+    path
+        The file. A format that recognises its content and its suffix comes before one that
+        recognises its content alone.
+
+    Returns
+    -------
+    Problem
+        Validated.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, no format recognises it, or it breaks a rule of its format.
+    """
+    path = Path(path)
+    form = _format_of(path)
+    try:
+        return form.read(path)
+    except GaplessError:
+        raise
+    except Exception as error:  # a third party's reader may fail in any way
+        raise InstanceError(
+            f"{path}: the reader {form.name} failed, {type(error).__name__}: {error}"
+        ) from error
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """Return every format that can be read, this package's own first.
+
+    Returns
+    -------
+    tuple of Format
+        One that fails to import, or whose name is taken, is warned of and left out.
+    """
+    known = {GAPLESS_JSON.name: GAPLESS_JSON}
+    for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
+        if not isinstance(loaded, Format):
+            error = TypeError(f"a planners.formats.Format is needed, found {loaded!r:.60}")
+            warn_left_out(f"file format {name}", error)
+        elif loaded.name in known:
+            warn_left_out(f"file format {name}", ValueError(f"{loaded.name!r} is taken"))
+        else:
+            known[loaded.name] = loaded
+    return tuple(known.values())
+
+
+def _format_of(path: Path) -> Format:
+    head = _head_of(path)
+    matching = [form for form in formats() if _recognises(form, path, head)]
+    if not matching:
+        known = ", ".join(f"{form.name} ({' '.join(form.suffixes)})" for form in formats())
+        raise InstanceError(f"{path}: no known format recognises this file; known: {known}")
+    return max(matching, key=lambda form: form.has_suffix(path))
+
+
+def _recognises(form: Format, path: Path, head: bytes) -> bool:
+    try:
+        return form.recognises(path, head)
+    except Exception as error:  # a third party's, as above
+        warn_left_out(f"file format {form.name}", error)
+        return False
+
+
+def _head_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        raise InstanceError(f"{path}: the file cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InstanceError(f"{path!r}: no file can have this name: {error}") from None

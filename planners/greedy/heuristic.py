@@ -1,0 +1,53 @@
+"""A heuristic in one line: a sort key becomes a planner."""
+
+from __future__ import annotations
+
+import inspect
+
+from planners.budget import Budget
+from planners.greedy.orders import SortKey
+from planners.greedy.place import ChainRule, Fit, place, place_in_objects
+from planners.plan import Plan
+from planners.problem import Problem
+from planners.registry import register
+
+
+def register_sort_key(
+    name: str, key: SortKey, *, fit: Fit = "first", summary: str = "", source: str = ""
+) -> None:
+    """Register the greedy planner that takes tensors in the order of a sort key.
+
+    Parameters
+    ----------
+    name
+        Lower case, words joined by ``-``; must be free.
+    key
+        Function from the problem to numbers, one a tensor; the smallest comes first.
+    fit
+        Default of the planner's parameter ``fit``. Its others are ``objects``, whether the buffer
+        falls into objects as in Many Objects, and ``chain_rule``, as for
+        :func:`planners.place`.
+    summary
+        One line for ``--list``; the first line of the key's docstring by default.
+    source
+        Paper, section or algorithm.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken or cannot be written on the command line.
+    """
+    line = summary or (inspect.getdoc(key) or "Greedy, by a sort key").partition("\n")[0]
+
+    # A default of the signature is a default of the planner, which --list and results show.
+    def plan(
+        problem: Problem,
+        budget: Budget,
+        fit: Fit = fit,
+        objects: bool = False,
+        chain_rule: ChainRule = "exact",
+    ) -> Plan:
+        algorithm = place_in_objects if objects else place
+        return algorithm(problem, key, fit, chain_rule=chain_rule, budget=budget)
+
+    register(name, summary=line, source=source)(plan)

@@ -1,0 +1,147 @@
+"""The plan file: versioned JSON, written by ``--save-plan`` and read with its problem at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from planners.check import find_violation_fast
+from planners.columns import INT64_MAX, shown
+from planners.digest import problem_digest
+from planners.errors import GaplessError, InstanceError, InvalidPlanError
+from planners.json_file import compact_json, read_json, refuse, require_fields, require_list
+from planners.plan import Plan, Result, Status
+from planners.problem import Problem
+
+FORMAT = "gapless-plan"
+VERSION = 1
+
+_FIELDS = {
+    "format", "version", "instance", "digest", "planner", "parameters", "seed", "status",
+    "peak", "lower_bound", "certificate", "offsets",
+}  # fmt: skip
+_WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
+
+
+def write_plan(problem: Problem, result: Result, path: str | Path) -> None:
+    """Write a plan file.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    result
+        Optimal or feasible.
+    path
+        Target.
+
+    Raises
+    ------
+    GaplessError
+        The result is neither optimal nor feasible, or the file cannot be written.
+    """
+    if result.plan is None or result.status.value not in _WITH_A_PLAN:
+        raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
+    fields = {
+        "format": FORMAT,
+        "version": VERSION,
+        "instance": problem.name,
+        "digest": problem_digest(problem),
+        "planner": result.planner,
+        "parameters": dict(result.parameters),
+        "seed": result.seed,
+        "status": result.status.value,
+        "peak": result.plan.peak,
+        "lower_bound": result.lower_bound,
+        "certificate": result.certificate,
+        "offsets": result.plan.offsets.tolist(),
+    }
+    lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
+    try:
+        Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    except OSError as error:
+        raise GaplessError(f"plan file {path}: it cannot be written: {error.strerror}") from None
+
+
+def read_plan(problem: Problem, path: str | Path) -> Result:
+    """Read a plan file and judge the plan.
+
+    Parameters
+    ----------
+    problem
+        What the plan is for.
+    path
+        The file; untrusted.
+
+    Returns
+    -------
+    Result
+        As it was written.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, breaks a rule, or is for another problem.
+    InvalidPlanError
+        The plan breaks a constraint of the problem.
+    """
+    path = Path(path)
+    try:
+        result = _result_from_fields(problem, read_json(path))
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+    assert result.plan is not None
+    violation = find_violation_fast(problem, result.plan)
+    if violation is not None:
+        raise InvalidPlanError(f"{path}: {violation}")
+    return result
+
+
+def _result_from_fields(problem: Problem, fields: Any) -> Result:
+    require_fields("", fields, _FIELDS, set())
+    _require_value("format", fields, FORMAT)
+    _require_value("version", fields, VERSION)
+    for field in ("instance", "digest", "planner", "status", "certificate"):
+        if not isinstance(fields[field], str):
+            refuse(field, "a string", fields[field])
+    for field in ("seed", "peak", "lower_bound"):
+        if type(fields[field]) is not int or not 0 <= fields[field] <= INT64_MAX:
+            refuse(field, "a whole number from 0 to 2**63 - 1", fields[field])
+    _require_scalars(fields["parameters"])
+    require_list("offsets", fields["offsets"])
+    digest = problem_digest(problem)
+    if fields["digest"] != digest:
+        raise InstanceError(
+            f"field digest: the plan is for another problem, {shown(fields['instance'])}; "
+            f"{problem.name} has {digest}, found {shown(fields['digest'])}"
+        )
+    if fields["status"] not in _WITH_A_PLAN:
+        refuse("status", "'optimal' or 'feasible'", fields["status"])
+    bound, peak = fields["lower_bound"], fields["peak"]
+    if bound > peak or (fields["status"] == Status.OPTIMAL.value and bound != peak):
+        raise InstanceError(
+            f"field lower_bound: at most the peak, and the peak itself for an optimal plan, is "
+            f"needed, found {bound} for a peak of {peak}"
+        )
+    return Result(
+        Status(fields["status"]),
+        Plan(fields["offsets"], peak),
+        lower_bound=bound,
+        certificate=fields["certificate"],
+        planner=fields["planner"],
+        parameters=fields["parameters"],
+        seed=fields["seed"],
+    )
+
+
+def _require_value(field: str, fields: dict[str, Any], value: str | int) -> None:
+    if type(fields[field]) is not type(value) or fields[field] != value:
+        refuse(field, repr(value), fields[field])
+
+
+def _require_scalars(parameters: Any) -> None:
+    if not isinstance(parameters, dict):
+        refuse("parameters", "an object", parameters)
+    for key, value in parameters.items():
+        if not isinstance(value, (str, int, float, bool)):
+            refuse(f"parameters, key {shown(key)}", "a string, number or boolean", value)

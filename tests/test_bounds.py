@@ -1,0 +1,218 @@
+"""Lower bounds: exact where they claim to be, proven by their witness, and below every plan."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planners import Bound, Graph, Problem, Safety, bounds_of, place, place_in_objects
+from planners.bounds import antichain_bound, block_bound, clique_bound, lifetime_bound
+from planners.budget import Budget
+from planners.greedy.naive import naive
+from tests import definitions, draw
+
+pytestmark = pytest.mark.core
+
+
+def heaviest_clique(problem: Problem) -> int:
+    """Return the bytes of the heaviest pairwise unsafe set, over all sets."""
+    unsafe = definitions.unsafe(problem)
+    size: list[int] = problem.size.tolist()
+    cliques: list[tuple[int, ...]] = [()]
+    for tensor in range(problem.tensor_count):
+        cliques += [(*c, tensor) for c in cliques if all((m, tensor) in unsafe for m in c)]
+    return max(sum(size[t] for t in clique) for clique in cliques)
+
+
+def largest_live_sum(problem: Problem) -> int:
+    needed = [definitions.steps_needed(problem, t) for t in range(problem.tensor_count)]
+    steps = set().union(*needed)
+    return max(
+        (sum(int(problem.size[t]) for t, n in enumerate(needed) if step in n) for step in steps),
+        default=0,
+    )
+
+
+def assert_witness(problem: Problem, bound: Bound) -> None:
+    """Check that the witness is pairwise unsafe and holds the bytes of the bound."""
+    witness = bound.witness.tolist()
+    assert len(set(witness)) == len(witness)
+    assert int(problem.size[witness].sum()) == bound.bytes
+    unsafe = definitions.unsafe(problem)
+    assert all(pair in unsafe for pair in combinations(sorted(witness), 2))
+
+
+@pytest.mark.parametrize("safety", [Safety.LIFETIMES, Safety.GRAPH])
+@settings(max_examples=200, deadline=None)
+@given(rng=st.randoms(use_true_random=False))
+def test_lifetime_is_the_largest_live_sum(rng: Random, safety: Safety) -> None:
+    problem = draw.problem(rng, safety)
+    bound = lifetime_bound(problem)
+    assert (bound.name, bound.bytes) == ("lifetime", largest_live_sum(problem))
+    assert_witness(problem, bound)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_antichain_is_the_heaviest_pairwise_unsafe_set(rng: Random) -> None:
+    assert_antichain(draw.problem(rng, Safety.GRAPH, max_tensors=11, chains=False))
+
+
+def test_antichain_is_exact_on_seeded_graphs() -> None:
+    above_lifetime = 0
+    for seed in range(300):
+        rng = Random(seed)
+        graph = draw.graph(rng, max_nodes=14, max_streams=4, max_tensors=13)
+        size = [rng.choice([0, 1, 3, 7, 50]) for _ in range(graph.tensor_count)]
+        problem = Problem(size, graph=graph)
+        assert_antichain(problem)
+        above_lifetime += antichain_bound(problem).bytes > lifetime_bound(problem).bytes
+    assert above_lifetime > 30, "graphs in which streams matter are drawn"
+
+
+def assert_antichain(problem: Problem) -> None:
+    bound = antichain_bound(problem)
+    assert (bound.name, bound.bytes) == ("antichain", heaviest_clique(problem))
+    assert bound.bytes >= lifetime_bound(problem).bytes
+    assert_witness(problem, bound)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_antichain_on_one_stream_is_the_lifetime_bound(rng: Random) -> None:
+    graph = draw.graph(rng, max_streams=1, max_nodes=30, max_tensors=40)
+    problem = Problem([rng.randint(0, 99) for _ in range(graph.tensor_count)], graph=graph)
+    assert antichain_bound(problem).bytes == lifetime_bound(problem).bytes
+    assert [bound.name for bound in bounds_of(problem)] == ["lifetime", "block"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_antichain_of_larger_graphs_has_a_witness(seed: int) -> None:
+    rng = Random(seed)
+    graph = draw.graph(rng, max_nodes=60, max_streams=6, max_tensors=150)
+    problem = Problem([rng.randint(0, 1 << 50) for _ in range(graph.tensor_count)], graph=graph)
+    bound = antichain_bound(problem)
+    assert bound.bytes >= lifetime_bound(problem).bytes
+    assert_witness(problem, bound)
+
+
+def test_antichain_of_two_streams_side_by_side() -> None:
+    #  stream 0:  0 --a--> 1      in the global order 0, 1, 2, 3 a is dead before b is born;
+    #  stream 1:  2 --b--> 3      side by side both may be needed at once
+    graph = Graph(op=["op"] * 4, stream=[0, 0, 1, 1], producer=[0, 2], consumers=[[1], [3]])
+    problem = Problem([5, 7], graph=graph)
+    assert lifetime_bound(problem).bytes == 7
+    bound = antichain_bound(problem)
+    assert (bound.bytes, bound.witness.tolist()) == (12, [0, 1])
+
+
+def test_antichain_of_sizes_near_the_limit() -> None:
+    graph = Graph(op=["op"] * 4, stream=[0, 0, 1, 1], producer=[0, 1, 2, 3],
+                  consumers=[[1], [], [3], []], control=[(1, 2)])  # fmt: skip
+    size = [(1 << 59) - 7, (1 << 59) + 3, (1 << 60) - 9, 1]
+    problem = Problem(size, graph=graph)
+    assert antichain_bound(problem).bytes == heaviest_clique(problem) == size[0] + size[1]
+
+
+def test_antichain_keeps_its_time_limit() -> None:
+    rng = Random(1)
+    graph = draw.graph(rng, max_nodes=2000, max_streams=10, max_tensors=0)
+    nodes = graph.node_count
+    producer = [rng.randrange(nodes - 1) for _ in range(4000)]
+    wide = Graph(
+        op=graph.op, stream=graph.stream, producer=producer,
+        consumers=[[rng.randint(p + 1, nodes - 1)] for p in producer],
+    )  # fmt: skip
+    problem = Problem([rng.randint(1, 99) for _ in producer], graph=wide)
+    with pytest.raises(TimeoutError):
+        antichain_bound(problem, seconds=0)
+    assert [bound.name for bound in bounds_of(problem, seconds=0)] == ["lifetime", "block"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_clique_is_pairwise_unsafe(rng: Random) -> None:
+    problem = draw.problem(rng, Safety.PAIRS)
+    bound = clique_bound(problem)
+    assert bound.name == "clique"
+    assert bound.bytes <= heaviest_clique(problem)
+    assert bound.bytes >= problem.size.max(initial=0)
+    assert_witness(problem, bound)
+
+
+def test_clique_finds_the_triangle() -> None:
+    #   0 - 1
+    #   | /      3 alone is the largest, but 0, 1 and 2 weigh more
+    #   2    3
+    problem = Problem([4, 4, 4, 9], unsafe_pairs=[(0, 1), (1, 2), (0, 2)])
+    bound = clique_bound(problem)
+    assert (bound.bytes, bound.witness.tolist()) == (12, [0, 1, 2])
+
+
+@settings(max_examples=150, deadline=None)
+@given(rng=st.randoms(use_true_random=False), safety=st.sampled_from(Safety))
+def test_block_is_the_largest_end_of_one_block_alone(rng: Random, safety: Safety) -> None:
+    problem = draw.problem(rng, safety)
+    chained = {tensor for chain in problem.contiguous for tensor in chain}
+    blocks = [list(chain) for chain in problem.contiguous]
+    blocks += [[t] for t in range(problem.tensor_count) if t not in chained]
+    ends = []
+    for block in blocks:
+        before = [int(problem.size[block[:m]].sum()) for m in range(len(block))]
+        for head in range(10_000):
+            offsets = [head + skipped for skipped in before]
+            if all(
+                at % problem.alignment[t] == 0 and problem.pinned[t] in (-1, at)
+                for t, at in zip(block, offsets, strict=True)
+            ):
+                ends.append(head + int(problem.size[block].sum()))
+                break
+    bound = block_bound(problem)
+    assert (bound.name, bound.bytes) == ("block", max(ends, default=0))
+    if blocks:
+        assert sorted(bound.witness.tolist()) in [sorted(block) for block in blocks]
+
+
+@pytest.mark.parametrize("safety", Safety)
+def test_no_plan_lies_below_a_bound(safety: Safety) -> None:
+    names = set()
+    for seed in range(200):
+        problem = draw.problem(Random(seed), safety, max_tensors=14)
+        bounds = bounds_of(problem)
+        names |= {bound.name for bound in bounds}
+        plans = [place(problem, order, fit) for order in ("size", "unsafe")
+                 for fit in ("first", "best")]  # fmt: skip
+        if (problem.pinned < 0).all():
+            plans += [place_in_objects(problem), naive(problem, Budget())]
+        for plan in plans:
+            assert all(plan.peak >= bound.bytes for bound in bounds), f"seed {seed}"
+    assert (
+        names
+        == {
+            Safety.LIFETIMES: {"lifetime", "block"},
+            Safety.GRAPH: {"lifetime", "antichain", "block"},
+            Safety.PAIRS: {"clique", "block"},
+        }[safety]
+    )
+
+
+def test_bounds_of_nothing_are_zero() -> None:
+    empty = Graph(op=[], stream=[], producer=[], consumers=[])
+    for problem in (Problem([], [], []), Problem([], unsafe_pairs=[]), Problem([], graph=empty)):
+        for bound in bounds_of(problem):
+            assert (bound.bytes, bound.witness.tolist()) == (0, [])
+    idle = Graph(op=["a", "b"], stream=[0, 1], producer=[], consumers=[])
+    assert antichain_bound(Problem([], graph=idle)).bytes == 0
+    assert antichain_bound(Problem([], graph=empty)).bytes == 0
+
+
+def test_witnesses_are_int64() -> None:
+    graph = Graph(op=["a", "b"], stream=[0, 1], producer=[0, 1], consumers=[[], []])
+    for problem in (Problem([1, 2], [0, 0], [1, 1]), Problem([1, 2], graph=graph)):
+        for bound in bounds_of(problem):
+            assert bound.witness.dtype == np.int64

@@ -1,0 +1,119 @@
+"""The registry of file formats: which reader takes a file, and what a broken one may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from planners import entry_points
+from planners.errors import InstanceError
+from planners.formats import Format, formats, read_any
+from planners.problem import Problem
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Stand in for what installed packages offer."""
+    entries: list[Any] = []
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: entries)
+    formats.cache_clear()
+    yield entries
+    formats.cache_clear()
+
+
+def entry(name: str, loaded: object) -> SimpleNamespace:
+    def load() -> object:
+        if isinstance(loaded, Exception):
+            raise loaded
+        return loaded
+
+    return SimpleNamespace(name=name, value="somewhere", load=load)
+
+
+def one_tensor(path: Path) -> Problem:
+    return Problem(size=[1], start=[0], end=[1], name=path.stem)
+
+
+def test_the_package_offers_json_and_minimalloc() -> None:
+    assert [form.name for form in formats()][:2] == ["gapless-json", "minimalloc-csv"]
+
+
+def test_the_first_bytes_decide_where_the_suffix_does_not(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    magic = Format("magic", (".mgc",), lambda _, head: head.startswith(b"MAGIC"), one_tensor)
+    offered.append(entry("magic", magic))
+    path = tmp_path / "file.dat"
+    path.write_bytes(b"MAGIC...")
+    assert read_any(path).name == "file"
+
+
+def test_of_two_that_recognise_a_file_the_suffix_decides(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    offered.append(entry("own", Format("own", (".own",), lambda _path, _head: True, one_tensor)))
+    path = tmp_path / "file.own"
+    path.write_bytes(b"{}")
+    assert read_any(path).name == "file"
+    other = tmp_path / "file.json"
+    other.write_bytes(b"{}")
+    with pytest.raises(InstanceError, match="field format: missing"):
+        read_any(other)
+
+
+def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"\x00\x01")
+    expected = r"known: gapless-json \(\.json \.json\.gz\), minimalloc-csv \(\.csv\)"
+    with pytest.raises(InstanceError, match=expected):
+        read_any(path)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "message"),
+    [
+        (ImportError("no such thing"), "file format bad .somewhere. is left out: ImportError"),
+        (42, "file format bad is left out: TypeError: a planners.formats.Format is needed"),
+        (Format("gapless-json", (), lambda *_: False, one_tensor), "'gapless-json' is taken"),
+    ],
+)
+def test_a_broken_offer_warns_and_is_left_out(
+    offered: list[Any], loaded: object, message: str
+) -> None:
+    offered.append(entry("bad", loaded))
+    with pytest.warns(UserWarning, match=message):
+        assert [form.name for form in formats()] == ["gapless-json"]
+
+
+def test_a_reader_that_fails_is_named(offered: list[Any], tmp_path: Path) -> None:
+    def read(_path: Path) -> Problem:
+        raise ZeroDivisionError("oops")
+
+    offered.append(entry("bad", Format("bad", (".bad",), lambda *_: True, read)))
+    path = tmp_path / "file.bad"
+    path.write_bytes(b"")
+    with pytest.raises(InstanceError, match="the reader bad failed, ZeroDivisionError: oops"):
+        read_any(path)
+
+
+def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    def recognises(_path: Path, _head: bytes) -> bool:
+        raise KeyError("oops")
+
+    offered.append(entry("bad", Format("bad", (".bad",), recognises, one_tensor)))
+    path = tmp_path / "file.json"
+    path.write_bytes(b"[]")
+    with pytest.warns(UserWarning, match="KeyError"), pytest.raises(InstanceError, match="object"):
+        read_any(path)
+
+
+def test_entry_points_are_loaded_one_by_one(offered: list[Any]) -> None:
+    offered += [entry("a", 1), entry("b", ValueError("no")), entry("c", 3)]
+    with pytest.warns(UserWarning, match="thing b"):
+        assert list(entry_points.load_group("any", "thing")) == [("a", 1), ("c", 3)]

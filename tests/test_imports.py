@@ -1,0 +1,124 @@
+"""Who may import whom, read from the sources, and what an import loads, seen in a fresh process."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Each may import itself and what stands to its left.
+PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
+# Imported inside the function that needs it, so that an import of ours stays quick and possible.
+HEAVY = {"ortools", "pulp", "scipy", "torch", "transformers", "matplotlib", "rich", "typer"}
+# The program, which `import planners` leaves alone, builds its options from typer.
+COMMAND_LINE = "planners/compare.py:"
+# Never, not even inside a function.
+NEVER = {
+    "planners": {"torch", "transformers", "matplotlib"},
+    "instances": {"matplotlib"},
+    "gpu_runtime": {"matplotlib"},
+    "evaluation": set[str](),
+}
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(tree: ast.AST, *, at_import: bool) -> set[tuple[str, int]]:
+    """Return the top-level packages a file imports, with lines.
+
+    ``at_import`` leaves out what stands in a function, or under ``if TYPE_CHECKING``.
+    """
+    found: set[tuple[str, int]] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name.partition(".")[0], node.lineno) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add((node.module.partition(".")[0], node.lineno))
+        elif not (at_import and runs_later(node)):
+            found |= imported(node, at_import=at_import)
+    return found
+
+
+def runs_later(node: ast.AST) -> bool:
+    """Return whether importing a file leaves this out."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+
+
+def offenders(package: str, forbidden: set[str], *, at_import: bool) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sources(package)
+        for name, line in sorted(imported(ast.parse(path.read_text()), at_import=at_import))
+        if name in forbidden
+    ]
+
+
+def test_the_reader_of_imports_sees_them() -> None:
+    tree = ast.parse(
+        "import a.b as c, d\n"
+        "from e.f import g\n"
+        "from . import h\n"
+        "if TYPE_CHECKING:\n    import i\n"
+        "try:\n    import j\nexcept ImportError:\n    pass\n"
+        "class K:\n    import l\n    def m(self):\n        from n import o\n"
+        "async def p():\n    import q\n"
+    )
+    assert {name for name, _ in imported(tree, at_import=True)} == {"a", "d", "e", "j", "l"}
+    assert {name for name, _ in imported(tree, at_import=False)} == set("adeijlnq")
+
+
+def test_every_package_has_sources_where_it_exists() -> None:
+    assert len(sources("planners")) > 15
+    assert sources("instances")
+    unknown = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {*PACKAGES, "tests"}
+    assert not unknown, "a new package needs its place in PACKAGES"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_lead_to_the_left(package: str) -> None:
+    to_the_right = set(PACKAGES[PACKAGES.index(package) + 1 :]) | {"tests"}
+    assert offenders(package, to_the_right, at_import=False) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_a_package_never_imports(package: str) -> None:
+    assert offenders(package, NEVER[package], at_import=False) == []
+
+
+def test_planners_import_heavy_packages_inside_functions() -> None:
+    found = offenders("planners", HEAVY, at_import=True)
+    assert [line for line in found if not line.startswith(COMMAND_LINE)] == []
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the top-level modules that are loaded after a statement in a fresh process."""
+    script = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_import_planners_loads_nothing_heavy() -> None:
+    loaded = loaded_by("import planners")
+    assert {"planners", "numpy"} <= loaded
+    assert loaded & (HEAVY | {*PACKAGES[1:], "highspy", "pytest"}) == set()
+
+
+def test_a_plan_is_made_and_judged_with_nothing_heavy_loaded() -> None:
+    loaded = loaded_by(
+        "from planners import Problem, bounds_of, check, place\n"
+        "problem = Problem([1, 2], [0, 0], [1, 1])\n"
+        "check(problem, place(problem))\n"
+        "bounds_of(problem)"
+    )
+    assert loaded & HEAVY == set()
