@@ -1,0 +1,181 @@
+"""CBC as the program that PuLP brings along.
+
+The program is run directly. PuLP's own driver returns neither the bound nor the nodes of a
+search, and leaves the process running after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from planners.budget import Budget
+from planners.errors import MissingDependencyError
+from planners.exact.highs import Solver
+from planners.exact.limits import require_time
+from planners.exact.milp_model import INFINITE, MilpAnswer, MilpModel
+
+# How long CBC may take past its limit, to end a step and write what it has.
+GRACE_SECONDS = 2.0
+
+
+def load_cbc() -> Solver:
+    """Find the program and return the solver.
+
+    Returns
+    -------
+    callable
+        Solves a model within a budget.
+
+    Raises
+    ------
+    MissingDependencyError
+        PuLP is not installed, or has no CBC for this machine.
+    """
+    try:
+        import pulp
+    except ImportError:
+        raise MissingDependencyError(
+            "PuLP, which brings CBC, is not installed; install it with: pip install pulp"
+        ) from None
+    # From version 4 on PuLP finds CBC as a package of its own.
+    bundled = getattr(pulp, "PULP_CBC_CMD", None)
+    program = shutil.which(bundled.pulp_cbc_path if bundled else pulp.COIN_CMD(msg=False).path)
+    if program is None:
+        raise MissingDependencyError(
+            "PuLP has no CBC that runs on this machine; install it with: pip install 'pulp[cbc]'"
+        )
+
+    def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
+        with TemporaryDirectory(prefix="gapless-cbc-") as folder:
+            return _solve(program, Path(folder), model, budget)
+
+    return solve
+
+
+def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> MilpAnswer:
+    model_path, solution_path, log_path = folder / "m.mps", folder / "solution", folder / "log"
+    write_mps(model, model_path)
+    command = [program, str(model_path), "-ratioGap", "0", "-timeMode", "elapsed"]
+    # A seed of 0 means the time of day to CBC.
+    command += ["-randomSeed", str(budget.seed + 1), "-randomCbcSeed", str(budget.seed + 1)]
+    if budget.threads > 1:
+        command += ["-threads", str(budget.threads)]
+    if budget.node_limit is not None:
+        command += ["-maxNodes", str(budget.node_limit)]
+    require_time(budget)
+    left = budget.remaining_seconds()
+    if math.isfinite(left):
+        command += ["-sec", f"{left:.3f}"]
+    command += ["-solve", "-solution", str(solution_path)]
+    with log_path.open("w") as log:
+        ended, interrupted = _run(command, log.fileno(), left)
+    if not solution_path.exists():
+        reason = "interrupted" if interrupted else "CBC did not end within its time limit"
+        if ended:
+            reason = "CBC wrote no solution"
+        return MilpAnswer(reason=reason, statistics=_flags(interrupted))
+    answer = _read_answer(
+        model, log_path.read_text(), solution_path.read_text().splitlines(), interrupted
+    )
+    # A limit that passes while CBC prepares the model can look like an empty one.
+    stopped = interrupted or budget.remaining_seconds() == 0
+    if answer.infeasible and stopped:
+        return replace(answer, infeasible=False, reason="CBC stopped on its time limit")
+    return answer
+
+
+def _run(command: list[str], log: int, seconds: float) -> tuple[bool, bool]:
+    """Run the program; return whether it ended by itself, and whether Ctrl-C came."""
+    # A session of its own keeps the terminal's Ctrl-C away: Python decides what stops.
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    ) as process:
+        try:
+            process.wait(seconds + GRACE_SECONDS if math.isfinite(seconds) else None)
+            return True, False
+        except subprocess.TimeoutExpired:
+            return False, False
+        except KeyboardInterrupt:
+            # CBC takes this as the order to write what it has.
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+            return False, True
+        finally:
+            process.kill()
+
+
+def _read_answer(model: MilpModel, log: str, solution: list[str], interrupted: bool) -> MilpAnswer:
+    status = solution[0] if solution else ""
+    infeasible = status.startswith(("Infeasible", "Integer infeasible"))
+    optimal = status.startswith("Optimal")
+    values: list[float] | None = None
+    if "no integer solution" not in status and not infeasible and len(solution) > 1:
+        values = [0.0] * len(model.lower)
+        for line in solution[1:]:
+            name, value = line.replace("**", "").split()[1:3]
+            values[int(name[1:])] = float(value)
+    bound = _number(log, r"Lower bound: +(\S+)")
+    if optimal and bound is None and model.objective is not None:
+        bound = _number(log, r"Objective value: +(\S+)")
+    reason = "" if optimal or infeasible else f"CBC: {re.split(r' - | [(]', status)[0].lower()}"
+    nodes = int(_number(log, r"Enumerated nodes: +(\d+)") or 0)
+    return MilpAnswer(
+        values,
+        infeasible,
+        -INFINITE if bound is None else bound,
+        "interrupted" if interrupted else reason,
+        {"nodes": nodes, **_flags(interrupted)},
+    )
+
+
+def _number(log: str, pattern: str) -> float | None:
+    found = re.findall(pattern, log)
+    return float(found[-1]) if found else None
+
+
+def _flags(interrupted: bool) -> dict[str, bool]:
+    return {"interrupted": True} if interrupted else {}
+
+
+def write_mps(model: MilpModel, path: Path) -> None:
+    """Write a model in free MPS format, column ``j`` as ``c<j>`` and row ``i`` as ``r<i>``.
+
+    Parameters
+    ----------
+    model
+        Each row has exactly one finite side.
+    path
+        File to write.
+    """
+    entries: list[list[str]] = [[] for _ in model.lower]
+    for row, (columns, factors) in enumerate(
+        zip(model.row_columns, model.row_factors, strict=True)
+    ):
+        for column, factor in zip(columns, factors, strict=True):
+            entries[column].append(f" c{column} r{row} {factor}")
+    lines = ["NAME gapless FREE", "ROWS", " N objective"]
+    sides = list(zip(model.row_lower, model.row_upper, strict=True))
+    lines += [f" {'G' if upper == INFINITE else 'L'} r{r}" for r, (_, upper) in enumerate(sides)]
+    lines.append("COLUMNS")
+    for column, integer in enumerate(model.integer):
+        marker = " MARKER 'MARKER' "
+        lines += [marker + "'INTORG'"] if integer else []
+        lines.append(f" c{column} objective {int(column == model.objective)}")
+        lines += entries[column]
+        lines += [marker + "'INTEND'"] if integer else []
+    lines.append("RHS")
+    for row, (lower, upper) in enumerate(sides):
+        lines.append(f" RHS r{row} {int(lower if upper == INFINITE else upper)}")
+    lines.append("BOUNDS")
+    for column, (low, high) in enumerate(zip(model.lower, model.upper, strict=True)):
+        lines += [f" LO BND c{column} {low}", f" UP BND c{column} {high}"]
+    path.write_text("\n".join([*lines, "ENDATA", ""]))

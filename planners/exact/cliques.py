@@ -1,0 +1,100 @@
+"""Cover the unsafe pairs by cliques: few long no-overlaps prove more than many short ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planners.budget import Budget
+from planners.columns import IntColumn
+from planners.exact.limits import require_room, require_time
+
+
+def clique_cover(
+    tensors: int,
+    pairs: IntColumn,
+    known: Sequence[Sequence[int]],
+    budget: Budget,
+    most_members: int,
+) -> list[list[int]]:
+    """Return cliques such that every pair lies in at least one.
+
+    Known cliques are grown to maximal ones and taken where they cover a pair that is left. Then
+    each tensor in turn opens cliques until its pairs are covered, taking first what covers the
+    most. A minimum cover is NP-hard, and not needed: any cover is exact.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors.
+    pairs
+        int64 rows ``(a, b)``: the pairs to cover.
+    known
+        Sets of tensors that are pairwise in ``pairs``; the largest sets of a time line, say.
+    budget
+        Its time limit is honoured.
+    most_members
+        Limit on the members of all cliques together.
+
+    Returns
+    -------
+    list of list of int
+        Sorted tensors of each clique; at least two.
+
+    Raises
+    ------
+    TimeoutError
+        The time is over.
+    ModelTooLargeError
+        The cliques have too many members.
+    """
+    adjacent = [0] * tensors
+    for a, b in pairs.tolist():
+        adjacent[a] |= 1 << b
+        adjacent[b] |= 1 << a
+    cover = _Cover(adjacent, budget, most_members)
+    for clique in known:
+        cover.open(clique)
+    for tensor in range(tensors):
+        while cover.uncovered[tensor]:
+            cover.open([tensor])
+    return cover.cliques
+
+
+class _Cover:
+    """Sets of tensors are whole numbers: bit ``v`` stands for tensor ``v``."""
+
+    def __init__(self, adjacent: list[int], budget: Budget, most_members: int) -> None:
+        self.uncovered = list(adjacent)
+        self.cliques: list[list[int]] = []
+        self._adjacent = adjacent
+        self._budget = budget
+        self._most_members = most_members
+        self._members = 0
+
+    def open(self, seed: Sequence[int]) -> None:
+        """Grow a clique, and keep it if it covers a pair."""
+        require_time(self._budget)
+        clique = list(seed)
+        candidates = -1
+        for tensor in clique:
+            candidates &= self._adjacent[tensor]
+        wanted = 0
+        for tensor in clique:
+            wanted |= self.uncovered[tensor]
+        while candidates:
+            tensor = _lowest_bit(candidates & wanted or candidates)
+            clique.append(tensor)
+            candidates &= self._adjacent[tensor]
+            wanted |= self.uncovered[tensor]
+        members = sum(1 << tensor for tensor in clique)
+        if not any(self.uncovered[tensor] & members for tensor in clique):
+            return
+        for tensor in clique:
+            self.uncovered[tensor] &= ~members
+        self._members += len(clique)
+        require_room("members of cliques", self._members, self._most_members)
+        self.cliques.append(sorted(clique))
+
+
+def _lowest_bit(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1

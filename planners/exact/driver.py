@@ -1,0 +1,48 @@
+"""The frame of every exact planner: greedy start, search, truthful answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planners.budget import Budget
+from planners.exact.incumbent import Start, start_of
+from planners.exact.limits import ModelTooLargeError
+from planners.exact.outcome import Outcome, result_of
+from planners.plan import Result
+from planners.problem import Problem
+
+
+def plan_exactly(
+    problem: Problem, budget: Budget, planner: str, search: Callable[[Start], Outcome]
+) -> Result:
+    """Start from the greedy plans, search where that proves nothing yet, and answer.
+
+    Parameters
+    ----------
+    problem
+        Any without conflicting pins, which :func:`planners.run.run` answers itself.
+    budget
+        Its clock runs.
+    planner
+        Name of the planner.
+    search
+        Builds the model and solves it. Where it may not start, it raises ``TimeoutError`` or
+        ``ModelTooLargeError``, and the greedy plan is the answer, with that as its reason.
+
+    Returns
+    -------
+    Result
+        See :func:`planners.exact.outcome.result_of`.
+    """
+    start = start_of(problem, budget)
+    if isinstance(start, Result):
+        return start
+    try:
+        outcome = search(start)
+    except (TimeoutError, ModelTooLargeError) as error:
+        outcome = Outcome(reason=f"the search was not started: {error}")
+    except KeyboardInterrupt:
+        outcome = Outcome(
+            reason="interrupted while the model was built", statistics={"interrupted": True}
+        )
+    return result_of(problem, start, planner, outcome)

@@ -1,0 +1,90 @@
+"""HiGHS through SciPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from planners.budget import Budget
+from planners.errors import MissingDependencyError
+from planners.exact.interrupt import run_interruptibly
+from planners.exact.limits import require_time
+from planners.exact.milp_model import INFINITE, MilpAnswer, MilpModel
+
+Solver = Callable[[MilpModel, Budget], MilpAnswer]
+
+LIMIT_REACHED, INFEASIBLE = 1, 2
+
+
+def load_highs() -> Solver:
+    """Import SciPy and return the solver.
+
+    Returns
+    -------
+    callable
+        Solves a model within a budget. SciPy offers neither threads nor a seed; the run is
+        deterministic without them.
+
+    Raises
+    ------
+    MissingDependencyError
+        SciPy is not installed.
+    """
+    try:
+        from scipy import optimize, sparse
+    except ImportError:
+        raise MissingDependencyError(
+            "SciPy is not installed; install it with: pip install scipy"
+        ) from None
+
+    def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
+        return _solve(optimize, sparse, model, budget)
+
+    return solve
+
+
+def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) -> MilpAnswer:
+    columns = len(model.lower)
+    objective = np.zeros(columns)
+    if model.objective is not None:
+        objective[model.objective] = 1
+    lengths = [len(row) for row in model.row_columns]
+    matrix = sparse.csr_array(
+        (
+            np.array([f for row in model.row_factors for f in row], dtype=np.float64),
+            np.array([c for row in model.row_columns for c in row], dtype=np.int32),
+            np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]),
+        ),
+        shape=(len(lengths), columns),
+    )
+    options: dict[str, float] = {"mip_rel_gap": 0}
+    require_time(budget)
+    if math.isfinite(budget.remaining_seconds()):
+        options["time_limit"] = budget.remaining_seconds()
+    if budget.node_limit is not None:
+        options["node_limit"] = budget.node_limit
+
+    def search() -> Any:
+        return optimize.milp(
+            objective,
+            integrality=np.array(model.integer, dtype=np.int64),
+            bounds=optimize.Bounds(np.array(model.lower), np.array(model.upper)),
+            constraints=optimize.LinearConstraint(matrix, model.row_lower, model.row_upper),
+            options=options,
+        )
+
+    # SciPy cannot stop HiGHS: after Ctrl-C it runs on in its thread until its time limit.
+    found, interrupted = run_interruptibly(search, stop=lambda: None, grace_seconds=0)
+    if found is None:
+        return MilpAnswer(reason="interrupted", statistics={"interrupted": interrupted})
+    return MilpAnswer(
+        values=None if found.x is None else found.x.tolist(),
+        infeasible=found.status == INFEASIBLE,
+        bound=-INFINITE if found.mip_dual_bound is None else float(found.mip_dual_bound),
+        reason="" if found.status in (0, INFEASIBLE) else f"HiGHS stopped: {found.message}",
+        statistics={"nodes": int(found.mip_node_count or 0)},
+    )

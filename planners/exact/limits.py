@@ -1,0 +1,45 @@
+"""What a model may take before its search starts: memory and time."""
+
+from __future__ import annotations
+
+from planners.budget import Budget
+
+
+class ModelTooLargeError(Exception):
+    """The model would not fit; the message says how large it is and what is taken."""
+
+
+def require_room(what: str, found: int, most: int) -> None:
+    """Raise where a model would hold too much.
+
+    Parameters
+    ----------
+    what
+        What is counted, for the message.
+    found, most
+        How many there are, and how many are taken.
+
+    Raises
+    ------
+    ModelTooLargeError
+        There are too many.
+    """
+    if found > most:
+        raise ModelTooLargeError(f"the model would hold {found} {what}, and takes {most} at most")
+
+
+def require_time(budget: Budget) -> None:
+    """Raise where the time is over; called in the loops that build a model.
+
+    Parameters
+    ----------
+    budget
+        Its clock runs.
+
+    Raises
+    ------
+    TimeoutError
+        Nothing is left.
+    """
+    if budget.remaining_seconds() == 0:
+        raise TimeoutError("the time limit passed while the model was built")

@@ -1,0 +1,105 @@
+"""The parts of the exact planners, one by one."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from planners import Budget, Problem, Safety, place
+from planners.exact.cliques import clique_cover
+from planners.exact.limits import ModelTooLargeError
+from planners.exact.scaling import scale_blocks
+from planners.exact.sections import sections_of
+from planners.exact.symmetry import symmetry_of
+from planners.exact.unsafe_pairs import count_unsafe_pairs, list_unsafe_pairs
+from tests.definitions import unsafe
+from tests.random_problems import problems
+
+
+@given(problems(max_tensors=9))
+def test_lists_every_unsafe_pair_with_bytes(problem: Problem) -> None:
+    pairs = [tuple(pair) for pair in list_unsafe_pairs(problem).tolist()]
+    expected = {(a, b) for a, b in unsafe(problem) if problem.size[a] and problem.size[b]}
+    assert pairs == sorted(expected)
+    assert count_unsafe_pairs(problem) >= len(pairs)
+
+
+@given(problems(max_tensors=9))
+def test_cliques_cover_every_pair_and_nothing_else(problem: Problem) -> None:
+    pairs = list_unsafe_pairs(problem)
+    known = [] if problem.safety is Safety.PAIRS else sections_of(problem).live_sets()
+    cliques = clique_cover(problem.tensor_count, pairs, known, Budget(), 1000)
+    covered = {(a, b) for clique in cliques for b in clique for a in clique if a < b}
+    assert covered == {tuple(pair) for pair in pairs.tolist()}
+    assert all(clique == sorted(set(clique)) for clique in cliques)
+
+
+def test_cliques_have_a_limit() -> None:
+    pairs = np.array([(0, 1), (2, 3)])
+    with pytest.raises(ModelTooLargeError, match="4 members of cliques, and takes 3"):
+        clique_cover(4, pairs, [], Budget(), 3)
+
+
+def test_cliques_honour_the_time_limit() -> None:
+    over = Budget(time_limit_seconds=0).started()
+    with pytest.raises(TimeoutError):
+        clique_cover(2, np.array([(0, 1)]), [], over, 3)
+
+
+@given(problems(max_tensors=9, kinds=("lifetimes",)))
+def test_tensors_share_a_section_where_they_share_a_step(problem: Problem) -> None:
+    live = sections_of(problem).live_sets()
+    together = {(a, b) for section in live for b in section for a in section if a < b}
+    assert together == {tuple(pair) for pair in list_unsafe_pairs(problem).tolist()}
+    if not len(problem.gaps):
+        assert not any(set(a) <= set(b) for a in live for b in live if a is not b)
+
+
+@pytest.mark.parametrize(
+    ("fields", "unit", "modulus"),
+    [
+        ({"size": [1024, 1536]}, 512, [1, 1]),
+        ({"size": [1024, 1536], "alignment": [512, 256]}, 512, [1, 1]),
+        # 1024 does not divide 1536, and a third of it fits no power of two.
+        ({"size": [1536, 3072], "alignment": [1024, 1]}, 512, [2, 1]),
+        ({"size": [1024, 1536], "pinned": {0: 128}}, 128, [1, 1]),
+        ({"size": [0, 0]}, 1, [1, 1]),
+    ],
+)
+def test_the_unit_is_the_largest_that_loses_nothing(
+    fields: dict[str, object], unit: int, modulus: list[int]
+) -> None:
+    scaled = scale_blocks(Problem(start=[0, 0], end=[1, 1], **fields))  # type: ignore[arg-type]
+    assert (scaled.unit, scaled.modulus) == (unit, modulus)
+
+
+@given(problems(max_tensors=9))
+def test_scaling_and_back_is_the_same_plan(problem: Problem) -> None:
+    if problem.core.conflicting_pins() is not None:
+        return
+    scaled = scale_blocks(problem)
+    plan = place(problem)
+    heads = scaled.heads(problem, plan)
+    if not (plan.offsets % scaled.unit).any():
+        assert scaled.plan(problem, heads).offsets.tolist() == plan.offsets.tolist()
+
+
+def test_a_representative_is_a_plan_that_the_search_looks_at() -> None:
+    rng = random.Random(1)
+    for _ in range(200):
+        sizes = [rng.choice([1, 1, 2]) for _ in range(rng.randint(1, 6))]
+        problem = Problem(sizes, [0] * len(sizes), [1] * len(sizes))
+        scaled = scale_blocks(problem)
+        symmetry = symmetry_of(problem, scaled, [()] * len(sizes))
+        keys = np.array([rng.random() for _ in sizes])
+        plan = place(problem, keys)
+        peak = scaled.up(plan.peak)
+        heads = symmetry.representative(scaled, scaled.heads(problem, plan), peak)
+        assert scaled.plan(problem, heads).peak <= plan.peak
+        for group in symmetry.groups:
+            assert [heads[b] for b in group] == sorted(heads[b] for b in group)
+        assert symmetry.anchor is not None
+        assert 2 * heads[symmetry.anchor] + scaled.size[symmetry.anchor] <= peak
