@@ -22,8 +22,9 @@ from planners.exact.highs import Solver
 from planners.exact.limits import require_time
 from planners.exact.milp_model import INFINITE, MilpAnswer, MilpModel
 
-# How long CBC may take past its limit, to end a step and write what it has.
-GRACE_SECONDS = 2.0
+# CBC is told to stop this much early, and is stopped when the time is over: it looks at its clock
+# only between steps, and has to write what it has.
+GRACE_SECONDS = 0.3
 
 
 def load_cbc() -> Solver:
@@ -73,7 +74,7 @@ def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> Milp
     require_time(budget)
     left = budget.remaining_seconds()
     if math.isfinite(left):
-        command += ["-sec", f"{left:.3f}"]
+        command += ["-sec", f"{max(left - GRACE_SECONDS, left / 2):.3f}"]
     command += ["-solve", "-solution", str(solution_path)]
     with log_path.open("w") as log:
         ended, interrupted = _run(command, log.fileno(), left)
@@ -99,7 +100,7 @@ def _run(command: list[str], log: int, seconds: float) -> tuple[bool, bool]:
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     ) as process:
         try:
-            process.wait(seconds + GRACE_SECONDS if math.isfinite(seconds) else None)
+            process.wait(seconds if math.isfinite(seconds) else None)
             return True, False
         except subprocess.TimeoutExpired:
             return False, False

@@ -85,6 +85,11 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
         values=None if found.x is None else found.x.tolist(),
         infeasible=found.status == INFEASIBLE,
         bound=-INFINITE if found.mip_dual_bound is None else float(found.mip_dual_bound),
-        reason="" if found.status in (0, INFEASIBLE) else f"HiGHS stopped: {found.message}",
+        reason="" if found.status in (0, INFEASIBLE) else _reason(found.message),
         statistics={"nodes": int(found.mip_node_count or 0)},
     )
+
+
+def _reason(message: str) -> str:
+    """Return what SciPy says in its own words, without HiGHS's account of it in brackets."""
+    return f"HiGHS: {message.partition(' (')[0].rstrip('.').lower()}"
