@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from evaluation.benchmarks.measure import environment
 
@@ -51,7 +52,7 @@ class Page:
 
     def render(self) -> str:
         """Return the page as Markdown."""
-        made_by = f"Made by `{self.command}` on {environment()}."
+        made_by = f"Made by `{self.command}` on {date.today()}; {environment()}."
         return "\n\n".join([f"# {self.title}", made_by, *self.parts]) + "\n"
 
 
