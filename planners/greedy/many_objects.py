@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from planners.budget import Budget
-from planners.greedy.orders import ORDERS, summary_of
-from planners.greedy.place import FITS, ChainRule, place_in_objects
-from planners.plan import Plan
-from planners.problem import Problem
-from planners.registry import register
+from planners.greedy.family import register_family
+from planners.greedy.place import place_in_objects
 
-
-def _register(order: str, fit: str) -> None:
-    @register(
-        f"many-objects-{order}-{fit}",
-        summary=f"{summary_of(order)}; {fit} fit into objects",
-        source="safe-optimized-static-memory-allocation, algorithm 7",
-    )
-    def plan(problem: Problem, budget: Budget, chain_rule: ChainRule = "exact") -> Plan:
-        return place_in_objects(problem, order, fit, chain_rule=chain_rule, budget=budget)
-
-
-for _order in ORDERS:
-    for _fit in FITS:
-        _register(_order, _fit)
+register_family(
+    "many-objects",
+    place_in_objects,
+    places_into="objects",
+    source="safe-optimized-static-memory-allocation, algorithm 7",
+)
