@@ -11,7 +11,9 @@ import re
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +43,8 @@ def load_cbc() -> Solver:
         PuLP is not installed, or has no CBC for this machine.
     """
     try:
-        import pulp
+        with _without_highspy():
+            import pulp
     except ImportError:
         raise MissingDependencyError(
             "PuLP, which brings CBC, is not installed; install it with: pip install pulp"
@@ -59,6 +62,19 @@ def load_cbc() -> Solver:
             return _solve(program, Path(folder), model, budget)
 
     return solve
+
+
+@contextmanager
+def _without_highspy() -> Iterator[None]:
+    """Keep PuLP from importing highspy, whose symbols clash with OR-Tools' in one process."""
+    if "highspy" in sys.modules:
+        yield
+        return
+    sys.modules["highspy"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["highspy"]
 
 
 def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> MilpAnswer:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 
-from planners import Budget, Problem, Safety, place
+from planners import Budget, Problem, Safety, _core, place
 from planners.exact.cliques import clique_cover
 from planners.exact.limits import ModelTooLargeError
 from planners.exact.scaling import scale_blocks
@@ -103,3 +108,23 @@ def test_a_representative_is_a_plan_that_the_search_looks_at() -> None:
             assert [heads[b] for b in group] == sorted(heads[b] for b in group)
         assert symmetry.anchor is not None
         assert 2 * heads[symmetry.anchor] + scaled.size[symmetry.anchor] <= peak
+
+
+def test_pulp_never_brings_highspy_into_the_process(tmp_path: Path) -> None:
+    # PuLP looks for the package and loads its library, without importing it.
+    package = tmp_path / "highspy"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copy(_core.__file__, package / "_core.so")
+    program = (
+        "from pathlib import Path; from planners.exact.cbc import load_cbc; load_cbc(); import sys;"
+        "print('pulp' in sys.modules, 'highspy' in Path('/proc/self/maps').read_text())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == ["True", "False"]

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 
 #include "arrays.h"
 #include "graph.h"
@@ -17,6 +18,17 @@ nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<2>> to_matrix(const BitRows& rows)
             cells[r * rows.columns() + c] = rows.test(r, c);
     }
     return {cells, {rows.rows(), rows.columns()}, owner};
+}
+
+void bind_safety(nb::module_& module, const char* name, BitRows (*algorithm)(const Graph&, Stop&)) {
+    module.def(
+        name,
+        [=](const Graph& graph) {
+            Stop stop = stop_after(std::numeric_limits<double>::infinity());
+            nb::gil_scoped_release without_python;
+            return algorithm(graph, stop);
+        },
+        nb::arg("graph"));
 }
 
 }  // namespace
@@ -46,14 +58,14 @@ void bind_graph(nb::module_& module) {
             },
             nb::arg("other"));
 
-    using Free = nb::call_guard<nb::gil_scoped_release>;
-    module.def("unsafe_by_ancestors", &unsafe_by_ancestors, nb::arg("graph"), Free());
-    module.def("unsafe_by_last_ancestors", &unsafe_by_last_ancestors, nb::arg("graph"), Free());
-    module.def("unsafe_by_streams", &unsafe_by_streams, nb::arg("graph"), Free());
-    module.def("unsafe_by_clocks", &unsafe_by_clocks, nb::arg("graph"), Free());
+    bind_safety(module, "unsafe_by_ancestors", unsafe_by_ancestors);
+    bind_safety(module, "unsafe_by_last_ancestors", unsafe_by_last_ancestors);
+    bind_safety(module, "unsafe_by_streams", unsafe_by_streams);
+    bind_safety(module, "unsafe_by_clocks", unsafe_by_clocks);
     module.def(
         "rows_from_pairs",
         [](std::size_t tensors, Table<std::int64_t> pairs) {
+            nb::gil_scoped_release without_python;
             return rows_from_pairs(tensors, pairs.data(), pairs.shape(0));
         },
         nb::arg("tensors"), nb::arg("pairs"));

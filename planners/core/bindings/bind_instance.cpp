@@ -36,6 +36,7 @@ void bind_instance(nb::module_& module) {
         .def_static(
             "from_segments",
             [](Array<std::int64_t> size, const Blocks& blocks, Table<std::int64_t> rows) {
+                nb::gil_scoped_release without_python;
                 std::vector<Segment> segments;
                 segments.reserve(rows.shape(0));
                 for (std::size_t i = 0; i < rows.shape(0); ++i) {

@@ -44,8 +44,8 @@ struct Arc {
 // The network of the Note, with a flow that is feasible.
 class Network {
   public:
-    Network(const Graph& graph, const std::vector<std::int64_t>& size)
-        : graph_(graph), clocks_(graph), vertices_(2 * graph.node_count()) {
+    Network(const Graph& graph, const std::vector<std::int64_t>& size, Stop& stop)
+        : graph_(graph), clocks_(graph, stop), vertices_(2 * graph.node_count()) {
         add_node_arcs();
         add_tensor_arcs(size);
         route_greedily();
@@ -298,7 +298,7 @@ class Reduction {
 
 Antichain heaviest_antichain(const Graph& graph, const std::vector<std::int64_t>& size,
                              Stop& stop) {
-    const Network network(graph, size);
+    const Network network(graph, size, stop);
     Reduction reduction(network);
     Antichain antichain;
     antichain.bytes = network.value() - reduction.run(stop);

@@ -90,11 +90,12 @@ std::int64_t BitRows::count_row(std::size_t r) const {
     return ones;
 }
 
-void unsafe_from_safe(BitRows& relation) {
+void unsafe_from_safe(BitRows& relation, Stop& stop) {
     const std::size_t tiles = relation.words();
     for (std::size_t top = 0; top < tiles; top += kLineWords) {
         for (std::size_t left = top; left < tiles; left += kLineWords) {
             for (std::size_t i = top; i < std::min(tiles, top + kLineWords); ++i) {
+                stop.poll();
                 for (std::size_t j = std::max(i, left); j < std::min(tiles, left + kLineWords);
                      ++j) {
                     complement_tile_pair(relation, i, j);

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "stop.h"
+
 namespace gapless {
 
 inline constexpr std::size_t kWordBits = 64;
@@ -48,7 +50,7 @@ class BitRows {
 
 // Turns "row and column are safe", said in either of the two rows or in both, into "row and column
 // are unsafe", in both; a tensor is not unsafe with itself. In place; the matrix is square.
-void unsafe_from_safe(BitRows& relation);
+void unsafe_from_safe(BitRows& relation, Stop& stop);
 
 // The symmetric relation that holds for the given pairs. Throws std::out_of_range for a pair that
 // names a tensor that does not exist.

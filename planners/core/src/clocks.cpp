@@ -4,9 +4,10 @@
 
 namespace gapless {
 
-Clocks::Clocks(const Graph& graph)
+Clocks::Clocks(const Graph& graph, Stop& stop)
     : streams_(graph.stream_count()), clock_(graph.node_count() * streams_, 0) {
     for (std::int32_t v = 0; v < graph.node_count(); ++v) {
+        stop.poll();
         std::int32_t* clock = clock_.data() + static_cast<std::size_t>(v) * streams_;
         for (const std::int32_t u : graph.predecessors(v)) {
             const std::int32_t* before = clock_.data() + static_cast<std::size_t>(u) * streams_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph.h"
+#include "stop.h"
 
 namespace gapless {
 
@@ -12,7 +13,7 @@ namespace gapless {
 // where there is none. The node itself does not count. (The paper's MaxAncId, for every stream.)
 class Clocks {
   public:
-    explicit Clocks(const Graph& graph);
+    Clocks(const Graph& graph, Stop& stop);
 
     std::int32_t at(std::int32_t node, std::int32_t stream) const {
         return clock_[static_cast<std::size_t>(node) * streams_ + stream];

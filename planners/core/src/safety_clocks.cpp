@@ -48,8 +48,8 @@ using Entries = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
 }  // namespace
 
-BitRows unsafe_by_clocks(const Graph& graph) {
-    const Clocks clocks(graph);
+BitRows unsafe_by_clocks(const Graph& graph, Stop& stop) {
+    const Clocks clocks(graph, stop);
     const std::int32_t tensors = graph.tensor_count();
     const std::int32_t streams = graph.stream_count();
 
@@ -81,6 +81,7 @@ BitRows unsafe_by_clocks(const Graph& graph) {
         by_last_use.assign(length[s] + 1, last_used[s]);
         std::fill(later.begin(), later.end(), 0);
         for (std::int32_t p = length[s]; p > 0; --p) {
+            stop.poll();
             for (const std::int32_t b : by_clock[p]) later[b / kWordBits] |= BitRows::bit(b);
             for (const std::int32_t a : by_last_use[p]) {
                 std::uint64_t* row = relation.row(a);
@@ -93,7 +94,7 @@ BitRows unsafe_by_clocks(const Graph& graph) {
             }
         }
     }
-    unsafe_from_safe(relation);
+    unsafe_from_safe(relation, stop);
     return relation;
 }
 

@@ -10,9 +10,10 @@ namespace {
 
 class StreamGraphSafety {
   public:
-    explicit StreamGraphSafety(const Graph& graph)
+    StreamGraphSafety(const Graph& graph, Stop& stop)
         : graph_(graph),
-          max_ancestor_(graph),
+          stop_(stop),
+          max_ancestor_(graph, stop),
           ancestor_streams_(graph.stream_count(), graph.stream_count()),
           made_in_(graph.stream_count()),
           between_(graph.tensor_count()),
@@ -35,7 +36,7 @@ class StreamGraphSafety {
     BitRows solve() {
         ancestor_streams_reuse();
         same_stream_reuse();
-        unsafe_from_safe(relation_);
+        unsafe_from_safe(relation_, stop_);
         return std::move(relation_);
     }
 
@@ -56,6 +57,7 @@ class StreamGraphSafety {
             for (std::int32_t s2 = 0; s2 < graph_.stream_count(); ++s2) {
                 if (!ancestor_streams_.test(s1, s2)) continue;
                 for (const std::int32_t t2 : made_in_[s2]) {
+                    stop_.poll();
                     if (!between_[t2]) {
                         const std::int32_t end = end_time(t2);
                         for (const std::int32_t t1 : made_in_[s1]) {
@@ -92,6 +94,7 @@ class StreamGraphSafety {
         for (std::int32_t s = 0; s < graph_.stream_count(); ++s) {
             const auto& made = made_in_[s];
             for (std::size_t i = 0; i < made.size(); ++i) {
+                stop_.poll();
                 for (std::size_t j = i + 1; j < made.size(); ++j) {
                     if (start_time(made[i]) == start_time(made[j])) continue;
                     if (same_stream_safe(made[i], made[j])) declare_safe(made[i], made[j]);
@@ -115,6 +118,7 @@ class StreamGraphSafety {
     }
 
     const Graph& graph_;
+    Stop& stop_;
     Clocks max_ancestor_;
     BitRows ancestor_streams_;
     std::vector<std::vector<std::int32_t>> made_in_;
@@ -124,6 +128,8 @@ class StreamGraphSafety {
 
 }  // namespace
 
-BitRows unsafe_by_streams(const Graph& graph) { return StreamGraphSafety(graph).solve(); }
+BitRows unsafe_by_streams(const Graph& graph, Stop& stop) {
+    return StreamGraphSafety(graph, stop).solve();
+}
 
 }  // namespace gapless
