@@ -8,6 +8,7 @@ BUILT_IN_MODULES = (
     "planners.greedy.naive",
     "planners.greedy.single_object",
     "planners.greedy.many_objects",
+    "planners.greedy.pressure",
     "planners.exact.cp_sat",
     "planners.exact.ilp",
 )

@@ -1,28 +1,49 @@
-"""Small random problems with every feature of the model, for differential tests."""
+"""Random graphs and problems with every feature of the model, small enough for brute force.
+
+Every function takes a ``random.Random``: a seeded one in a loop, or the one that Hypothesis
+hands out and shrinks.
+"""
 
 from __future__ import annotations
 
-import random
-from typing import Any, Literal
+import math
+from itertools import pairwise
+from random import Random
+from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
-from planners.errors import InstanceError
-from planners.graph import Graph
-from planners.problem import Problem
+from planners import Budget, Graph, Problem, Safety
+from planners.columns import IntColumn
+from planners.greedy.naive import naive
 
-Kind = Literal["lifetimes", "graph", "pairs"]
+Count = int | tuple[int, int]
+"""How many there are, or the fewest and the most."""
 
-KINDS: tuple[Kind, ...] = ("lifetimes", "graph", "pairs")
+# How often each may occur. Some planners refuse pins, so most problems have none.
+_CHANCE = {
+    "alignment": 0.7,
+    "capacity": 0.25,
+    "chains": 0.85,
+    "conflicts": 0.75,
+    "divisor": 0.6,
+    "gaps": 0.9,
+    "pins": 0.4,
+    "zero": 0.9,
+}
 
-FEATURES = frozenset({"alignment", "pins", "chains", "gaps", "capacity", "zero"})
+FEATURES = frozenset(_CHANCE)
+
+SOLVABLE = FEATURES - {"capacity", "conflicts", "divisor"}
+"""Some plan solves each problem, and of so few bytes that a test may look at every one."""
 
 
 def random_problem(
-    rng: random.Random,
-    tensors: int,
+    rng: Random,
+    safety: Safety,
+    tensors: Count = (0, 10),
     *,
-    kind: Kind,
     features: frozenset[str] = FEATURES,
 ) -> Problem:
     """Return a random problem.
@@ -31,132 +52,152 @@ def random_problem(
     ----------
     rng
         Source of every choice.
+    safety
+        What decides safety.
     tensors
         Number of tensors.
-    kind
-        What decides safety.
     features
-        Which of ``FEATURES`` may occur; each does in about half of the problems,
-        a capacity in a quarter. Gaps need
-        lifetimes and are left out elsewhere. Pins may be in conflict, and a capacity may be too
-        small: then the problem is infeasible.
+        Which of ``FEATURES`` may occur. ``gaps`` need lifetimes and are left out elsewhere;
+        with ``conflicts``, pins need not leave any plan; a ``capacity`` may be too small; with
+        ``divisor``, all sizes may share one; ``zero`` allows tensors without bytes.
 
     Returns
     -------
     Problem
-        Valid. Sizes often share a divisor, and are small enough for exhaustive search.
+        Valid, and infeasible only through ``conflicts`` or ``capacity``.
     """
     unknown = features - FEATURES
     if unknown:
         raise ValueError(f"no feature is called {sorted(unknown)}; known: {sorted(FEATURES)}")
-    on = {feature for feature in sorted(features) if rng.random() < 0.5}
-    unit = rng.choice([1, 1, 2, 3, 512])
-    fields: dict[str, Any] = {"size": _sizes(rng, tensors, unit, "zero" in on)}
-    fields |= _SAFETY[kind](rng, tensors)
-    if kind == "lifetimes" and "gaps" in on:
-        fields["gaps"] = _gaps(rng, fields["start"], fields["end"])
-    if "chains" in on:
-        fields["contiguous"] = _chains(rng, tensors)
+    on = {feature for feature in sorted(features) if rng.random() < _CHANCE[feature]}
+    count = _draw_count(rng, tensors)
+    unit = rng.choice([2, 3, 512]) if "divisor" in on else 1
+    size = _sizes(rng, count, unit, least=0 if "zero" in on else 1)
+    conditions = _SAFETY[safety](rng, count)
+    if safety is Safety.LIFETIMES and "gaps" in on:
+        conditions["gaps"] = _gaps(rng, conditions["start"], conditions["end"])
+    chains = _chains(rng, count) if "chains" in on else []
     if "alignment" in on:
-        fields["alignment"] = [rng.choice([1, 1, 2, 4, unit & -unit]) for _ in range(tensors)]
-    if "pins" in on and tensors:
-        pinned = rng.sample(range(tensors), rng.choice([1, 1, min(2, tensors)]))
-        fields["pinned"] = {t: unit * rng.randint(0, 12) for t in pinned}
-    if "capacity" in on and rng.random() < 0.5:
-        fields["capacity"] = int(rng.uniform(0.3, 1.1) * sum(fields["size"]))
-    return _without_contradiction(rng, fields)
+        alignment = [rng.choice([1, 1, 2, 4, 8, unit & -unit]) for _ in range(count)]
+        for chain in chains:
+            _make_alignments_agree(rng, chain, size, alignment, unit)
+        conditions["alignment"] = alignment
+    conditions |= {"size": size, "contiguous": chains}
+    if "capacity" in on:
+        conditions["capacity"] = int(rng.uniform(0.3, 1.1) * sum(size))
+    if "pins" in on and count:
+        conditions["pinned"] = _pins(rng, Problem(**conditions), unit, "conflicts" in on)
+    return Problem(**conditions)
 
 
 @st.composite
 def problems(
     draw: st.DrawFn,
-    min_tensors: int = 0,
-    max_tensors: int = 8,
-    kinds: tuple[Kind, ...] = KINDS,
+    tensors: Count = (0, 8),
+    *,
+    safeties: tuple[Safety, ...] = tuple(Safety),
     features: frozenset[str] = FEATURES,
 ) -> Problem:
-    """Return a Hypothesis strategy for random problems.
+    """Return a Hypothesis strategy for what :func:`random_problem` returns."""
+    safety = draw(st.sampled_from(safeties))
+    rng = draw(st.randoms(use_true_random=False))
+    return random_problem(rng, safety, tensors, features=features)
+
+
+def random_graph(
+    rng: Random, tensors: Count = (0, 12), *, max_nodes: int = 9, max_streams: int = 4
+) -> Graph:
+    """Return a graph with workspaces, unread tensors, control arcs and gaps in stream numbers.
 
     Parameters
     ----------
-    draw
-        Given by Hypothesis.
-    min_tensors, max_tensors
-        How many tensors.
-    kinds
-        What may decide safety.
-    features
-        As for :func:`random_problem`.
+    rng
+        Source of every choice.
+    tensors
+        Number of tensors.
+    max_nodes
+        The most nodes, at least 1.
+    max_streams
+        The most streams, 1 to 12.
 
     Returns
     -------
-    Problem
-        As :func:`random_problem` makes it.
+    Graph
+        Valid, of at least one node.
     """
-    tensors = draw(st.integers(min_tensors, max_tensors))
-    kind = draw(st.sampled_from(kinds))
-    rng = draw(st.randoms(use_true_random=False))
-    return random_problem(rng, tensors, kind=kind, features=features)
+    nodes = rng.randint(1, max_nodes)
+    streams = rng.sample(range(12), rng.randint(1, max_streams))
+    producer = [rng.randrange(nodes) for _ in range(_draw_count(rng, tensors))]
+    return Graph(
+        op=[f"op{node % 3}" for node in range(nodes)],
+        stream=[rng.choice(streams) for _ in range(nodes)],
+        producer=producer,
+        consumers=[_readers(rng, node, nodes) for node in producer],
+        control=_control(rng, nodes),
+    )
 
 
-def _without_contradiction(rng: random.Random, fields: dict[str, Any]) -> Problem:
-    """Drop alignments, then pins, until every chain has an offset that suits all its members."""
-    while True:
-        try:
-            return Problem(**fields)
-        except InstanceError:
-            strict = [t for t, a in enumerate(fields.get("alignment", ())) if a > 1]
-            if strict:
-                fields["alignment"][rng.choice(strict)] = 1
-            elif fields.get("pinned"):
-                fields["pinned"].popitem()
-            else:
-                raise
+def _draw_count(rng: Random, count: Count) -> int:
+    return count if isinstance(count, int) else rng.randint(*count)
 
 
-def _sizes(rng: random.Random, tensors: int, unit: int, zero: bool) -> list[int]:
+def _sizes(rng: Random, tensors: int, unit: int, least: int) -> list[int]:
     # Few different sizes make tensors that are alike, and with them symmetry.
-    largest = rng.choice([2, 4, 9])
-    return [unit * rng.randint(0 if zero else 1, largest) for _ in range(tensors)]
+    largest = rng.choice([2, 4, 9, 9, 40])
+    return [unit * rng.randint(least, largest) for _ in range(tensors)]
 
 
-def _lifetimes(rng: random.Random, tensors: int) -> dict[str, Any]:
-    steps = max(3, tensors)
-    start = [rng.randrange(steps) for _ in range(tensors)]
+def _lifetimes(rng: Random, tensors: int) -> dict[str, Any]:
+    # In few steps many tensors meet, in many steps few do.
+    steps = rng.choice([16, max(3, tensors)])
+    first = rng.choice([-3, 0])
+    start = [first + rng.randrange(steps) for _ in range(tensors)]
     return {"start": start, "end": [s + rng.randint(1, steps // 2 + 1) for s in start]}
 
 
-def _gaps(rng: random.Random, start: list[int], end: list[int]) -> list[tuple[int, int, int]]:
+def _gaps(rng: Random, start: list[int], end: list[int]) -> list[tuple[int, int, int]]:
+    """Return gaps of any number and length, some side by side, at either end or between."""
     gaps = []
     for tensor, (first, last) in enumerate(zip(start, end, strict=True)):
-        cuts = sorted(rng.sample(range(first, last + 1), 2))
-        if rng.random() < 0.7 and cuts[1] - cuts[0] < last - first:
-            gaps.append((tensor, cuts[0], cuts[1]))
+        between = range(first + 1, last)
+        cuts = sorted(rng.sample(between, rng.randint(0, len(between))))
+        pieces = list(pairwise([first, *cuts, last]))
+        pieces.pop(rng.randrange(len(pieces)))
+        gaps += [(tensor, low, high) for low, high in pieces if rng.random() < 0.6]
+    rng.shuffle(gaps)
     return gaps
 
 
-def _graph(rng: random.Random, tensors: int) -> dict[str, Any]:
-    nodes = rng.randint(1, max(2, 2 * tensors))
-    streams = rng.randint(1, 4)
-    producer = [rng.randrange(nodes) for _ in range(tensors)]
-    # A consumer that is the producer is a workspace; no consumer, a tensor that nobody reads.
-    consumers = [
-        sorted({rng.randrange(made, nodes) for _ in range(rng.choice([0, 1, 1, 2, 3]))})
-        for made in producer
-    ]
-    control = [sorted(rng.sample(range(nodes), 2)) for _ in range(rng.randrange(nodes))]
-    graph = Graph(
-        op=[f"op{node}" for node in range(nodes)],
-        stream=[rng.randrange(streams) for _ in range(nodes)],
-        producer=producer,
-        consumers=consumers,
-        control=[(u, v) for u, v in control],
-    )
-    return {"graph": graph}
+def _graph(rng: Random, tensors: int) -> dict[str, Any]:
+    max_nodes = rng.choice([9, max(2, 2 * tensors)])
+    return {"graph": random_graph(rng, tensors, max_nodes=max_nodes)}
 
 
-def _pairs(rng: random.Random, tensors: int) -> dict[str, Any]:
-    density = rng.choice([0.2, 0.5, 0.8])
+def _readers(rng: Random, producer: int, nodes: int) -> list[int]:
+    """Return who reads a tensor: nobody, few or many, its producer too, or one of them twice."""
+    later = range(producer + 1, nodes)
+    most = min(len(later), rng.choice([1, 2, 3, nodes]))
+    readers = rng.sample(later, rng.randint(0, most))
+    if rng.random() < 0.15:
+        readers.append(producer)
+    if readers and rng.random() < 0.1:
+        readers.append(readers[0])
+    rng.shuffle(readers)
+    return readers
+
+
+def _control(rng: Random, nodes: int) -> list[tuple[int, int]]:
+    """Return control arcs: mostly few, seldom many, now and then the same one twice."""
+    arcs = []
+    for _ in range(rng.randint(0, rng.randint(0, nodes))):
+        last = rng.randrange(nodes)
+        if last:
+            arcs.append((rng.randrange(last), last))
+    return arcs
+
+
+def _pairs(rng: Random, tensors: int) -> dict[str, Any]:
+    density = rng.random()
     pairs = [
         rng.choice([(a, b), (b, a)])
         for a in range(tensors)
@@ -166,13 +207,55 @@ def _pairs(rng: random.Random, tensors: int) -> dict[str, Any]:
     return {"unsafe_pairs": pairs}
 
 
-def _chains(rng: random.Random, tensors: int) -> list[list[int]]:
-    left = rng.sample(range(tensors), tensors)
+def _chains(rng: Random, tensors: int) -> list[list[int]]:
+    free = rng.sample(range(tensors), tensors)
     chains = []
-    while len(left) >= 2 and rng.random() < 0.7:
-        length = rng.randint(2, min(3, len(left)))
-        chains.append([left.pop() for _ in range(length)])
+    while len(free) >= 2 and rng.random() < 0.7:
+        length = rng.randint(2, min(4, len(free)))
+        chains.append([free.pop() for _ in range(length)])
     return chains
 
 
-_SAFETY = {"lifetimes": _lifetimes, "graph": _graph, "pairs": _pairs}
+def _make_alignments_agree(
+    rng: Random, chain: list[int], size: list[int], alignment: list[int], unit: int
+) -> None:
+    """Enlarge the sizes of a chain until one offset aligns all members, or give alignments up."""
+    if rng.random() < 0.5:
+        multiple = math.lcm(unit, *(alignment[tensor] for tensor in chain))
+        for tensor in chain:
+            size[tensor] += -size[tensor] % multiple
+        return
+    while not _is_alignable([size[t] for t in chain], [alignment[t] for t in chain]):
+        alignment[rng.choice([tensor for tensor in chain if alignment[tensor] > 1])] = 1
+
+
+def _is_alignable(size: list[int], alignment: list[int]) -> bool:
+    """Return whether some offset of a chain aligns all its members."""
+    before = [sum(size[:member]) for member in range(len(size))]
+    # Alignments are powers of two, so all of them hold again after the strictest.
+    return any(
+        all((head + skipped) % a == 0 for skipped, a in zip(before, alignment, strict=True))
+        for head in range(max(alignment))
+    )
+
+
+def _pins(rng: Random, problem: Problem, unit: int, conflicts: bool) -> dict[int, int]:
+    """Return pins that suit chains and alignments and, without conflicts, leave a plan."""
+    # Whatever is pinned to the offsets of a plan without any reuse leaves that plan.
+    offsets = _anywhere(rng, problem, unit) if conflicts else naive(problem, Budget()).offsets
+    tensors = problem.tensor_count
+    count = rng.choice([1, 1, min(2, tensors), rng.randint(1, tensors)])
+    return {tensor: int(offsets[tensor]) for tensor in rng.sample(range(tensors), count)}
+
+
+def _anywhere(rng: Random, problem: Problem, unit: int) -> IntColumn:
+    """Return offsets that keep chains and alignments, and heed no safety."""
+    blocks = problem.blocks
+    heads = np.array([unit * rng.randint(0, 12) for _ in range(blocks.count)])
+    heads += (blocks.residue - heads) % blocks.modulus
+    offsets = np.empty(problem.tensor_count, dtype=np.int64)
+    offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
+    return offsets
+
+
+_SAFETY = {Safety.LIFETIMES: _lifetimes, Safety.GRAPH: _graph, Safety.PAIRS: _pairs}

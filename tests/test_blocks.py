@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import InstanceError, Problem, Safety
-from tests import draw
+from tests.random_problems import SOLVABLE, random_problem
 
 
 def problem_of(size: list[int], **conditions: Any) -> Problem:
@@ -41,7 +41,7 @@ def test_the_strictest_member_decides_where_the_head_may_lie() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_residue_and_pin_stand_for_the_conditions_of_all_members(rng: Random) -> None:
-    problem = draw.problem(rng, Safety.PAIRS)
+    problem = random_problem(rng, Safety.PAIRS, features=SOLVABLE)
     blocks = problem.blocks
     for block in range(blocks.count):
         entries = slice(blocks.offsets[block], blocks.offsets[block + 1])

@@ -14,7 +14,8 @@ from planners import Bound, Graph, Problem, Safety, bounds_of, place, place_in_o
 from planners.bounds import antichain_bound, block_bound, clique_bound, lifetime_bound
 from planners.budget import Budget
 from planners.greedy.naive import naive
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import SOLVABLE, random_graph, random_problem
 
 pytestmark = pytest.mark.core
 
@@ -51,7 +52,7 @@ def assert_witness(problem: Problem, bound: Bound) -> None:
 @settings(max_examples=200, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_lifetime_is_the_largest_live_sum(rng: Random, safety: Safety) -> None:
-    problem = draw.problem(rng, safety)
+    problem = random_problem(rng, safety, features=SOLVABLE)
     bound = lifetime_bound(problem)
     assert (bound.name, bound.bytes) == ("lifetime", largest_live_sum(problem))
     assert_witness(problem, bound)
@@ -60,14 +61,15 @@ def test_lifetime_is_the_largest_live_sum(rng: Random, safety: Safety) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_antichain_is_the_heaviest_pairwise_unsafe_set(rng: Random) -> None:
-    assert_antichain(draw.problem(rng, Safety.GRAPH, max_tensors=11, chains=False))
+    features = SOLVABLE - {"chains"}
+    assert_antichain(random_problem(rng, Safety.GRAPH, (0, 11), features=features))
 
 
 def test_antichain_is_exact_on_seeded_graphs() -> None:
     above_lifetime = 0
     for seed in range(300):
         rng = Random(seed)
-        graph = draw.graph(rng, max_nodes=14, max_streams=4, max_tensors=13)
+        graph = random_graph(rng, (0, 13), max_nodes=14)
         size = [rng.choice([0, 1, 3, 7, 50]) for _ in range(graph.tensor_count)]
         problem = Problem(size, graph=graph)
         assert_antichain(problem)
@@ -85,7 +87,7 @@ def assert_antichain(problem: Problem) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_antichain_on_one_stream_is_the_lifetime_bound(rng: Random) -> None:
-    graph = draw.graph(rng, max_streams=1, max_nodes=30, max_tensors=40)
+    graph = random_graph(rng, (0, 40), max_nodes=30, max_streams=1)
     problem = Problem([rng.randint(0, 99) for _ in range(graph.tensor_count)], graph=graph)
     assert antichain_bound(problem).bytes == lifetime_bound(problem).bytes
     assert [bound.name for bound in bounds_of(problem)] == ["lifetime", "block"]
@@ -94,7 +96,7 @@ def test_antichain_on_one_stream_is_the_lifetime_bound(rng: Random) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_antichain_of_larger_graphs_has_a_witness(seed: int) -> None:
     rng = Random(seed)
-    graph = draw.graph(rng, max_nodes=60, max_streams=6, max_tensors=150)
+    graph = random_graph(rng, (0, 150), max_nodes=60, max_streams=6)
     problem = Problem([rng.randint(0, 1 << 50) for _ in range(graph.tensor_count)], graph=graph)
     bound = antichain_bound(problem)
     assert bound.bytes >= lifetime_bound(problem).bytes
@@ -121,7 +123,7 @@ def test_antichain_of_sizes_near_the_limit() -> None:
 
 def test_antichain_keeps_its_time_limit() -> None:
     rng = Random(1)
-    graph = draw.graph(rng, max_nodes=2000, max_streams=10, max_tensors=0)
+    graph = random_graph(rng, 0, max_nodes=2000, max_streams=10)
     nodes = graph.node_count
     producer = [rng.randrange(nodes - 1) for _ in range(4000)]
     wide = Graph(
@@ -137,7 +139,7 @@ def test_antichain_keeps_its_time_limit() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_clique_is_pairwise_unsafe(rng: Random) -> None:
-    problem = draw.problem(rng, Safety.PAIRS)
+    problem = random_problem(rng, Safety.PAIRS, features=SOLVABLE)
     bound = clique_bound(problem)
     assert bound.name == "clique"
     assert bound.bytes <= heaviest_clique(problem)
@@ -157,7 +159,7 @@ def test_clique_finds_the_triangle() -> None:
 @settings(max_examples=150, deadline=None)
 @given(rng=st.randoms(use_true_random=False), safety=st.sampled_from(Safety))
 def test_block_is_the_largest_end_of_one_block_alone(rng: Random, safety: Safety) -> None:
-    problem = draw.problem(rng, safety)
+    problem = random_problem(rng, safety, features=SOLVABLE)
     chained = {tensor for chain in problem.contiguous for tensor in chain}
     blocks = [list(chain) for chain in problem.contiguous]
     blocks += [[t] for t in range(problem.tensor_count) if t not in chained]
@@ -182,7 +184,7 @@ def test_block_is_the_largest_end_of_one_block_alone(rng: Random, safety: Safety
 def test_no_plan_lies_below_a_bound(safety: Safety) -> None:
     names = set()
     for seed in range(200):
-        problem = draw.problem(Random(seed), safety, max_tensors=14)
+        problem = random_problem(Random(seed), safety, (0, 14), features=SOLVABLE)
         bounds = bounds_of(problem)
         names |= {bound.name for bound in bounds}
         plans = [place(problem, order, fit) for order in ("size", "unsafe")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from planners import Graph, InvalidPlanError, Plan, Problem, Safety, check, place
 from planners.check import find_violation, find_violation_fast
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import SOLVABLE, random_graph, random_problem
 
 pytestmark = pytest.mark.core
 
@@ -108,7 +109,7 @@ def described(problem: Problem, plan: Plan, pair: tuple[int, int]) -> str:
 @settings(max_examples=200, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_both_judges_are_the_painter(rng: Random, safety: Safety) -> None:
-    problem = draw.problem(rng, safety, max_tensors=8)
+    problem = random_problem(rng, safety, (0, 8), features=SOLVABLE)
     plan = place(problem)
     assert assert_judged(problem, plan)
     assert_judged(problem, corrupt(rng, problem, plan))
@@ -119,7 +120,7 @@ def test_both_judges_agree_on_thousands_of_plans(safety: Safety) -> None:
     verdicts = []
     for seed in range(500):
         rng = Random(seed)
-        problem = draw.problem(rng, safety, max_tensors=14)
+        problem = random_problem(rng, safety, (0, 14), features=SOLVABLE)
         plan = place(problem, "size", rng.choice(["first", "best"]))
         plans = [plan] + [corrupt(rng, problem, plan) for _ in range(3)]
         verdicts += [assert_judged(problem, plan) for plan in plans]
@@ -133,7 +134,8 @@ def test_both_judges_agree_on_many_plans() -> None:
     print(f"seed {seed}")
     rng = Random(seed)
     for _ in range(30_000):
-        problem = draw.problem(rng, rng.choice(list(Safety)), max_tensors=rng.choice([4, 10, 20]))
+        safety, most = rng.choice(list(Safety)), rng.choice([4, 10, 20])
+        problem = random_problem(rng, safety, (0, most), features=SOLVABLE)
         assert_judged(problem, corrupt(rng, problem, place(problem)))
 
 
@@ -224,7 +226,7 @@ def test_one_wrong_tensor_among_many_is_found(judge: Judge) -> None:
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_large_graph_is_judged(judge: Judge) -> None:
     rng = Random(3)
-    graph = draw.graph(rng, max_nodes=80, max_streams=5, max_tensors=300)
+    graph = random_graph(rng, 300, max_nodes=80, max_streams=5)
     problem = Problem([rng.randint(1, 99) for _ in range(graph.tensor_count)], graph=graph)
     plan = place(problem)
     assert judge(problem, plan) is None

@@ -14,9 +14,9 @@ from planners.budget import Budget
 from planners.check import find_violation
 from planners.graph import Graph
 from planners.plan import Result, Status
-from planners.problem import Problem
+from planners.problem import Problem, Safety
 from planners.run import run
-from tests.random_problems import KINDS, Kind, random_problem
+from tests.random_problems import random_problem
 
 NAMES = [info.name for info in registry.planners()]
 WITH_A_PLAN = (Status.OPTIMAL, Status.FEASIBLE)
@@ -96,19 +96,19 @@ def test_small_cases(name: str, case: str) -> None:
     require_contract(problem, answer(name, problem))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("safety", Safety)
 @pytest.mark.parametrize("name", NAMES)
-def test_random_problems(name: str, kind: Kind) -> None:
+def test_random_problems(name: str, safety: Safety) -> None:
     for seed in range(PROBLEMS_OF_A_KIND):
-        rng = random.Random(f"{kind} {seed}")
-        problem = random_problem(rng, rng.randint(0, 7), kind=kind)
+        rng = random.Random(f"{safety} {seed}")
+        problem = random_problem(rng, safety, (0, 7))
         require_contract(problem, answer(name, problem))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("safety", Safety)
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_seed_gives_the_same_plan(name: str, kind: Kind) -> None:
-    problem = random_problem(random.Random(f"again {kind}"), 7, kind=kind)
+def test_the_same_seed_gives_the_same_plan(name: str, safety: Safety) -> None:
+    problem = random_problem(random.Random(f"again {safety}"), safety, 7)
     for seed in (0, 7):
         first, second = (answer(name, problem, seed=seed) for _ in range(2))
         assert first.status is second.status
@@ -120,10 +120,10 @@ def test_the_same_seed_gives_the_same_plan(name: str, kind: Kind) -> None:
             assert first.plan.offsets.tolist() == second.plan.offsets.tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("safety", Safety)
 @pytest.mark.parametrize("name", NAMES)
-def test_no_time_gets_a_clear_answer(name: str, kind: Kind) -> None:
-    problem = random_problem(random.Random(f"quick {kind}"), 40, kind=kind)
+def test_no_time_gets_a_clear_answer(name: str, safety: Safety) -> None:
+    problem = random_problem(random.Random(f"quick {safety}"), safety, 40)
     for seconds in (0.0, 1e-3):
         require_contract(problem, answer(name, problem, seconds))
 
@@ -132,7 +132,7 @@ def test_no_time_gets_a_clear_answer(name: str, kind: Kind) -> None:
 def test_who_fits_is_no_matter_of_opinion(name: str) -> None:
     for seed in range(PROBLEMS_OF_A_KIND):
         rng = random.Random(f"fits {seed}")
-        problem = random_problem(rng, 6, kind="lifetimes")
+        problem = random_problem(rng, Safety.LIFETIMES, 6)
         statuses = {answer(other, problem).status for other in ("greedy-size-first", name)}
         assert not (Status.INFEASIBLE in statuses and statuses & set(WITH_A_PLAN))
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from planners import Graph, InstanceError
 from planners.graph import MAX_STREAMS, find_cycle
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import random_graph
 
 GOOD: dict[str, Any] = {
     "op": ["a", "b", "c"],
@@ -130,7 +131,7 @@ def test_a_workspace_is_no_cycle() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_lifetimes_end_with_the_last_user(rng: Random) -> None:
-    graph = draw.graph(rng)
+    graph = random_graph(rng)
     start, end = graph.lifetimes()
     for tensor in range(graph.tensor_count):
         assert start[tensor] == graph.producer[tensor]

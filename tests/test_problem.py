@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from planners import Graph, InstanceError, Problem, Safety
 from planners.problem import MAX_ALIGNMENT, MAX_TOTAL_BYTES
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import random_problem
 
 INT64_MAX = (1 << 63) - 1
 
@@ -382,7 +383,7 @@ def steps(rows: Iterable[list[int]], tensor: int) -> list[int]:
 @settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_segments_are_the_steps_without_the_gaps(rng: Random) -> None:
-    problem = draw.problem(rng, Safety.LIFETIMES, chains=False, alignment=False, pins=False)
+    problem = random_problem(rng, Safety.LIFETIMES, features=frozenset({"gaps"}))
     rows = problem.segments().tolist()
     assert rows == sorted(rows)
     assert all(first < last for _, first, last in rows)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from planners import Graph, InstanceError, Problem, Safety, read_problem, write_problem
 from planners.problem import Scalar
 from planners.problem_file import FORMAT, problem_from_fields, problem_to_fields
-from tests import draw
+from tests.random_problems import random_problem
 
 GRAPH = Graph(
     op=["matmul", "add", "matmul"],
@@ -132,7 +132,7 @@ def test_a_file_is_one_line_a_field(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None)
 @given(rng=st.randoms(use_true_random=False), safety=st.sampled_from(Safety))
 def test_random_problems_come_back(rng: Random, safety: Safety) -> None:
-    problem = draw.problem(rng, safety)
+    problem = random_problem(rng, safety)
     fields = json.loads(json.dumps(problem_to_fields(problem)))
     assert_same(problem_from_fields(fields), problem)
 

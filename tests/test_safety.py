@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from planners import GaplessError, Graph, InstanceError, Problem
 from planners.safety import ALGORITHMS, DEFAULT_ALGORITHM, core_graph, unsafe_rows
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import random_graph
 
 pytestmark = pytest.mark.core
 
@@ -66,7 +67,7 @@ def has_safe_pair_between_streams(graph: Graph) -> bool:
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_all_algorithms_return_the_defined_relation(rng: Random) -> None:
-    graph = draw.graph(rng, max_nodes=12)
+    graph = random_graph(rng, max_nodes=12)
     event(f"stream graph with a cycle: {has_stream_cycle(graph)}")
     expected = definitions.unsafe_by_paths(graph)
     for algorithm in ALGORITHMS:
@@ -76,7 +77,7 @@ def test_all_algorithms_return_the_defined_relation(rng: Random) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_all_algorithms_agree_on_graphs_wider_than_a_word(seed: int) -> None:
     rng = Random(seed)
-    graph = draw.graph(rng, max_nodes=70, max_streams=8, max_tensors=200)
+    graph = random_graph(rng, (0, 200), max_nodes=70, max_streams=8)
     expected = definitions.unsafe_by_paths(graph)
     for algorithm in ALGORITHMS:
         assert pairs_of(graph, algorithm) == expected, algorithm
@@ -100,14 +101,14 @@ def test_algorithms_agree_where_a_row_ends_at_a_word(tensors: int) -> None:
 
 def test_the_definition_is_what_executions_need_at_once() -> None:
     for seed in range(400):
-        graph = draw.graph(Random(seed), max_nodes=6, max_streams=3, max_tensors=6)
+        graph = random_graph(Random(seed), (0, 6), max_nodes=6, max_streams=3)
         by_paths = definitions.unsafe_by_paths(graph)
         assert definitions.unsafe_by_executions(graph) == by_paths, f"seed {seed}"
 
 
 def test_random_graphs_hold_every_case() -> None:
     """Holds what the tests above rest on: the cases that tell the algorithms apart are drawn."""
-    graphs = [draw.graph(Random(seed), max_nodes=12) for seed in range(300)]
+    graphs = [random_graph(Random(seed), max_nodes=12) for seed in range(300)]
     assert sum(map(has_stream_cycle, graphs)) > 30
     assert sum(map(has_safe_pair_between_streams, graphs)) > 5
     assert sum(len(set(g.producer.tolist())) < g.tensor_count for g in graphs) > 30
@@ -165,7 +166,7 @@ def test_a_workspace_is_unsafe_with_the_outputs_of_its_node() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_one_stream_is_the_relation_of_its_lifetimes(rng: Random) -> None:
-    graph = draw.graph(rng, max_streams=1)
+    graph = random_graph(rng, max_streams=1)
     start, end = graph.lifetimes()
     in_time = Problem([1] * graph.tensor_count, start, end)
     for algorithm in ALGORITHMS:
@@ -282,7 +283,7 @@ def test_all_algorithms_agree_on_many_graphs() -> None:
     print(f"seed {seed}")
     rng = Random(seed)
     for _ in range(20_000):
-        graph = draw.graph(rng, max_nodes=rng.choice([4, 10, 40]), max_streams=rng.choice([2, 6]))
+        graph = random_graph(rng, max_nodes=rng.choice([4, 10, 40]), max_streams=rng.choice([2, 6]))
         expected = definitions.unsafe_by_paths(graph)
         for algorithm in ALGORITHMS:
             assert pairs_of(graph, algorithm) == expected, (seed, algorithm)

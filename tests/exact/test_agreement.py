@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from planners import Budget, Problem, Result, Status, bounds_of, run
+from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
 from planners.check import find_violation
 from planners.exact import driver
 from planners.registry import get
 from tests.exact.brute_force import optimal_peak
 from tests.exact.weak_start import weak_start
-from tests.random_problems import KINDS, random_problem
+from tests.random_problems import random_problem
 
 PLANNERS = ("cp-sat", "ilp-highs", "ilp-cbc")
 START = {"greedy": driver.start_of, "weak": weak_start}
@@ -52,7 +52,7 @@ def compare_from(seed: int, problems: int) -> Counter[tuple[str, Status]]:
     answers: Counter[tuple[str, Status]] = Counter()
     for index in range(problems):
         rng = random.Random(f"{seed}:{index}")
-        problem = random_problem(rng, rng.randint(0, 7), kind=rng.choice(KINDS))
+        problem = random_problem(rng, rng.choice(list(Safety)), (0, 7))
         optimum = optimal_peak(problem)
         for planner in PLANNERS:
             result = run(get(planner), problem, Budget(seed=index))

@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from planners import Plan, Problem, Status, run
+from planners import Plan, Problem, Safety, Status, run
 from planners.check import find_violation
 from planners.registry import get
 from tests.exact.brute_force import optimal_peak
-from tests.random_problems import FEATURES, KINDS, Kind, random_problem
+from tests.random_problems import random_problem
 
 HIGHEST = 11
 
@@ -27,12 +27,12 @@ def least_peak_of_all_offsets(problem: Problem) -> int | None:
     return min(peaks, default=None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_offsets_are_better(kind: Kind) -> None:
+@pytest.mark.parametrize("safety", Safety)
+def test_no_offsets_are_better(safety: Safety) -> None:
     rng = random.Random(5)
     compared = 0
     while compared < 15:
-        problem = random_problem(rng, rng.randint(0, 3), kind=kind, features=FEATURES)
+        problem = random_problem(rng, safety, (0, 3))
         if problem.size.sum() + problem.alignment.sum() + problem.pinned.max(initial=0) > HIGHEST:
             continue
         compared += 1

@@ -10,14 +10,14 @@ import threading
 
 import pytest
 
-from planners import Budget, Problem, Result, Status, bounds_of, place, run
+from planners import Budget, Problem, Result, Safety, Status, bounds_of, place, run
 from planners.check import find_violation
 from planners.exact import big_m, cp_sat_model, driver
 from planners.exact.cp_sat import cp_sat
 from planners.exact.incumbent import Start
 from planners.registry import get
 from tests.exact.test_agreement import PLANNERS
-from tests.random_problems import KINDS, random_problem
+from tests.random_problems import random_problem
 
 Rectangle = tuple[int, int, int, int]
 
@@ -119,9 +119,9 @@ def test_a_node_limit_proves_nothing_wrong(planner: str, nodes: int) -> None:
     for seed in range(12):
         problem = random_problem(
             random.Random(seed),
+            list(Safety)[seed % 3],
             9,
-            kind=KINDS[seed % 3],
-            features=frozenset({"alignment", "chains", "zero"}),
+            features=frozenset({"alignment", "chains", "divisor", "zero"}),
         )
         best = run(get("ilp-highs"), problem)
         assert best.status is Status.OPTIMAL
@@ -175,7 +175,7 @@ def cut(rng: random.Random, whole: Rectangle, pieces: int) -> list[Rectangle]:
 @every_planner
 @pytest.mark.usefixtures("weakly_started")
 def test_the_same_seed_gives_the_same_plan(planner: str) -> None:
-    problem = random_problem(random.Random(3), 9, kind="lifetimes", features=frozenset())
+    problem = random_problem(random.Random(3), Safety.LIFETIMES, 9, features=frozenset())
     one, other = (answer(planner, problem, node_limit=40, seed=5) for _ in range(2))
     assert one.plan is not None
     assert other.plan is not None
@@ -201,7 +201,7 @@ def test_a_model_too_large_leaves_the_greedy_plan(
 def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(planner: str) -> None:
     rng = random.Random(2)
     for _ in range(8):
-        problem = random_problem(rng, 6, kind=rng.choice(KINDS), features=frozenset())
+        problem = random_problem(rng, rng.choice(list(Safety)), 6, features=frozenset())
         size = [int(size) * 10**13 + rng.randint(0, 9) for size in problem.size]
         safety = {"graph": problem.graph, "unsafe_pairs": problem.unsafe_pairs}
         if problem.graph is None and problem.unsafe_pairs is None:

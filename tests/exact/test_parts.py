@@ -24,7 +24,7 @@ from tests.definitions import unsafe
 from tests.random_problems import problems
 
 
-@given(problems(max_tensors=9))
+@given(problems((0, 9)))
 def test_lists_every_unsafe_pair_with_bytes(problem: Problem) -> None:
     pairs = [tuple(pair) for pair in list_unsafe_pairs(problem).tolist()]
     expected = {(a, b) for a, b in unsafe(problem) if problem.size[a] and problem.size[b]}
@@ -32,7 +32,7 @@ def test_lists_every_unsafe_pair_with_bytes(problem: Problem) -> None:
     assert count_unsafe_pairs(problem) >= len(pairs)
 
 
-@given(problems(max_tensors=9))
+@given(problems((0, 9)))
 def test_cliques_cover_every_pair_and_nothing_else(problem: Problem) -> None:
     pairs = list_unsafe_pairs(problem)
     known = [] if problem.safety is Safety.PAIRS else sections_of(problem).live_sets()
@@ -54,7 +54,7 @@ def test_cliques_honour_the_time_limit() -> None:
         clique_cover(2, np.array([(0, 1)]), [], over, 3)
 
 
-@given(problems(max_tensors=9, kinds=("lifetimes",)))
+@given(problems((0, 9), safeties=(Safety.LIFETIMES,)))
 def test_tensors_share_a_section_where_they_share_a_step(problem: Problem) -> None:
     live = sections_of(problem).live_sets()
     together = {(a, b) for section in live for b in section for a in section if a < b}
@@ -81,7 +81,7 @@ def test_the_unit_is_the_largest_that_loses_nothing(
     assert (scaled.unit, scaled.modulus) == (unit, modulus)
 
 
-@given(problems(max_tensors=9))
+@given(problems((0, 9)))
 def test_scaling_and_back_is_the_same_plan(problem: Problem) -> None:
     if problem.core.conflicting_pins() is not None:
         return

@@ -9,13 +9,16 @@ import pytest
 
 from planners import Problem, Safety
 from planners.greedy.orders import ORDERS, block_order, by_breadth, by_size, by_source, by_unsafe
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
 
 
 def drawn(safety: Safety, count: int = 150) -> list[Problem]:
-    return [draw.problem(Random(seed), safety, max_tensors=12) for seed in range(count)]
+    return [
+        random_problem(Random(seed), safety, (0, 12), features=SOLVABLE) for seed in range(count)
+    ]
 
 
 @pytest.mark.parametrize("safety", Safety)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from planners import Plan, Problem, Safety, _core, place, place_in_objects
 from planners.greedy.orders import ORDERS, block_order
 from planners.greedy.place import sort_keys
-from tests import definitions, draw
+from tests import definitions
 from tests.greedy import paper_listing
+from tests.random_problems import random_problem
 
 pytestmark = pytest.mark.core
 
@@ -48,10 +49,7 @@ def assert_as_listed(problem: Problem, what: object) -> None:
 
 def draw_as_in_paper(rng: Random, safety: Safety, max_tensors: int) -> Problem:
     """Return a problem of the paper's model: nothing but safety and chains, every size positive."""
-    return draw.problem(
-        rng, safety, max_tensors=max_tensors, min_size=1, max_size=rng.choice([3, 9, 40]),
-        alignment=False, pins=False,
-    )  # fmt: skip
+    return random_problem(rng, safety, (0, max_tensors), features=frozenset({"chains", "gaps"}))
 
 
 @pytest.mark.parametrize("safety", Safety)

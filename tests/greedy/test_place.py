@@ -23,7 +23,8 @@ from planners import (
 from planners.check import find_violation
 from planners.greedy.orders import ORDERS, block_order
 from planners.greedy.place import CHAIN_RULES, FITS, sort_keys
-from tests import definitions, draw
+from tests import definitions
+from tests.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
 
@@ -80,7 +81,7 @@ def assert_lowest(problem: Problem, plan: Plan, order: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_every_plan_is_valid(rng: Random, safety: Safety) -> None:
-    problem = draw.problem(rng, safety)
+    problem = random_problem(rng, safety, features=SOLVABLE)
     for order in ORDERS:
         for fit, rule in FITS_AND_RULES:
             plan = place(problem, order, fit, chain_rule=rule)
@@ -93,7 +94,7 @@ def test_every_plan_is_valid(rng: Random, safety: Safety) -> None:
 @pytest.mark.parametrize("safety", Safety)
 def test_first_fit_leaves_no_lower_offset(safety: Safety) -> None:
     for seed in range(150):
-        problem = draw.problem(Random(seed), safety)
+        problem = random_problem(Random(seed), safety, features=SOLVABLE)
         for order in ORDERS:
             assert_lowest(problem, place(problem, order, "first"), order)
 
@@ -104,7 +105,7 @@ def test_lifetimes_graphs_and_pairs_are_placed_alike(safety: Safety) -> None:
     # explicit pairs know no steps.
     for seed in range(400):
         rng = Random(seed)
-        problem = draw.problem(rng, safety, max_tensors=14)
+        problem = random_problem(rng, safety, (0, 14), features=SOLVABLE)
         keys = [rng.randint(0, 9) for _ in range(problem.tensor_count)]
         pairs = same_by_pairs(problem)
         for fit, rule in FITS_AND_RULES:
