@@ -36,6 +36,11 @@ def unsafe_by_clocks(graph: Graph) -> BitRows: ...
 
 def rows_from_pairs(tensors: int, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> BitRows: ...
 
+def section_ranges(tensors: int, segments: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], int]:
+    """
+    First section and one past the last of each row (tensor, start, end), sorted by tensor; and the number of sections.
+    """
+
 class Blocks:
     """What is placed as one piece; see planners.blocks."""
 

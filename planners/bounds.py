@@ -11,6 +11,7 @@ import numpy as np
 from planners import _core
 from planners.columns import IntColumn
 from planners.core_instance import lifetimes_decide
+from planners.live_bytes import live_profile
 from planners.problem import Problem, Safety
 from planners.safety import core_graph
 
@@ -52,16 +53,11 @@ def lifetime_bound(problem: Problem) -> Bound:
     ----------
     safe-optimized-static-memory-allocation, appendix F.
     """
-    tensor, start, end = problem.segments().T
-    size = problem.size[tensor]
-    if not len(tensor):
+    if not problem.tensor_count:
         return Bound("lifetime", 0, np.empty(0, dtype=np.int64))
-    # Frees come before allocations of the same step: lifetimes are half-open.
-    step = np.concatenate([end, start])
-    change = np.concatenate([-size, size])
-    order = np.argsort(step, kind="stable")
-    live = np.cumsum(change[order])
-    peak_step = step[order][np.argmax(live)]
+    steps, live = live_profile(problem)
+    peak_step = steps[np.argmax(live)]
+    tensor, start, end = problem.segments().T
     alive = tensor[(start <= peak_step) & (peak_step < end)]
     return Bound("lifetime", int(live.max()), alive)
 

@@ -85,7 +85,7 @@ class Result:
     planner, parameters, seed
         What was run.
     seconds, cpu_seconds
-        Wall and processor time of the planner alone.
+        Wall and processor time of the planner alone, its child processes included.
     statistics
         Counters of the search, such as nodes.
     """

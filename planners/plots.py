@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from planners.bounds import Bound
 from planners.errors import MissingDependencyError
@@ -40,10 +39,10 @@ def find_plot(name: str) -> Draw:
 
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
-            draw: Any = entry.load()
+            draw: Draw = entry.load()
         except ImportError as error:
             raise MissingDependencyError(f"plot {name}: {error}; install with: {INSTALL}") from None
-        return draw  # type: ignore[no-any-return]
+        return draw
     raise MissingDependencyError(
         f"plot {name}: no installed package draws it; install with: {INSTALL}"
     )

@@ -11,6 +11,7 @@ import typer
 from evaluation.benchmarks.measure import pin_to_one_core
 from evaluation.benchmarks.offsets import offsets_page
 from evaluation.benchmarks.page import Page
+from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
 from planners.errors import GaplessError
@@ -45,6 +46,12 @@ def offsets(
     traces = [read_any(path) for path in trace or []]
     files = [*(graphs or []), *(f"--trace {path.name}" for path in trace or [])]
     _publish(offsets_page(problems, traces, _command("offsets", *files), repetitions), output)
+
+
+@app.command()
+def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
+    """What a user waits for: the command line, the import, the reader."""
+    _publish(responsiveness_page(BERT, _command("responsiveness"), repetitions), output)
 
 
 @app.command()

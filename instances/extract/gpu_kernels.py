@@ -26,6 +26,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from planners.errors import InstanceError
+
 # The memory-efficient kernel wants rows of the mask to start at multiples of 8 elements.
 MASK_ALIGNMENT = 8
 
@@ -66,9 +68,17 @@ def fused_dropout(
     -------
     torch.Tensor
         Shape and dtype of `input`.
+
+    Raises
+    ------
+    InstanceError
+        The model asks for dropout in place.
     """
     if inplace:
-        raise NotImplementedError("in-place dropout has no fused GPU kernel")
+        raise InstanceError(
+            "the model drops elements in place, for which GPUs have no fused kernel; "
+            "only dropout into a new tensor is covered"
+        )
     if not training or p == 0:
         return input
     dropped: Tensor = torch.native_dropout(input, p, training)[0]
@@ -102,9 +112,17 @@ def efficient_attention(
     -------
     torch.Tensor
         (batch, heads, query tokens, width).
+
+    Raises
+    ------
+    InstanceError
+        The model asks for attention that is not covered.
     """
     if enable_gqa or query.dtype != torch.float32:
-        raise NotImplementedError("attention is covered for float32 without grouped queries")
+        raise InstanceError(
+            f"attention is covered for float32 without grouped queries, found {query.dtype}"
+            f"{' with grouped queries' if enable_gqa else ''}"
+        )
     bias = None if attn_mask is None else _attention_bias(attn_mask, query, key)
     keep_log_sum_exp = torch.is_grad_enabled() and query.requires_grad
     attended: Tensor = torch.ops.aten._scaled_dot_product_efficient_attention(

@@ -17,7 +17,8 @@ from planners.exact.milp_model import INFINITE, MilpAnswer, MilpModel
 
 Solver = Callable[[MilpModel, Budget], MilpAnswer]
 
-LIMIT_REACHED, INFEASIBLE = 1, 2
+# Status of SciPy's answer.
+INFEASIBLE = 2
 
 
 def load_highs() -> Solver:

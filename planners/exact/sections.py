@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from planners import _core
 from planners.problem import Problem
 
 
@@ -51,18 +50,7 @@ def sections_of(problem: Problem) -> Sections:
     """
     rows = problem.segments()
     rows = rows[problem.size[rows[:, 0]] > 0]
-    # Frees come before allocations of the same step: lifetimes are half-open.
-    steps = np.concatenate([rows[:, 2], rows[:, 1]])
-    kinds = np.repeat([0, 1], len(rows))
-    first, last = [0] * len(rows), [0] * len(rows)
-    section, grown = 0, False
-    for event in np.lexsort((kinds, steps)).tolist():
-        if event >= len(rows):
-            first[event - len(rows)] = section
-            grown = True
-            continue
-        # The first free after an allocation ends a set that nothing contains.
-        section += grown
-        grown = False
-        last[event] = section
-    return Sections(list(zip(rows[:, 0].tolist(), first, last, strict=True)), section)
+    first, last, count = _core.section_ranges(problem.tensor_count, rows)
+    return Sections(
+        list(zip(rows[:, 0].tolist(), first.tolist(), last.tolist(), strict=True)), count
+    )

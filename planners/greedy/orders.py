@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from planners.blocks import Blocks
 from planners.columns import IntColumn
+from planners.live_bytes import live_profile
 from planners.problem import Problem, Safety
 
 Key = NDArray[np.generic]
@@ -24,9 +25,9 @@ def by_breadth(problem: Problem) -> IntColumn:
     """Decreasing breadth of the source: the bytes alive at its step (Greedy Breadth)."""
     if problem.safety is Safety.PAIRS:
         return np.zeros(problem.tensor_count, dtype=np.int64)
-    tensor, start, end = problem.segments().T
-    size = problem.size[tensor]
-    return bytes_before(end, size, problem.start) - bytes_before(start, size, problem.start)
+    steps, live = live_profile(problem)
+    # The last change up to the start; before the first, index -1 finds the 0 at the end.
+    return -live[np.searchsorted(steps, problem.start, side="right") - 1]
 
 
 def by_source(problem: Problem) -> IntColumn:
@@ -62,26 +63,6 @@ def summary_of(order: str) -> str:
     """
     text = ORDERS[order].__doc__ or ""
     return text.partition(";")[0].partition(" (")[0].rstrip(".")
-
-
-def bytes_before(steps: IntColumn, size: IntColumn, at: IntColumn) -> IntColumn:
-    """Return, for each step asked for, the bytes of the events up to and including it.
-
-    Parameters
-    ----------
-    steps, size
-        int64, one entry an event: when it happens and the bytes it moves.
-    at
-        int64 steps asked for.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 bytes, one entry for each of ``at``.
-    """
-    order = np.argsort(steps, kind="stable")
-    total = np.concatenate([[0], np.cumsum(size[order])])
-    return total[np.searchsorted(steps[order], at, side="right")]
 
 
 def block_order(blocks: Blocks, key: Key) -> IntColumn:

@@ -13,6 +13,7 @@ from planners.bounds import bounds_of
 from planners.budget import Budget
 from planners.columns import IntColumn
 from planners.greedy.place import place
+from planners.live_bytes import live_profile
 from planners.plan import Plan, Result, feasible, optimal
 from planners.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
@@ -141,13 +142,9 @@ def pressures(problem: Problem) -> IntColumn:
     """
     if not problem.tensor_count:
         return np.empty(0, dtype=np.int64)
-    tensor, start, end = problem.segments().T
-    size = problem.size[tensor]
-    steps, position = np.unique(np.concatenate([start, end]), return_inverse=True)
-    change = np.zeros(len(steps), dtype=np.int64)
-    np.add.at(change, position, np.concatenate([size, -size]))
-    live = np.cumsum(change)
-    first = np.searchsorted(steps, problem.start)
+    steps, live = live_profile(problem)
+    # A gap may open a lifetime, which then starts between two changes, or before the first.
+    first = np.maximum(np.searchsorted(steps, problem.start, side="right") - 1, 0)
     length = np.searchsorted(steps, problem.end) - first
     return _range_maximum(live, first, length)
 

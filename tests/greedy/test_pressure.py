@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
 from instances.synthetic import random_lifetimes, training_graph, training_trace
-from planners import Budget, Problem, Status, check, get, place, run
+from planners import Budget, Problem, Safety, Status, check, get, place, run
 from planners.greedy.pressure import KEYS, pressures, two_level_orders
+from tests.random_problems import random_problem
 
 # bytes        step 0 1 2 3 4 5
 #   4  . . . . b b
@@ -28,6 +31,21 @@ def test_pressure_by_brute_force(seed: int) -> None:
         for step in range(int(problem.end.max()))
     ]
     expected = [max(alive[a:b]) for a, b in zip(problem.start, problem.end, strict=True)]
+    assert pressures(problem).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pressure_with_gaps_by_brute_force(seed: int) -> None:
+    problem = random_problem(Random(seed), Safety.LIFETIMES, (1, 9))
+    rows = problem.segments().tolist()
+
+    def live(step: int) -> int:
+        return sum(int(problem.size[t]) for t, begin, end in rows if begin <= step < end)
+
+    expected = [
+        max(map(live, range(begin, end)))
+        for begin, end in zip(problem.start.tolist(), problem.end.tolist(), strict=True)
+    ]
     assert pressures(problem).tolist() == expected
 
 

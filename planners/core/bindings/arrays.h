@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "sections.h"
 #include "stop.h"
 
 namespace gapless::bindings {
@@ -41,6 +42,9 @@ NumpyArray<T> to_numpy(std::vector<T>&& values) {
     nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
     return NumpyArray<T>(kept->data(), {kept->size()}, owner);
 }
+
+// Rows (tensor, start, end) as segments. Throws std::out_of_range for a tensor that does not exist.
+std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors);
 
 // Stops after `seconds` with TimeLimitReached, and as soon as Python has received a signal.
 Stop stop_after(double seconds);

@@ -21,13 +21,7 @@ void bind_check(nb::module_& module) {
     module.def(
         "find_overlap_in_time",
         [](Array<std::int64_t> offset, Array<std::int64_t> size, Table<std::int64_t> rows) {
-            std::vector<Segment> segments;
-            for (std::size_t i = 0; i < rows.shape(0); ++i) {
-                if (rows(i, 0) < 0 || rows(i, 0) >= static_cast<std::int64_t>(size.shape(0))) {
-                    throw nb::index_error("a segment names a tensor that does not exist");
-                }
-                segments.push_back({static_cast<std::int32_t>(rows(i, 0)), rows(i, 1), rows(i, 2)});
-            }
+            const auto segments = to_segments(rows, static_cast<std::int32_t>(size.shape(0)));
             Stop stop = stop_after(std::numeric_limits<double>::infinity());
             nb::gil_scoped_release without_python;
             return find_overlap_in_time(placed(offset, size), segments, stop);

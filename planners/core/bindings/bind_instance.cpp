@@ -1,6 +1,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
 
 #include "arrays.h"
 #include "instance.h"
@@ -20,6 +21,22 @@ Blocks make_blocks(Array<std::int64_t> offsets, Array<std::int32_t> members,
 }  // namespace
 
 void bind_instance(nb::module_& module) {
+    module.def(
+        "section_ranges",
+        [](std::int32_t tensors, Table<std::int64_t> rows) {
+            const Sections sections(tensors, to_segments(rows, tensors));
+            std::vector<std::int32_t> first, last;
+            for (const SectionRange& range : sections.ranges()) {
+                first.push_back(range.first);
+                last.push_back(range.last);
+            }
+            return std::tuple(to_numpy(std::move(first)), to_numpy(std::move(last)),
+                              sections.count());
+        },
+        nb::arg("tensors"), nb::arg("segments"),
+        "First section and one past the last of each row (tensor, start, end), sorted by tensor; "
+        "and the number of sections.");
+
     nb::class_<Blocks>(module, "Blocks", "What is placed as one piece; see planners.blocks.")
         .def(
             "__init__",
@@ -37,15 +54,9 @@ void bind_instance(nb::module_& module) {
             "from_segments",
             [](Array<std::int64_t> size, const Blocks& blocks, Table<std::int64_t> rows) {
                 nb::gil_scoped_release without_python;
-                std::vector<Segment> segments;
-                segments.reserve(rows.shape(0));
-                for (std::size_t i = 0; i < rows.shape(0); ++i) {
-                    segments.push_back(
-                        {static_cast<std::int32_t>(rows(i, 0)), rows(i, 1), rows(i, 2)});
-                }
-                return Instance{copy(size), blocks,
-                                Sections(static_cast<std::int32_t>(size.shape(0)), segments),
-                                nullptr};
+                const auto tensors = static_cast<std::int32_t>(size.shape(0));
+                const std::vector<Segment> segments = to_segments(rows, tensors);
+                return Instance{copy(size), blocks, Sections(tensors, segments), nullptr};
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("segments"),
             "Lifetimes decide: rows (tensor, start, end), sorted by tensor.")

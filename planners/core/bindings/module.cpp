@@ -4,6 +4,18 @@
 
 namespace gapless::bindings {
 
+std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors) {
+    std::vector<Segment> segments;
+    segments.reserve(rows.shape(0));
+    for (std::size_t i = 0; i < rows.shape(0); ++i) {
+        if (rows(i, 0) < 0 || rows(i, 0) >= tensors) {
+            throw std::out_of_range("a segment names a tensor that does not exist");
+        }
+        segments.push_back({static_cast<std::int32_t>(rows(i, 0)), rows(i, 1), rows(i, 2)});
+    }
+    return segments;
+}
+
 Stop stop_after(double seconds) {
     using Clock = std::chrono::steady_clock;
     const auto begun = Clock::now();

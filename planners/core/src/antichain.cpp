@@ -47,7 +47,7 @@ class Network {
     Network(const Graph& graph, const std::vector<std::int64_t>& size, Stop& stop)
         : graph_(graph), clocks_(graph, stop), vertices_(2 * graph.node_count()) {
         add_node_arcs();
-        add_tensor_arcs(size);
+        add_tensor_arcs(size, stop);
         route_greedily();
     }
 
@@ -79,7 +79,7 @@ class Network {
         }
     }
 
-    void add_tensor_arcs(const std::vector<std::int64_t>& size) {
+    void add_tensor_arcs(const std::vector<std::int64_t>& size, Stop& stop) {
         std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> group_of;
         for (std::int32_t t = 0; t < graph_.tensor_count(); ++t) {
             if (size[t] == 0) continue;
@@ -95,12 +95,13 @@ class Network {
             const auto& [producer, last] = key;
             std::int64_t bytes = 0;
             for (const std::int32_t t : groups_[group]) bytes += size[t];
-            add(in(producer), dead_vertex(last, join_of), bytes, group);
+            add(in(producer), dead_vertex(last, join_of, stop), bytes, group);
         }
     }
 
     std::int32_t dead_vertex(const std::vector<std::int32_t>& last,
-                             std::map<std::vector<std::int32_t>, std::int32_t>& join_of) {
+                             std::map<std::vector<std::int32_t>, std::int32_t>& join_of,
+                             Stop& stop) {
         if (last.size() == 1) return out(last[0]);
         const auto [at, is_new] = join_of.try_emplace(last, vertices_);
         if (is_new) {
@@ -110,6 +111,7 @@ class Network {
             std::vector<bool> stream_done(graph_.stream_count(), false);
             std::int32_t streams_left = graph_.stream_count();
             for (std::int32_t w = first; w < graph_.node_count() && streams_left > 0; ++w) {
+                stop.poll();
                 if (stream_done[graph_.stream(w)] || !all_precede(last, w)) continue;
                 stream_done[graph_.stream(w)] = true;
                 --streams_left;

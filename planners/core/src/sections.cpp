@@ -78,17 +78,4 @@ std::vector<std::int64_t> Sections::degrees() const {
     return degree;
 }
 
-std::vector<std::int64_t> Sections::live_bytes(std::span<const std::int64_t> size) const {
-    std::vector<std::int64_t> live(static_cast<std::size_t>(count_) + 1, 0);
-    for (std::size_t t = 0; t < size.size(); ++t) {
-        for (const SectionRange& range : of(static_cast<std::int32_t>(t))) {
-            live[range.first] += size[t];
-            live[range.last] -= size[t];
-        }
-    }
-    for (std::int32_t s = 0; s < count_; ++s) live[s + 1] += live[s];
-    live.pop_back();
-    return live;
-}
-
 }  // namespace gapless

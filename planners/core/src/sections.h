@@ -39,13 +39,12 @@ class Sections {
         const std::int64_t begin = offsets_[tensor];
         return {ranges_.data() + begin, static_cast<std::size_t>(offsets_[tensor + 1] - begin)};
     }
+    // The range of every segment, in the order they were given.
+    std::span<const SectionRange> ranges() const { return ranges_; }
     bool overlap(std::int32_t a, std::int32_t b) const;
 
     // Number of other tensors that are alive at some step together with each tensor.
     std::vector<std::int64_t> degrees() const;
-
-    // Live bytes of every section, given the size of every tensor.
-    std::vector<std::int64_t> live_bytes(std::span<const std::int64_t> size) const;
 
   private:
     std::int32_t count_ = 0;
