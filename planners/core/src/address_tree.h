@@ -1,7 +1,7 @@
 // Which bytes are taken during a range of sections.
 #pragma once
 
-#include <bit>
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -19,62 +19,66 @@ namespace gapless {
 // nodes and of `below` over these nodes: O(log T) sorted lists, which a search walks side by side.
 // Tensors that touch are merged, so that lists are as long as the packing is fragmented, not as
 // long as there are tensors: this is what keeps a million placements near-linear.
+//
+// Memory: a node's left child is the next node, and the right child follows the left one's subtree,
+// so that S sections take 2 S - 1 nodes, not the next power of two; a path down also lies close
+// together. A leaf has no use for `own`, and every other node has a first section of its right
+// child that no other has: `own` is kept by that section.
 class AddressTree {
   public:
     explicit AddressTree(std::int32_t sections)
-        : leaves_(std::bit_ceil(static_cast<std::uint32_t>(std::max(sections, 1)))),
-          own_(2 * leaves_),
-          below_(2 * leaves_) {}
+        : sections_(std::max(sections, 1)),
+          own_(static_cast<std::size_t>(sections_)),
+          below_(2 * static_cast<std::size_t>(sections_) - 1) {}
 
-    void insert(SectionRange range, Span span) { insert(1, 0, leaves_, range, span); }
+    void insert(SectionRange range, Span span) { insert(0, 0, sections_, range, span); }
 
     // Calls visit(list) for the non-empty lists whose union is what is taken during the range.
     template <class Visit>
     void visit(SectionRange range, Visit&& visit_list) const {
-        visit(1, 0, leaves_, range, visit_list);
+        visit(0, 0, sections_, range, visit_list);
     }
 
   private:
-    void insert(std::size_t node, std::uint32_t first, std::uint32_t last, SectionRange range,
+    void insert(std::size_t node, std::int32_t first, std::int32_t last, SectionRange range,
                 Span span) {
         below_[node].insert(span);
+        if (last - first == 1) return;
+        const std::int32_t middle = first + (last - first) / 2;
         if (covers(range, first, last)) {
-            own_[node].insert(span);
+            own_[middle].insert(span);
             return;
         }
-        const std::uint32_t middle = (first + last) / 2;
-        if (static_cast<std::uint32_t>(range.first) < middle) {
-            insert(2 * node, first, middle, range, span);
-        }
-        if (static_cast<std::uint32_t>(range.last) > middle) {
-            insert(2 * node + 1, middle, last, range, span);
-        }
+        if (range.first < middle) insert(node + 1, first, middle, range, span);
+        if (range.last > middle) insert(right_of(node, first, middle), middle, last, range, span);
     }
 
     template <class Visit>
-    void visit(std::size_t node, std::uint32_t first, std::uint32_t last, SectionRange range,
+    void visit(std::size_t node, std::int32_t first, std::int32_t last, SectionRange range,
                Visit& visit_list) const {
         if (below_[node].empty()) return;
         if (covers(range, first, last)) {
             visit_list(below_[node]);
             return;
         }
-        if (!own_[node].empty()) visit_list(own_[node]);
-        const std::uint32_t middle = (first + last) / 2;
-        if (static_cast<std::uint32_t>(range.first) < middle) {
-            visit(2 * node, first, middle, range, visit_list);
-        }
-        if (static_cast<std::uint32_t>(range.last) > middle) {
-            visit(2 * node + 1, middle, last, range, visit_list);
+        const std::int32_t middle = first + (last - first) / 2;
+        if (!own_[middle].empty()) visit_list(own_[middle]);
+        if (range.first < middle) visit(node + 1, first, middle, range, visit_list);
+        if (range.last > middle) {
+            visit(right_of(node, first, middle), middle, last, range, visit_list);
         }
     }
 
-    static bool covers(SectionRange range, std::uint32_t first, std::uint32_t last) {
-        return static_cast<std::uint32_t>(range.first) <= first &&
-               last <= static_cast<std::uint32_t>(range.last);
+    // The left child has `middle - first` leaves.
+    static std::size_t right_of(std::size_t node, std::int32_t first, std::int32_t middle) {
+        return node + 2 * static_cast<std::size_t>(middle - first);
     }
 
-    std::uint32_t leaves_;
+    static bool covers(SectionRange range, std::int32_t first, std::int32_t last) {
+        return range.first <= first && last <= range.last;
+    }
+
+    std::int32_t sections_;
     std::vector<MergedSpans> own_, below_;
 };
 

@@ -74,10 +74,43 @@ void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
 
 // ---- Lifetimes: the tree of sections --------------------------------------------------------
 
-// Walks the lists of taken bytes of all members of a block side by side.
+// What is taken during the sections of one member of a block.
+struct TakenList {
+    const Span* next;
+    const Span* end;
+    std::int64_t before;
+    std::int64_t bytes;
+
+    // The lowest address at or above `at` with `bytes` free in this list alone.
+    std::int64_t next_free(std::int64_t at) {
+        if (next != end && next->end <= at) skip_to(at);
+        while (next != end && next->begin < at + bytes) {
+            at = next->end;
+            ++next;
+        }
+        return at;
+    }
+
+    // Moves past the spans that end at or below `at`, doubling the stride while it can.
+    void skip_to(std::int64_t at) {
+        std::ptrdiff_t stride = 1;
+        while (end - next >= stride && next[stride - 1].end <= at) {
+            next += stride;
+            stride *= 2;
+        }
+        next = std::partition_point(next, std::min(end, next + stride),
+                                    [&](const Span& span) { return span.end <= at; });
+    }
+};
+
+// Walks the lists of taken bytes of all members of a block side by side, in memory that the next
+// search takes over.
 class SectionSearch {
   public:
-    SectionSearch(const Instance& instance, const AddressTree& tree, std::int32_t block) {
+    SectionSearch(const Instance& instance, const AddressTree& tree, std::int32_t block,
+                  std::vector<TakenList>& scratch)
+        : lists_(scratch) {
+        lists_.clear();
         const auto members = instance.blocks.members_of(block);
         for (std::size_t m = 0; m < members.size(); ++m) {
             const std::int64_t bytes = instance.size[members[m]];
@@ -96,7 +129,7 @@ class SectionSearch {
     std::int64_t next_free(std::int64_t start) {
         // Round and round, until every list has agreed to the same start.
         for (std::size_t i = 0, agreed = 0; agreed < lists_.size(); ++agreed) {
-            List& list = lists_[i];
+            TakenList& list = lists_[i];
             const std::int64_t free = list.next_free(start + list.before) - list.before;
             if (free != start) {
                 start = free;
@@ -111,7 +144,7 @@ class SectionSearch {
     // begins at or above `address` does not count.
     std::int64_t range_end(std::int64_t address = kNoLimit) const {
         std::int64_t end = kNoLimit;
-        for (const List& list : lists_) {
+        for (const TakenList& list : lists_) {
             if (list.next == list.end || list.next->begin >= address) continue;
             end = std::min(end, list.next->begin - list.before - list.bytes + 1);
         }
@@ -119,34 +152,7 @@ class SectionSearch {
     }
 
   private:
-    struct List {
-        const Span* next;
-        const Span* end;
-        std::int64_t before;
-        std::int64_t bytes;
-
-        // The lowest address at or above `at` with `bytes` free in this list alone.
-        std::int64_t next_free(std::int64_t at) {
-            if (next != end && next->end <= at) skip_to(at);
-            while (next != end && next->begin < at + bytes) {
-                at = next->end;
-                ++next;
-            }
-            return at;
-        }
-
-        // Moves past the spans that end at or below `at`, doubling the stride while it can.
-        void skip_to(std::int64_t at) {
-            std::ptrdiff_t stride = 1;
-            while (end - next >= stride && next[stride - 1].end <= at) {
-                next += stride;
-                stride *= 2;
-            }
-            next = std::partition_point(next, std::min(end, next + stride),
-                                        [&](const Span& span) { return span.end <= at; });
-        }
-    };
-    std::vector<List> lists_;
+    std::vector<TakenList>& lists_;
 };
 
 class SectionSpace {
@@ -167,9 +173,9 @@ class SectionSpace {
         }
     }
 
-    std::int64_t fit(std::int32_t block, PlacementRules rules) const {
+    std::int64_t fit(std::int32_t block, PlacementRules rules) {
         Chooser chooser(instance_, block, rules, top_);
-        SectionSearch search(instance_, tree_, block);
+        SectionSearch search = this->search(block);
         for (std::int64_t start = 0; start != kNoLimit;) {
             start = search.next_free(start);
             const std::int64_t end = search.range_end();
@@ -178,12 +184,13 @@ class SectionSpace {
         return chooser.chosen();
     }
 
-    SectionSearch search(std::int32_t block) const { return {instance_, tree_, block}; }
+    SectionSearch search(std::int32_t block) { return {instance_, tree_, block, scratch_}; }
 
   private:
     const Instance& instance_;
     AddressTree tree_;
     std::int64_t top_ = 0;
+    std::vector<TakenList> scratch_;
 };
 
 // ---- Rows of unsafe pairs: the placed tensors by address ------------------------------------
