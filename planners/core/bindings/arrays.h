@@ -43,8 +43,9 @@ NumpyArray<T> to_numpy(std::vector<T>&& values) {
     return NumpyArray<T>(kept->data(), {kept->size()}, owner);
 }
 
-// Rows (tensor, start, end) as segments. Throws std::out_of_range for a tensor that does not exist.
-std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors);
+// Rows (tensor, start, end) as segments, which live as long as the table. Throws std::out_of_range
+// for a tensor that does not exist.
+std::span<const Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors);
 
 // Stops after `seconds` with TimeLimitReached, and as soon as Python has received a signal.
 Stop stop_after(double seconds);

@@ -10,12 +10,22 @@ namespace gapless::bindings {
 
 namespace {
 
-Blocks make_blocks(Array<std::int64_t> offsets, Array<std::int32_t> members,
-                   Array<std::int64_t> before, Array<std::int64_t> size,
-                   Array<std::int64_t> modulus, Array<std::int64_t> residue,
-                   Array<std::int64_t> pinned) {
-    return {copy(offsets), copy(members), copy(before), copy(size),
-            copy(modulus), copy(residue), copy(pinned)};
+// The columns of planners.blocks.Blocks; the handles keep them alive.
+struct BlockColumns {
+    Array<std::int64_t> offsets;
+    Array<std::int32_t> members;
+    Array<std::int64_t> before, size, modulus, residue, pinned;
+
+    Blocks blocks() const {
+        return {view(offsets), view(members), view(before), view(size),
+                view(modulus), view(residue), view(pinned)};
+    }
+};
+
+// An instance that no field decides the safety of yet. Needs the GIL.
+Instance see(const Array<std::int64_t>& size, const BlockColumns& blocks) {
+    auto columns = std::make_shared<std::pair<Array<std::int64_t>, BlockColumns>>(size, blocks);
+    return {columns, view(columns->first), columns->second.blocks(), std::nullopt, nullptr};
 }
 
 }  // namespace
@@ -37,34 +47,33 @@ void bind_instance(nb::module_& module) {
         "First section and one past the last of each row (tensor, start, end), sorted by tensor; "
         "and the number of sections.");
 
-    nb::class_<Blocks>(module, "Blocks", "What is placed as one piece; see planners.blocks.")
-        .def(
-            "__init__",
-            [](Blocks* self, Array<std::int64_t> offsets, Array<std::int32_t> members,
-               Array<std::int64_t> before, Array<std::int64_t> size, Array<std::int64_t> modulus,
-               Array<std::int64_t> residue, Array<std::int64_t> pinned) {
-                new (self)
-                    Blocks(make_blocks(offsets, members, before, size, modulus, residue, pinned));
-            },
-            nb::arg("offsets"), nb::arg("members"), nb::arg("before"), nb::arg("size"),
-            nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"));
+    nb::class_<BlockColumns>(module, "Blocks", "What is placed as one piece; see planners.blocks.")
+        .def(nb::init<Array<std::int64_t>, Array<std::int32_t>, Array<std::int64_t>,
+                      Array<std::int64_t>, Array<std::int64_t>, Array<std::int64_t>,
+                      Array<std::int64_t>>(),
+             nb::arg("offsets"), nb::arg("members"), nb::arg("before"), nb::arg("size"),
+             nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"));
 
-    nb::class_<Instance>(module, "Instance", "A problem as the core works on it.")
+    nb::class_<Instance>(module, "Instance",
+                         "A problem as the core works on it, over columns that may not change.")
         .def_static(
             "from_segments",
-            [](Array<std::int64_t> size, const Blocks& blocks, Table<std::int64_t> rows) {
+            [](Array<std::int64_t> size, const BlockColumns& blocks, Table<std::int64_t> rows) {
+                Instance instance = see(size, blocks);
                 nb::gil_scoped_release without_python;
-                const auto tensors = static_cast<std::int32_t>(size.shape(0));
-                const std::vector<Segment> segments = to_segments(rows, tensors);
-                return Instance{copy(size), blocks, Sections(tensors, segments), nullptr};
+                const std::int32_t tensors = instance.tensor_count();
+                instance.sections = Sections(tensors, to_segments(rows, tensors));
+                return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("segments"),
             "Lifetimes decide: rows (tensor, start, end), sorted by tensor.")
         .def_static(
             "from_rows",
-            [](Array<std::int64_t> size, const Blocks& blocks,
+            [](Array<std::int64_t> size, const BlockColumns& blocks,
                std::shared_ptr<const BitRows> unsafe) {
-                return Instance{copy(size), blocks, std::nullopt, std::move(unsafe)};
+                Instance instance = see(size, blocks);
+                instance.unsafe_rows = std::move(unsafe);
+                return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("unsafe"), "Rows of unsafe pairs decide.")
         .def("conflicting_pins", &Instance::conflicting_pins)

@@ -4,14 +4,15 @@
 
 namespace gapless::bindings {
 
-std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors) {
-    std::vector<Segment> segments;
-    segments.reserve(rows.shape(0));
-    for (std::size_t i = 0; i < rows.shape(0); ++i) {
-        if (rows(i, 0) < 0 || rows(i, 0) >= tensors) {
+std::span<const Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors) {
+    static_assert(sizeof(Segment) == 3 * sizeof(std::int64_t));
+    if (rows.shape(1) != 3)
+        throw std::invalid_argument("a segment has a tensor, a start and an end");
+    const std::span segments(reinterpret_cast<const Segment*>(rows.data()), rows.shape(0));
+    for (const Segment& segment : segments) {
+        if (segment.tensor < 0 || segment.tensor >= tensors) {
             throw std::out_of_range("a segment names a tensor that does not exist");
         }
-        segments.push_back({static_cast<std::int32_t>(rows(i, 0)), rows(i, 1), rows(i, 2)});
     }
     return segments;
 }

@@ -24,8 +24,9 @@ std::optional<TensorPair> find_overlap_in_time(PlacedTensors plan,
     events.reserve(2 * segments.size());
     for (const Segment& segment : segments) {
         if (plan.size[segment.tensor] == 0) continue;
-        events.push_back({segment.begin, true, segment.tensor});
-        events.push_back({segment.end, false, segment.tensor});
+        const auto tensor = static_cast<std::int32_t>(segment.tensor);
+        events.push_back({segment.begin, true, tensor});
+        events.push_back({segment.end, false, tensor});
     }
     std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
         return std::tie(a.step, a.starts, a.tensor) < std::tie(b.step, b.starts, b.tensor);

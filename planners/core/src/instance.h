@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,12 +15,12 @@ namespace gapless {
 
 inline constexpr std::int64_t kNotPinned = -1;
 
-// What is placed as one piece; see planners/blocks.py.
+// What is placed as one piece; see planners/blocks.py. Seen where Python keeps it.
 struct Blocks {
-    std::vector<std::int64_t> offsets;
-    std::vector<std::int32_t> members;
-    std::vector<std::int64_t> before;
-    std::vector<std::int64_t> size, modulus, residue, pinned;
+    std::span<const std::int64_t> offsets;
+    std::span<const std::int32_t> members;
+    std::span<const std::int64_t> before;
+    std::span<const std::int64_t> size, modulus, residue, pinned;
 
     std::int32_t count() const { return static_cast<std::int32_t>(size.size()); }
     std::span<const std::int32_t> members_of(std::int32_t block) const {
@@ -36,7 +37,9 @@ struct Blocks {
 };
 
 struct Instance {
-    std::vector<std::int64_t> size;
+    // Keeps alive what `size` and `blocks` see.
+    std::shared_ptr<const void> columns;
+    std::span<const std::int64_t> size;
     Blocks blocks;
     // Exactly one decides safety: sections of lifetimes, or the rows of unsafe pairs.
     std::optional<Sections> sections;

@@ -1,37 +1,85 @@
 #include "sections.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace gapless {
 
+namespace {
+
+// The number of each step that a start or an end lies on: its distance from the first step or,
+// where that would make tables much longer than the list of segments, its rank among these steps.
+class Timeline {
+  public:
+    explicit Timeline(std::span<const Segment> segments) {
+        if (segments.empty()) return;
+        first_ = segments[0].begin;
+        std::int64_t last = segments[0].end;
+        for (const Segment& segment : segments) {
+            first_ = std::min(first_, segment.begin);
+            last = std::max(last, segment.end);
+        }
+        if (distance_to(last) / kLongest < segments.size()) {
+            length_ = distance_to(last) + 1;
+            return;
+        }
+        steps_.reserve(2 * segments.size());
+        for (const Segment& segment : segments) {
+            steps_.push_back(segment.begin);
+            steps_.push_back(segment.end);
+        }
+        std::sort(steps_.begin(), steps_.end());
+        steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
+        length_ = steps_.size();
+    }
+
+    // One more than the largest number.
+    std::size_t length() const { return length_; }
+
+    std::size_t operator()(std::int64_t step) const {
+        if (steps_.empty()) return distance_to(step);
+        const auto at = std::lower_bound(steps_.begin(), steps_.end(), step);
+        return static_cast<std::size_t>(at - steps_.begin());
+    }
+
+  private:
+    static constexpr std::size_t kLongest = 4;
+
+    // Steps may lie further apart than an int64 reaches.
+    std::size_t distance_to(std::int64_t step) const {
+        return static_cast<std::uint64_t>(step) - static_cast<std::uint64_t>(first_);
+    }
+
+    std::int64_t first_ = 0;
+    std::size_t length_ = 0;
+    std::vector<std::int64_t> steps_;
+};
+
+}  // namespace
+
 Sections::Sections(std::int32_t tensors, std::span<const Segment> segments)
     : offsets_(static_cast<std::size_t>(tensors) + 1, 0), ranges_(segments.size()) {
-    struct Event {
-        std::int64_t step;
-        std::int32_t segment;
-        bool starts;
-    };
-    std::vector<Event> events;
-    events.reserve(2 * segments.size());
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-        ++offsets_[segments[i].tensor + 1];
-        events.push_back({segments[i].begin, static_cast<std::int32_t>(i), true});
-        events.push_back({segments[i].end, static_cast<std::int32_t>(i), false});
+    const Timeline number(segments);
+    enum : std::int32_t { kStarts = 1, kEnds = 2 };
+    std::vector<std::int32_t> table(number.length() + 1, 0);
+    for (const Segment& segment : segments) {
+        ++offsets_[segment.tensor + 1];
+        table[number(segment.begin)] |= kStarts;
+        table[number(segment.end)] |= kEnds;
     }
     for (std::int32_t t = 0; t < tensors; ++t) offsets_[t + 1] += offsets_[t];
-    std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-        return std::tie(a.step, a.starts) < std::tie(b.step, b.starts);
-    });
+    // What happens at a step gives way to the number of sections that were opened before it.
     bool in_run = false;
-    for (const Event& event : events) {
-        if (event.starts) {
+    for (std::int32_t& at_step : table) {
+        const std::int32_t happens = at_step;
+        at_step = count_;
+        if (happens & kEnds) in_run = false;
+        if (happens & kStarts) {
             if (!in_run) ++count_;
-            ranges_[event.segment].first = count_ - 1;
-        } else {
-            ranges_[event.segment].last = count_;
+            in_run = true;
         }
-        in_run = event.starts;
+    }
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        ranges_[i] = {table[number(segments[i].begin) + 1] - 1, table[number(segments[i].end)]};
     }
 }
 

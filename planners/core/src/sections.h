@@ -7,9 +7,10 @@
 
 namespace gapless {
 
-// Steps [begin, end) in which a tensor needs memory; a tensor with gaps has several.
+// Steps [begin, end) in which a tensor needs memory; a tensor with gaps has several. Laid out as a
+// row of the table that Python keeps, so that a table is read where it lies.
 struct Segment {
-    std::int32_t tensor;
+    std::int64_t tensor;
     std::int64_t begin;
     std::int64_t end;
 };
