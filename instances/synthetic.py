@@ -71,18 +71,20 @@ def training_graph(
     )
 
 
-def training_trace(tensors: int, *, seed: int = 0) -> Problem:
+def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) -> Problem:
     """Return lifetimes with the shape of a recorded training run.
 
     Weights live throughout. Then microbatch follows microbatch: a forward sweep over equal
     layers, whose operations make an activation that lives to the mirrored step of the backward
-    sweep or a temporary that a later operation of the layer frees, and the backward sweep. A
-    longer run has more layers and more microbatches, about as its cube root and the rest.
+    sweep or a temporary that a later operation of the layer frees, and the backward sweep.
 
     Parameters
     ----------
     tensors
         Number of tensors.
+    layers
+        Layers of the model, at least 1; about the cube root of a longer run by default, so that
+        it has more layers and more microbatches.
     seed
         Start of every random choice.
 
@@ -92,7 +94,8 @@ def training_trace(tensors: int, *, seed: int = 0) -> Problem:
         Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
     """
     rng = random.Random(seed)
-    layers = max(2, round(tensors ** (1 / 3) / 2))
+    depth = "" if layers is None else f"-{layers}-layers"
+    layers = layers or max(2, round(tensors ** (1 / 3) / 2))
     weights = min(tensors // 4, layers * 8)
     template = [
         (_size(rng), rng.random() < 0.35, 1 + rng.randrange(8)) for _ in range(OPERATIONS_PER_LAYER)
@@ -112,8 +115,8 @@ def training_trace(tensors: int, *, seed: int = 0) -> Problem:
         size[:tensors],
         start,
         np.clip(end[:tensors], start + 1, tensors),
-        name=f"trace-{tensors}",
-        origin={"generator": "training_trace", "seed": seed},
+        name=f"trace-{tensors}{depth}",
+        origin={"generator": "training_trace", "layers": layers, "seed": seed},
     )
 
 

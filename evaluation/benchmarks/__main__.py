@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.measure import pin_to_one_core
 from evaluation.benchmarks.offsets import offsets_page
 from evaluation.benchmarks.page import Page
@@ -46,6 +47,20 @@ def offsets(
     traces = [read_any(path) for path in trace or []]
     files = [*(graphs or []), *(f"--trace {path.name}" for path in trace or [])]
     _publish(offsets_page(problems, traces, _command("offsets", *files), repetitions), output)
+
+
+@app.command()
+def greedy(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Instances over lifetimes, in any known format.")
+    ] = None,
+    repetitions: Repetitions = 3,
+    output: Output = None,
+) -> None:
+    """Our greedy planners and omnimalloc's: time, memory and peak (needs the extra `bench`)."""
+    chosen = files or []
+    command = _command("greedy", *(path.name for path in chosen))
+    _publish(greedy_page(chosen, command, repetitions), output)
 
 
 @app.command()

@@ -58,10 +58,23 @@ class Page:
 
 def milliseconds(seconds: float) -> str:
     """Return seconds as milliseconds with three significant digits."""
-    value = seconds * 1e3
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return _three_digits(seconds * 1e3)
+
+
+def mebibytes(count: float) -> str:
+    """Return bytes as MiB with three significant digits."""
+    return _three_digits(count / (1 << 20))
 
 
 def ratio(numerator: float, denominator: float) -> str:
     """Return how many times one cost is of another."""
-    return f"{numerator / denominator:.1f}x" if denominator > 0 else "-"
+    return times(numerator / denominator) if denominator > 0 else "-"
+
+
+def times(value: float) -> str:
+    """Return a ratio as it stands in a table."""
+    return f"{value:.1f}x"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,273 @@
+"""The peer: the PyPI package omnimalloc, whose allocators plan the problems they can express."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planners.blocks import NOT_PINNED
+from planners.budget import Budget
+from planners.core_instance import lifetimes_decide
+from planners.errors import MissingDependencyError
+from planners.plan import Plan, Result, feasible, infeasible, no_plan_found, optimal
+from planners.problem import Problem
+from planners.registry import UnsupportedProblemError
+
+SUPERMALLOC = "supermalloc"
+# Greedy allocators that omnimalloc does not keep with those of first fit.
+OTHER_GREEDY = ("best_fit", "omni")
+
+# The package is optional and mypy does not look into it: omnimalloc's Allocation.
+Allocation = Any
+
+
+def require_omnimalloc() -> None:
+    """Make sure that the peer is installed.
+
+    Raises
+    ------
+    MissingDependencyError
+        It is not; the message says the command that installs it.
+    """
+    try:
+        import omnimalloc  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this benchmark compares with omnimalloc ({error}): pip install 'gapless[bench]'"
+        ) from None
+
+
+def greedy_allocators() -> tuple[str, ...]:
+    """Return the names of the peer's greedy allocators, in the order of its registry."""
+    require_omnimalloc()
+    from omnimalloc.allocators import BaseAllocator, GreedyAllocator
+
+    # Not every subclass: its searches derive from the greedy allocator as well.
+    return tuple(
+        name
+        for name, kind in BaseAllocator.registry().items()
+        if kind.__module__ == GreedyAllocator.__module__ or name in OTHER_GREEDY
+    )
+
+
+def require_expressible(problem: Problem) -> None:
+    """Make sure that the peer's allocations can say all that a problem says.
+
+    Parameters
+    ----------
+    problem
+        What is to be planned.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        It has pairs, several streams, gaps, alignment or chains.
+    """
+    if not lifetimes_decide(problem):
+        raise UnsupportedProblemError(
+            f"{problem.name}: omnimalloc plans lifetimes on one stream; found "
+            f"{problem.safety.value} that decide otherwise"
+        )
+    features = {
+        "gaps in lifetimes": bool(len(problem.gaps)),
+        "an alignment above 1": bool((problem.alignment > 1).any()),
+        "contiguous chains": bool(problem.contiguous),
+    }
+    for feature, present in features.items():
+        if present:
+            raise UnsupportedProblemError(
+                f"{problem.name}: omnimalloc has no notion of {feature}; leave the instance out"
+            )
+
+
+def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
+    """Return the tensors of a problem as the peer's allocations.
+
+    Parameters
+    ----------
+    problem
+        Over lifetimes; a pin becomes an offset that is given.
+
+    Returns
+    -------
+    tuple of omnimalloc.Allocation
+        Numbered as the tensors are. Those without bytes are left out, which the peer refuses, and
+        time begins at 0, below which it does not reach.
+
+    Raises
+    ------
+    MissingDependencyError, UnsupportedProblemError
+        The peer is missing, or cannot express the problem.
+    """
+    require_omnimalloc()
+    require_expressible(problem)
+    from omnimalloc import Allocation
+
+    begun = int(problem.start.min(initial=0))
+    columns = (problem.size, problem.start - begun, problem.end - begun, problem.pinned)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(
+        Allocation(tensor, size, start, end, None if pin == NOT_PINNED else pin)
+        for tensor, (size, start, end, pin) in enumerate(rows)
+        if size
+    )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What an allocator of the peer returned.
+
+    Parameters
+    ----------
+    allocations
+        With offsets, in any order; None where it found no placement.
+    lower_bound
+        Bytes, where the allocator searches; else 0.
+    exhausted
+        Whether its search ended before its time: what it has not found does not exist.
+    """
+
+    allocations: Sequence[Allocation] | None
+    lower_bound: int = 0
+    exhausted: bool = False
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One allocator of omnimalloc and what it may spend.
+
+    Parameters
+    ----------
+    allocator
+        Name in its registry, such as ``greedy_by_size`` or ``supermalloc``.
+    budget
+        Time limit, threads and seed, where the allocator takes them. Without a time limit it has
+        none, whatever its own default.
+    """
+
+    allocator: str
+    budget: Budget = field(default_factory=Budget)
+
+    def run(self, allocations: tuple[Allocation, ...], capacity: int | None = None) -> Placed:
+        """Place allocations.
+
+        Parameters
+        ----------
+        allocations
+            From :func:`to_allocations`.
+        capacity
+            Bytes. ``supermalloc`` then looks for any placement that fits; the others have no such
+            question, and answer with the best placement they find.
+
+        Returns
+        -------
+        Placed
+            As the allocator gave it, not judged.
+
+        Raises
+        ------
+        UnsupportedProblemError
+            An offset is given, and the allocator moves everything.
+        """
+        import omnimalloc
+
+        omnimalloc.set_max_threads(self.budget.threads)
+        allocator = self._allocator()
+        if not allocator.supports(allocations):
+            raise UnsupportedProblemError(f"omnimalloc's {self.allocator} moves pinned tensors")
+        if self.allocator != SUPERMALLOC:
+            return Placed(allocator.allocate(allocations))
+        if capacity is not None:
+            return self._fit(allocations, capacity)
+        found = allocator.solve(allocations)
+        return Placed(found.allocations, found.lower_bound, found.proved_optimal)
+
+    def result(self, problem: Problem, placed: Placed) -> Result:
+        """Return what was placed as an answer to a problem.
+
+        Parameters
+        ----------
+        problem
+            What was planned, with the capacity that :meth:`run` was given.
+        placed
+            From :meth:`run`.
+
+        Returns
+        -------
+        Result
+            To be judged by the referee like any other.
+        """
+        if placed.allocations is None:
+            if placed.exhausted:
+                return infeasible(self.allocator, "its search below the capacity ended")
+            return no_plan_found("the time limit passed", placed.lower_bound, self.allocator)
+        offsets = np.zeros(problem.tensor_count, dtype=np.int64)
+        for allocation in placed.allocations:
+            offsets[allocation.id] = allocation.offset
+        plan = Plan.of(problem, offsets)
+        if self.allocator != SUPERMALLOC:
+            return feasible(plan)
+        if placed.exhausted:
+            return optimal(plan, self.allocator)
+        return feasible(plan, placed.lower_bound, self.allocator)
+
+    def _allocator(self) -> Any:
+        from omnimalloc.allocators import BaseAllocator
+
+        kind = BaseAllocator.get(self.allocator)
+        settings = {
+            "timeout": self.budget.time_limit_seconds,
+            "num_threads": self.budget.threads,
+            "seed": self.budget.seed,
+        }
+        known = inspect.signature(kind.__init__).parameters
+        return kind(**{name: value for name, value in settings.items() if name in known})
+
+    def _fit(self, allocations: tuple[Allocation, ...], capacity: int) -> Placed:
+        """Ask supermalloc's solver once, below one bound, instead of letting it lower its own.
+
+        Its allocator takes no capacity; its parts are put together here as it does itself.
+        """
+        from omnimalloc import _cpp
+        from omnimalloc.allocators.supermalloc import DEFAULT_HEURISTICS, GREEDY_HEURISTICS
+
+        begun, limit = time.monotonic(), self.budget.time_limit_seconds
+
+        def remaining() -> float | None:
+            return None if limit is None else max(0.0, begun + limit - time.monotonic())
+
+        base = _cpp.Partition.from_allocations(allocations)
+        if base.lower_bound > capacity:
+            return Placed(None, base.lower_bound, exhausted=True)
+        searched = ["".join(heuristic) for heuristic in DEFAULT_HEURISTICS]
+        packed = ["".join(heuristic) for heuristic in GREEDY_HEURISTICS]
+        greedy = _cpp.greedy_pack_portfolio(
+            base, [*searched, "", *packed], remaining(), self.budget.threads
+        )
+        if greedy.peak <= capacity:
+            return Placed(greedy.allocations, base.lower_bound)
+        left = remaining()
+        if left == 0:
+            return Placed(None, base.lower_bound)
+        bound = capacity + 1  # its bounds are exclusive
+        found = _cpp.try_solve_many(
+            [base.reorder(heuristic).with_bound(bound) for heuristic in searched],
+            bound,
+            None,
+            canonical=True,
+            dominance=True,
+            floor_inference=True,
+            monotonic_floor=True,
+            decompose=True,
+            timeout=left,
+            num_threads=self.budget.threads,
+        )
+        if found is None:
+            # It says "none below" and "no time left" alike: time that is left is the proof.
+            return Placed(None, base.lower_bound, exhausted=remaining() != 0)
+        return Placed(found.allocations, base.lower_bound)
