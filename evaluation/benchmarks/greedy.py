@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -105,11 +106,11 @@ def greedy_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
     page = Page("Greedy planners, side by side with omnimalloc", command)
     page.say(
         f"omnimalloc {version('omnimalloc')} is a package on PyPI. Each run is a fresh process on "
-        "the same core. Measured is the planning call alone, from "
-        "the problem in each side's own Python objects (a `Problem`; a tuple of `Allocation`) to "
-        "the plan: its processor time, and by how much the peak of resident memory rose above "
-        "what was resident before the call. Both sides planned two tensors before, so that "
-        "imports do not count. Our referee checked every plan; one that fails is shown as invalid."
+        "the same core. Measured is the planning call alone, from the problem in each side's own "
+        "Python objects (a `Problem`; a tuple of `Allocation`) to the plan: its processor time, "
+        "and by how much the peak of resident memory rose above what was resident before the "
+        "call. Both sides planned two tensors before, so that imports do not count. Our referee "
+        "checked every plan; one that fails is shown as invalid."
     )
     _add_duels(page, cases, repetitions)
     for case in cases:
@@ -120,15 +121,12 @@ def greedy_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
 
 def synthetic_cases() -> list[Case]:
     """Return the seeded instances of the page."""
-    return [
-        Case(
-            training_trace(2, layers=layers).name.replace("-2", f"-{tensors}", 1),
-            tuple(partial(training_trace, tensors, layers=layers, seed=seed) for seed in SEEDS),
-            shown_in_full=tensors == min(SIZES),
-        )
-        for layers in LAYERS
-        for tensors in SIZES
-    ]
+    cases = []
+    for layers, tensors in product(LAYERS, SIZES):
+        make = partial(training_trace, tensors, layers=layers)
+        sources = tuple(partial(make, seed=seed) for seed in SEEDS)
+        cases.append(Case(make().name, sources, shown_in_full=tensors == min(SIZES)))
+    return cases
 
 
 def _case_of(path: Path) -> Case:

@@ -70,8 +70,8 @@ def require_expressible(problem: Problem) -> None:
     """
     if not lifetimes_decide(problem):
         raise UnsupportedProblemError(
-            f"{problem.name}: omnimalloc plans lifetimes on one stream; found "
-            f"{problem.safety.value} that decide otherwise"
+            f"{problem.name}: omnimalloc plans lifetimes on one stream, and here field "
+            f"{problem.safety.value} decides safety; leave the instance out"
         )
     features = {
         "gaps in lifetimes": bool(len(problem.gaps)),
@@ -153,13 +153,38 @@ class Peer:
     allocator: str
     budget: Budget = field(default_factory=Budget)
 
+    def allocations_of(self, problem: Problem) -> tuple[Allocation, ...]:
+        """Return the tensors of a problem as this allocator takes them.
+
+        Parameters
+        ----------
+        problem
+            Over lifetimes.
+
+        Returns
+        -------
+        tuple of omnimalloc.Allocation
+            From :func:`to_allocations`.
+
+        Raises
+        ------
+        MissingDependencyError, UnsupportedProblemError
+            As for :func:`to_allocations`, or an offset is given and the allocator moves everything.
+        """
+        allocations = to_allocations(problem)
+        if not self._allocator().supports(allocations):
+            raise UnsupportedProblemError(
+                f"{problem.name}: omnimalloc's {self.allocator} moves pinned tensors"
+            )
+        return allocations
+
     def run(self, allocations: tuple[Allocation, ...], capacity: int | None = None) -> Placed:
         """Place allocations.
 
         Parameters
         ----------
         allocations
-            From :func:`to_allocations`.
+            From :meth:`allocations_of`.
         capacity
             Bytes. ``supermalloc`` then looks for any placement that fits; the others have no such
             question, and answer with the best placement they find.
@@ -168,18 +193,11 @@ class Peer:
         -------
         Placed
             As the allocator gave it, not judged.
-
-        Raises
-        ------
-        UnsupportedProblemError
-            An offset is given, and the allocator moves everything.
         """
         import omnimalloc
 
         omnimalloc.set_max_threads(self.budget.threads)
         allocator = self._allocator()
-        if not allocator.supports(allocations):
-            raise UnsupportedProblemError(f"omnimalloc's {self.allocator} moves pinned tensors")
         if self.allocator != SUPERMALLOC:
             return Placed(allocator.allocate(allocations))
         if capacity is not None:

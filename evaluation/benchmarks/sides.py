@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from evaluation.benchmarks.in_child import Job, run_in_child
-from evaluation.benchmarks.omnimalloc_peer import Allocation, Peer, Placed, to_allocations
+from evaluation.benchmarks.omnimalloc_peer import Allocation, Peer, Placed
 from planners import registry
 from planners.budget import Budget
 from planners.check import find_violation
@@ -152,9 +152,9 @@ def _as_result(_problem: Problem, answer: Plan | Result) -> Result:
 
 
 def _warm_peer(source: Source, peer: Peer) -> PeerState:
-    peer.run(to_allocations(Problem(*TINY)))
+    peer.run(peer.allocations_of(Problem(*TINY)))
     problem = source()
-    return problem, to_allocations(problem)
+    return problem, peer.allocations_of(problem)
 
 
 def _place(peer: Peer, state: PeerState) -> Placed:
