@@ -1,5 +1,6 @@
 """The C++ core of Gapless."""
 
+from collections.abc import Sequence
 import enum
 from typing import Annotated
 
@@ -83,6 +84,132 @@ def forbidden_starts(instance: Instance, offsets: Annotated[NDArray[numpy.int64]
     """
     Algorithms 8 and 9: the starts that placed tensors (offset >= 0) forbid to a block.
     """
+
+class SearchProblem:
+    """Blocks of members that are unsafe where they share a section."""
+
+    def __init__(self, modulus: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], residue: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], pinned: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], block: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], sections: int) -> None: ...
+
+class Verdict(enum.Enum):
+    FITS = 0
+
+    REFUTED = 1
+
+    NODE_LIMIT = 2
+
+class SearchCounters:
+    """How often a search did what."""
+
+    @property
+    def nodes(self) -> int: ...
+
+    @property
+    def by_section(self) -> int: ...
+
+    @property
+    def by_passed_over(self) -> int: ...
+
+    @property
+    def by_dominance(self) -> int: ...
+
+    @property
+    def by_memory(self) -> int: ...
+
+    @property
+    def dominated(self) -> int: ...
+
+    @property
+    def identical(self) -> int: ...
+
+    @property
+    def raised(self) -> int: ...
+
+    @property
+    def splits(self) -> int: ...
+
+class Decision:
+    """Whether a plan stays within a capacity."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+    @property
+    def offsets(self) -> list[int]: ...
+
+    @property
+    def counters(self) -> SearchCounters: ...
+
+class SearchKey(enum.Enum):
+    SECTION_TOTAL = 0
+
+    LENGTH = 1
+
+    AREA = 2
+
+    SIZE = 3
+
+    EARLIEST_START = 4
+
+    LATEST_START = 5
+
+    LATEST_END = 6
+
+    EARLIEST_END = 7
+
+class CanonicalRules:
+    """Rules that may be left out."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def dominance(self) -> bool: ...
+
+    @dominance.setter
+    def dominance(self, arg: bool, /) -> None: ...
+
+    @property
+    def passed_over(self) -> bool: ...
+
+    @passed_over.setter
+    def passed_over(self, arg: bool, /) -> None: ...
+
+    @property
+    def lowest(self) -> bool: ...
+
+    @lowest.setter
+    def lowest(self, arg: bool, /) -> None: ...
+
+    @property
+    def identical(self) -> bool: ...
+
+    @identical.setter
+    def identical(self, arg: bool, /) -> None: ...
+
+    @property
+    def split(self) -> bool: ...
+
+    @split.setter
+    def split(self, arg: bool, /) -> None: ...
+
+    @property
+    def memory(self) -> bool: ...
+
+    @memory.setter
+    def memory(self, arg: bool, /) -> None: ...
+
+class CanonicalSearch:
+    """Exact search for single tensors."""
+
+    def __init__(self, problem: SearchProblem) -> None: ...
+
+    def decide(self, capacity: int, order: Sequence[SearchKey], node_limit: int, wander: int, seed: int, rules: CanonicalRules, seconds: float) -> Decision: ...
+
+class DisjunctiveSearch:
+    """Exact search for blocks of any kind."""
+
+    def __init__(self, problem: SearchProblem) -> None: ...
+
+    def decide(self, capacity: int, node_limit: int, lowest: bool, seconds: float) -> Decision: ...
 
 def heaviest_antichain(graph: Graph, size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seconds: float) -> tuple[int, Annotated[NDArray[numpy.int32], dict(shape=(None,))]]:
     """Bytes and tensors of the heaviest pairwise unsafe set."""

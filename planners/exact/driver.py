@@ -8,12 +8,16 @@ from planners.budget import Budget
 from planners.exact.incumbent import Start, start_of
 from planners.exact.limits import ModelTooLargeError
 from planners.exact.outcome import Outcome, result_of
-from planners.plan import Result
+from planners.plan import Plan, Result
 from planners.problem import Problem
 
 
 def plan_exactly(
-    problem: Problem, budget: Budget, planner: str, search: Callable[[Start], Outcome]
+    problem: Problem,
+    budget: Budget,
+    planner: str,
+    search: Callable[[Start], Outcome],
+    incumbent: Plan | None = None,
 ) -> Result:
     """Start from the greedy plans, search where that proves nothing yet, and answer.
 
@@ -28,13 +32,15 @@ def plan_exactly(
     search
         Builds the model and solves it. Where it may not start, it raises ``TimeoutError`` or
         ``ModelTooLargeError``, and the greedy plan is the answer, with that as its reason.
+    incumbent
+        A valid plan to start from; None for the greedy plans.
 
     Returns
     -------
     Result
         See :func:`planners.exact.outcome.result_of`.
     """
-    start = start_of(problem, budget)
+    start = start_of(problem, budget, incumbent)
     if isinstance(start, Result):
         return start
     try:

@@ -29,7 +29,7 @@ class Start:
     bound: Bound
 
 
-def start_of(problem: Problem, budget: Budget) -> Start | Result:
+def start_of(problem: Problem, budget: Budget, incumbent: Plan | None = None) -> Start | Result:
     """Return what the search starts from, or the answer where none is needed.
 
     Parameters
@@ -38,6 +38,8 @@ def start_of(problem: Problem, budget: Budget) -> Start | Result:
         Any without conflicting pins.
     budget
         The time limit is honoured.
+    incumbent
+        A valid plan, in place of the greedy plans; None to make those.
 
     Returns
     -------
@@ -50,9 +52,9 @@ def start_of(problem: Problem, budget: Budget) -> Start | Result:
     if capacity is not None and bound.bytes > capacity:
         reason = f"at least {bound.bytes} bytes are needed, the capacity is {capacity}"
         return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
-    best: Plan | None = None
+    best = incumbent
     with suppress(TimeoutError):
-        for order in ORDERS:
+        for order in ORDERS if incumbent is None else ():
             for fit in FITS:
                 plan = place(problem, order, fit, budget=budget)
                 if best is None or plan.peak < best.peak:

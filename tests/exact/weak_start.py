@@ -8,11 +8,11 @@ from planners.bounds import Bound
 from planners.budget import Budget
 from planners.exact.incumbent import Start, start_of
 from planners.greedy.place import place
-from planners.plan import Result
+from planners.plan import Plan, Result
 from planners.problem import Problem
 
 
-def weak_start(problem: Problem, budget: Budget) -> Start | Result:
+def weak_start(problem: Problem, budget: Budget, _incumbent: Plan | None = None) -> Start | Result:
     """Return a plan in random order, and a bound of 0, for all but the empty problem."""
     tensors = problem.tensor_count
     if not tensors:

@@ -53,6 +53,7 @@ Stop stop_after(double seconds);
 void bind_graph(nb::module_& module);
 void bind_instance(nb::module_& module);
 void bind_placement(nb::module_& module);
+void bind_search(nb::module_& module);
 void bind_bounds(nb::module_& module);
 void bind_check(nb::module_& module);
 

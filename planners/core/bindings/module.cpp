@@ -51,6 +51,7 @@ NB_MODULE(_core, module) {
     bind_graph(module);
     bind_instance(module);
     bind_placement(module);
+    bind_search(module);
     bind_bounds(module);
     bind_check(module);
 }

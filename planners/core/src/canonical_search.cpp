@@ -1,0 +1,646 @@
+#include "canonical_search.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+#include "refuted_states.h"
+
+namespace gapless {
+
+// Note [Canonical search]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// A plan is active if no tensor without a pin can move to a lower offset while all others stay.
+// Moving tensors down one by one ends in an active plan with no higher peak, since the sum of the
+// offsets falls. So it is enough to look for active plans. The search builds one in the order of
+// (offset, rank), where the ranks are any fixed order of the tensors. When tensor t is next, let
+// low(t) be its least aligned offset above all placed neighbours, or its pin.
+//
+// Offset. In an active plan t lies at low(t): it lies above its placed neighbours, whose offsets
+// are no higher; were it higher than low(t), it could move there, as its neighbours still to come
+// lie above its present end. So a node branches over tensors, not over offsets.
+//
+// Position. (lo, li) is the offset and rank of the tensor placed last: all others come later. A
+// tensor u with (low(u), rank) before that position is *passed over*: it lies above low(u) in the
+// end. As the plan is active, something blocks low(u): a neighbour z to come with an offset below
+// low(u) + size(u), and u lies above z. So u lies at or above the least bound(z) + size(z) over
+// the neighbours with bound(z) < low(u) + size(u), and without any the node is refuted.
+//
+// Dominance. If the next offset is not below low(u) + size(u) for some u that is left, then
+// nothing to come reaches below that end, and u could move down to low(u): not active. So
+// candidates at or above the least such end are skipped.
+//
+// Sections. Of the tensors left in a section one is lowest, and the others lie above it, so the
+// plan reaches its offset plus the bytes left there. Those whose bound would then pass the capacity
+// are not lowest, and lie above the end of one that may be; if none may be, the node is refuted.
+// This contains the usual test, least bound plus bytes left; it alone is used where the rule
+// `lowest` is off.
+//
+// Pins. A pinned neighbour to come either lies above t or t above it. So a bound that would reach
+// into it is raised to its end. All arguments above hold for it: it cannot move, but it needs not.
+//
+// Identical tensors may exchange their offsets, so the one of lower rank comes first.
+//
+// Split. Parts that share no section cannot disturb each other: each is a problem of its own above
+// the tensors placed so far, with ranks of its own and no position yet. If one is refuted, so is
+// the node. A plan of a part need only stay above what is placed, and "active" is read so.
+//
+// Memory. Candidates are tried in the order of (offset, rank), so within a part the search visits
+// sequences in lexicographic order. Suppose a state with the same tensors left was refuted earlier
+// in this part, with lows and a position no higher, and that this one has a completion. It would
+// complete the earlier state as well. Make that plan active: sorted, its sequence is no later in
+// that order, so it was visited before the earlier state was left, and would have ended the search.
+// So this state is refuted. Trying candidates in another order (`wander`) breaks the argument.
+//
+// Bounds are worked out in at most kRounds rounds; every round is sound by itself.
+
+namespace {
+
+constexpr int kRounds = 3;
+// Visits of a tensor between two looks at the clock; a visit takes some nanoseconds a section.
+constexpr std::int64_t kWorkPerCheck = 1 << 15;
+constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 26;
+constexpr std::int64_t kNarrow = std::int64_t{1} << 29;
+
+using Tensors = std::span<const std::int32_t>;
+
+std::vector<std::int32_t> identical_groups(const SearchProblem& problem) {
+    using Look = std::tuple<std::int64_t, std::int64_t, std::int64_t,
+                            std::vector<std::pair<std::int32_t, std::int32_t>>>;
+    std::map<Look, std::int32_t> groups;
+    std::vector<std::int32_t> group;
+    for (std::int32_t t = 0; t < problem.member_count(); ++t) {
+        if (problem.pinned[t] >= 0) {
+            group.push_back(-1);
+            continue;
+        }
+        Look look{problem.size[t], problem.modulus[t], problem.residue[t], {}};
+        for (const SectionRange& range : problem.ranges_of(t)) {
+            std::get<3>(look).emplace_back(range.first, range.last);
+        }
+        const auto next = static_cast<std::int32_t>(groups.size());
+        group.push_back(groups.try_emplace(std::move(look), next).first->second);
+    }
+    return group;
+}
+
+}  // namespace
+
+template <class Bytes>
+class CanonicalSearch::Engine {
+  public:
+    Engine(const SearchProblem& problem, const Neighbours& neighbours,
+           const std::vector<std::int32_t>& group)
+        : problem_(problem),
+          neighbours_(neighbours),
+          group_(group),
+          count_(problem.member_count()) {
+        for (std::int32_t t = 0; t < count_; ++t) {
+            size_.push_back(static_cast<Bytes>(problem.size[t]));
+            mask_.push_back(static_cast<Bytes>(problem.modulus[t] - 1));
+            residue_.push_back(static_cast<Bytes>(problem.residue[t]));
+            pinned_.push_back(static_cast<Bytes>(problem.pinned[t]));
+            if (problem.pinned[t] >= 0) has_pins_ = true;
+            const auto ranges = problem.ranges_of(t);
+            first_.push_back(ranges.front().first);
+            last_.push_back(ranges.back().last);
+        }
+        std::mt19937_64 random(1);
+        for (std::int32_t t = 0; t < count_; ++t) hash_.push_back(random());
+        by_first_.resize(size_.size());
+        std::iota(by_first_.begin(), by_first_.end(), 0);
+        std::stable_sort(by_first_.begin(), by_first_.end(),
+                         [&](std::int32_t a, std::int32_t b) { return first_[a] < first_[b]; });
+        place_by_first_.resize(size_.size());
+        for (std::int32_t i = 0; i < count_; ++i) place_by_first_[by_first_[i]] = i;
+        const auto sections = static_cast<std::size_t>(problem.sections);
+        least_.resize(sections);
+        least_end_.resize(sections);
+        bound_.resize(size_.size());
+        rank_.resize(size_.size());
+        seen_.resize(static_cast<std::size_t>(count_) + 1);
+    }
+
+    Decision decide(const CanonicalQuestion& question, Stop& stop) {
+        start(question, stop);
+        Verdict verdict = Verdict::kFits;
+        if (count_ > 0) {
+            std::vector<std::int32_t> all(by_first_);
+            verdict = explore_parts(all);
+        }
+        Decision decision{verdict, {}, counters_};
+        if (verdict == Verdict::kFits) decision.offsets.assign(low_.begin(), low_.end());
+        return decision;
+    }
+
+  private:
+    using Position = typename RefutedStates<Bytes>::Position;
+
+    // Sections [first, last) of a part, and the number that tells it from others.
+    struct Part {
+        std::int32_t first, last;
+        std::uint64_t key;
+    };
+    struct Candidate {
+        Bytes offset;
+        std::int32_t rank, tensor;
+        bool operator<(const Candidate& other) const {
+            return std::tie(offset, rank) < std::tie(other.offset, other.rank);
+        }
+    };
+    // What a placement changed: the low of a tensor, or, as ~section, the height of a section.
+    struct Change {
+        std::int32_t where;
+        Bytes before;
+    };
+    struct Placement {
+        std::int32_t tensor;
+        std::size_t changes;
+    };
+
+    void start(const CanonicalQuestion& question, Stop& stop) {
+        question_ = &question;
+        stop_ = &stop;
+        capacity_ = static_cast<Bytes>(question.capacity);
+        counters_ = {};
+        random_.seed(question.seed);
+        const auto sections = static_cast<std::size_t>(problem_.sections);
+        height_.assign(sections, 0);
+        remaining_.assign(sections, 0);
+        crossing_.assign(sections + 1, 0);
+        left_.assign(size_.size(), 1);
+        low_.assign(size_.size(), 0);
+        seen_.assign(seen_.size(), -1);
+        changes_.clear();
+        placements_.clear();
+        arena_.clear();
+        candidates_.clear();
+        states_.clear();
+        parts_ = 0;
+        for (std::int32_t t = 0; t < count_; ++t) {
+            low_[t] = pinned_[t] >= 0 ? pinned_[t] : align(t, 0);
+            count_in(t, 1);
+        }
+    }
+
+    Bytes align(std::int32_t t, Bytes at) const { return at + ((residue_[t] - at) & mask_[t]); }
+
+    template <class Visit>
+    void for_sections(std::int32_t t, Visit visit) const {
+        for (const SectionRange& range : problem_.ranges_of(t)) {
+            for (std::int32_t s = range.first; s < range.last; ++s) visit(s);
+        }
+    }
+
+    // Adds a tensor to what is left in its sections (sign 1), or takes it away (sign -1).
+    void count_in(std::int32_t t, std::int32_t sign) {
+        const Bytes bytes = sign > 0 ? size_[t] : -size_[t];
+        for_sections(t, [&](std::int32_t s) { remaining_[s] += bytes; });
+        for (std::int32_t s = first_[t] + 1; s < last_[t]; ++s) crossing_[s] += sign;
+    }
+
+    // Places a tensor at its low; whether its neighbours still fit above it.
+    bool place(std::int32_t t) {
+        placements_.push_back({t, changes_.size()});
+        const Bytes end = low_[t] + size_[t];
+        left_[t] = 0;
+        count_in(t, -1);
+        for_sections(t, [&](std::int32_t s) {
+            changes_.push_back({~s, height_[s]});
+            height_[s] = end;
+        });
+        bool fits = true;
+        for (const std::int32_t other : neighbours_.of(t)) {
+            if (!left_[other] || low_[other] >= end) continue;
+            if (pinned_[other] >= 0) {
+                fits = false;
+                continue;
+            }
+            changes_.push_back({other, low_[other]});
+            low_[other] = align(other, end);
+            if (low_[other] > capacity_ - size_[other]) fits = false;
+        }
+        return fits;
+    }
+
+    void undo_to(std::size_t placements) {
+        while (placements_.size() > placements) {
+            const Placement last = placements_.back();
+            placements_.pop_back();
+            while (changes_.size() > last.changes) {
+                const Change change = changes_.back();
+                changes_.pop_back();
+                (change.where < 0 ? height_[~change.where] : low_[change.where]) = change.before;
+            }
+            left_[last.tensor] = 1;
+            count_in(last.tensor, 1);
+        }
+    }
+
+    // Explores tensors that are independent of all others left, part by part.
+    // `tensors` are sorted by their first section.
+    Verdict explore_parts(std::vector<std::int32_t>& tensors) {
+        struct Run {
+            std::size_t begin, end;
+            std::int32_t first, last;
+        };
+        std::vector<Run> runs;
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            const std::int32_t t = tensors[i];
+            const bool apart = !runs.empty() && first_[t] >= runs.back().last;
+            if (runs.empty() || (apart && question_->rules.split)) {
+                runs.push_back({i, i, first_[t], last_[t]});
+            }
+            runs.back().end = i + 1;
+            runs.back().last = std::max(runs.back().last, last_[t]);
+        }
+        std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+            return a.end - a.begin < b.end - b.begin;
+        });
+        const std::size_t placed = placements_.size();
+        for (const Run& run : runs) {
+            const std::size_t begin = arena_.size();
+            arena_.insert(arena_.end(), tensors.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                          tensors.begin() + static_cast<std::ptrdiff_t>(run.end));
+            rank_part(begin);
+            const Part part{run.first, run.last, ++parts_ * 0x9E3779B97F4A7C15ULL};
+            std::uint64_t key = part.key;
+            for (std::size_t i = begin; i < arena_.size(); ++i) key ^= hash_[arena_[i]];
+            const Verdict verdict = explore(begin, key, {-1, -1}, part);
+            arena_.resize(begin);
+            if (verdict != Verdict::kFits) {
+                undo_to(placed);
+                return verdict;
+            }
+        }
+        return Verdict::kFits;
+    }
+
+    // Sorts the tensors from `begin` on by the keys of the order, and ranks them.
+    void rank_part(std::size_t begin) {
+        struct Ranked {
+            std::array<std::int64_t, 4> key;
+            std::int32_t tensor;
+        };
+        std::vector<Ranked> ranked;
+        for (std::size_t i = begin; i < arena_.size(); ++i) {
+            Ranked entry{{}, arena_[i]};
+            const auto& order = question_->order;
+            for (std::size_t k = 0; k < std::min<std::size_t>(order.size(), 4); ++k) {
+                entry.key[k] = sort_key(order[k], arena_[i]);
+            }
+            ranked.push_back(entry);
+        }
+        std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+            return std::tie(a.key, a.tensor) < std::tie(b.key, b.tensor);
+        });
+        for (std::size_t i = 0; i < ranked.size(); ++i) {
+            arena_[begin + i] = ranked[i].tensor;
+            rank_[ranked[i].tensor] = static_cast<std::int32_t>(i);
+        }
+    }
+
+    // The smallest comes first.
+    std::int64_t sort_key(SearchKey key, std::int32_t t) const {
+        std::int64_t total = 0, length = 0;
+        for_sections(t, [&](std::int32_t s) {
+            total = std::max<std::int64_t>(total, height_[s] + remaining_[s]);
+            ++length;
+        });
+        switch (key) {
+            case SearchKey::kSectionTotal:
+                return -total;
+            case SearchKey::kLength:
+                return -length;
+            case SearchKey::kArea:
+                return -length * size_[t];
+            case SearchKey::kSize:
+                return -static_cast<std::int64_t>(size_[t]);
+            case SearchKey::kEarliestStart:
+                return first_[t];
+            case SearchKey::kLatestStart:
+                return -first_[t];
+            case SearchKey::kLatestEnd:
+                return -last_[t];
+            case SearchKey::kEarliestEnd:
+                return last_[t];
+        }
+        return 0;
+    }
+
+    // Explores the tensors of the arena from `begin` on, which are one part in the order of rank.
+    Verdict explore(std::size_t begin, std::uint64_t key, Position position, const Part& part) {
+        const std::size_t end = arena_.size();
+        if (begin == end) return Verdict::kFits;
+        if (counters_.nodes >= question_->node_limit) return Verdict::kNodeLimit;
+        ++counters_.nodes;
+        look_at_the_clock(static_cast<std::int64_t>(end - begin));
+        const bool remembers = question_->rules.memory && question_->wander == 0;
+        const auto tensors = [&] { return Tensors(arena_.data() + begin, end - begin); };
+        if (remembers && states_.recall(key, tensors(), low_, position)) {
+            ++counters_.by_memory;
+            return Verdict::kRefuted;
+        }
+        const std::size_t first_candidate = candidates_.size();
+        Verdict verdict = Verdict::kRefuted;
+        if (raise_bounds(tensors(), position, part)) {
+            collect_candidates(tensors(), position);
+            for (std::size_t c = first_candidate; c < candidates_.size(); ++c) {
+                verdict = branch(candidates_[c], begin, end, key, part);
+                if (verdict != Verdict::kRefuted) break;
+            }
+            candidates_.resize(first_candidate);
+            if (verdict == Verdict::kRefuted && remembers) {
+                lows_.clear();
+                for (const std::int32_t t : tensors()) lows_.push_back(low_[t]);
+                states_.remember(key, tensors(), lows_, position);
+            }
+        }
+        return verdict;
+    }
+
+    Verdict branch(Candidate next, std::size_t begin, std::size_t end, std::uint64_t key,
+                   const Part& part) {
+        const std::size_t placed = placements_.size();
+        Verdict verdict = Verdict::kRefuted;
+        if (place(next.tensor)) {
+            if (splits(next.tensor, part)) {
+                ++counters_.splits;
+                verdict = explore_rest(next.tensor, begin, end);
+            } else {
+                for (std::size_t i = begin; i < end; ++i) {
+                    const std::int32_t t = arena_[i];
+                    if (t != next.tensor) arena_.push_back(t);
+                }
+                verdict = explore(end, key ^ hash_[next.tensor], {next.offset, next.rank}, part);
+            }
+        } else {
+            ++counters_.by_section;
+        }
+        arena_.resize(end);
+        if (verdict != Verdict::kFits) undo_to(placed);
+        return verdict;
+    }
+
+    // Whether what is left of a part no longer holds together where the tensor lay.
+    bool splits(std::int32_t placed, const Part& part) const {
+        if (!question_->rules.split) return false;
+        for (std::int32_t s = std::max(first_[placed], part.first + 1);
+             s <= std::min(last_[placed], part.last - 1); ++s) {
+            if (crossing_[s] == 0) return true;
+        }
+        return false;
+    }
+
+    // Explores all of a part but one tensor, split into its own parts.
+    Verdict explore_rest(std::int32_t placed, std::size_t begin, std::size_t end) {
+        std::vector<std::int32_t> rest;
+        const std::vector<std::int32_t> ranked(arena_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                               arena_.begin() + static_cast<std::ptrdiff_t>(end));
+        for (const std::int32_t t : ranked) {
+            if (t != placed) rest.push_back(t);
+        }
+        std::sort(rest.begin(), rest.end(), [&](std::int32_t a, std::int32_t b) {
+            return place_by_first_[a] < place_by_first_[b];
+        });
+        std::vector<std::int32_t> ranks;
+        for (const std::int32_t t : ranked) ranks.push_back(rank_[t]);
+        const Verdict verdict = explore_parts(rest);
+        for (std::size_t i = 0; i < ranked.size(); ++i) rank_[ranked[i]] = ranks[i];
+        return verdict;
+    }
+
+    void look_at_the_clock(std::int64_t work) {
+        work_ += work;
+        if (work_ < kWorkPerCheck) return;
+        work_ = 0;
+        stop_->check();
+    }
+
+    bool passed_over(std::int32_t t, Position position) const {
+        return low_[t] < position.offset ||
+               (low_[t] == position.offset && rank_[t] < position.rank);
+    }
+
+    // Works out from where on each tensor may lie; false where the node is refuted.
+    bool raise_bounds(Tensors tensors, Position position, const Part& part) {
+        if (!first_bounds(tensors, position)) return false;
+        const CanonicalRules& rules = question_->rules;
+        for (int round = 0; round < kRounds; ++round) {
+            if (rules.passed_over && !raise_passed_over(tensors, position)) {
+                ++counters_.by_passed_over;
+                return false;
+            }
+            if (has_pins_) raise_above_pins(tensors);
+            if (!least_bounds_fit(tensors, part)) {
+                ++counters_.by_section;
+                return false;
+            }
+            if (!rules.lowest || !raise_above_lowest(tensors, part)) return true;
+        }
+        return true;
+    }
+
+    bool first_bounds(Tensors tensors, Position position) {
+        least_end_of_all_ = std::numeric_limits<Bytes>::max();
+        for (const std::int32_t t : tensors) {
+            least_end_of_all_ = std::min<Bytes>(least_end_of_all_, low_[t] + size_[t]);
+            bound_[t] = low_[t];
+            if (!passed_over(t, position)) continue;
+            if (pinned_[t] >= 0) {
+                ++counters_.by_passed_over;
+                return false;
+            }
+            bound_[t] = align(t, std::max<Bytes>(position.offset, low_[t] + 1));
+        }
+        if (question_->rules.dominance && least_end_of_all_ <= position.offset) {
+            ++counters_.by_dominance;
+            return false;
+        }
+        return true;
+    }
+
+    bool raise_passed_over(Tensors tensors, Position position) {
+        for (const std::int32_t t : tensors) {
+            if (!passed_over(t, position)) continue;
+            const Bytes blocked_below = low_[t] + size_[t];
+            Bytes above = std::numeric_limits<Bytes>::max();
+            for (const std::int32_t other : neighbours_.of(t)) {
+                if (left_[other] && bound_[other] < blocked_below) {
+                    above = std::min<Bytes>(above, bound_[other] + size_[other]);
+                }
+            }
+            if (above == std::numeric_limits<Bytes>::max()) return false;
+            raise(t, above);
+        }
+        return true;
+    }
+
+    void raise_above_pins(Tensors tensors) {
+        for (const std::int32_t p : tensors) {
+            if (pinned_[p] < 0) continue;
+            for (const std::int32_t t : neighbours_.of(p)) {
+                if (!left_[t] || pinned_[t] >= 0) continue;
+                if (bound_[t] + size_[t] > pinned_[p] && bound_[t] < pinned_[p] + size_[p]) {
+                    raise(t, pinned_[p] + size_[p]);
+                }
+            }
+        }
+    }
+
+    bool raise(std::int32_t t, Bytes to) {
+        if (to <= bound_[t]) return false;
+        bound_[t] = align(t, to);
+        ++counters_.raised;
+        return true;
+    }
+
+    bool least_bounds_fit(Tensors tensors, const Part& part) {
+        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
+        std::fill(least_.begin() + part.first, least_.begin() + part.last, kNone);
+        for (const std::int32_t t : tensors) {
+            const Bytes bound = bound_[t];
+            if (bound > capacity_ - size_[t]) return false;
+            if (pinned_[t] >= 0 && bound > pinned_[t]) return false;
+            for (const SectionRange& range : problem_.ranges_of(t)) {
+                Bytes* least = least_.data();
+                for (std::int32_t s = range.first; s < range.last; ++s) {
+                    least[s] = std::min(least[s], bound);
+                }
+            }
+        }
+        for (std::int32_t s = part.first; s < part.last; ++s) {
+            if (least_[s] != kNone && least_[s] > capacity_ - remaining_[s]) return false;
+        }
+        return true;
+    }
+
+    // Raises what cannot be lowest in a section above what can; whether anything rose.
+    bool raise_above_lowest(Tensors tensors, const Part& part) {
+        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
+        std::fill(least_end_.begin() + part.first, least_end_.begin() + part.last, kNone);
+        const Bytes* const remaining = remaining_.data();
+        Bytes* const least_end = least_end_.data();
+        for (const std::int32_t t : tensors) {
+            const Bytes room = capacity_ - bound_[t], end = bound_[t] + size_[t];
+            for (const SectionRange& range : problem_.ranges_of(t)) {
+                for (std::int32_t s = range.first; s < range.last; ++s) {
+                    const Bytes offered = remaining[s] <= room ? end : kNone;
+                    least_end[s] = std::min(least_end[s], offered);
+                }
+            }
+        }
+        bool rose = false;
+        for (const std::int32_t t : tensors) {
+            const Bytes room = capacity_ - bound_[t];
+            Bytes above = 0;
+            for (const SectionRange& range : problem_.ranges_of(t)) {
+                for (std::int32_t s = range.first; s < range.last; ++s) {
+                    above = std::max<Bytes>(above, remaining[s] > room ? least_end[s] : 0);
+                }
+            }
+            if (raise(t, above)) rose = true;
+        }
+        return rose;
+    }
+
+    // Appends what may be next, in the order in which it is tried.
+    void collect_candidates(Tensors tensors, Position position) {
+        const CanonicalRules& rules = question_->rules;
+        const auto first = static_cast<std::ptrdiff_t>(candidates_.size());
+        for (const std::int32_t t : tensors) {
+            if (rules.identical && group_[t] >= 0) {
+                // Of identical tensors the first in the order of rank comes first.
+                if (seen_[group_[t]] == counters_.nodes) {
+                    ++counters_.identical;
+                    continue;
+                }
+                seen_[group_[t]] = counters_.nodes;
+            }
+            if (bound_[t] != low_[t] || passed_over(t, position)) continue;
+            if (rules.dominance && low_[t] >= least_end_of_all_) {
+                ++counters_.dominated;
+                continue;
+            }
+            candidates_.push_back({low_[t], rank_[t], t});
+        }
+        std::sort(candidates_.begin() + first, candidates_.end());
+        wander(candidates_.begin() + first, candidates_.end());
+    }
+
+    template <class Iterator>
+    void wander(Iterator first, Iterator last) {
+        constexpr std::ptrdiff_t kFarthest = 3;
+        if (question_->wander == 0 || last - first < 2) return;
+        if (static_cast<std::int32_t>(random_() % 1000) >= question_->wander) return;
+        const auto choices = std::min(last - first - 1, kFarthest);
+        const auto chosen = first + 1 + static_cast<std::ptrdiff_t>(random_() % choices);
+        std::rotate(first, chosen, chosen + 1);
+    }
+
+    const SearchProblem& problem_;
+    const Neighbours& neighbours_;
+    const std::vector<std::int32_t>& group_;
+    const std::int32_t count_;
+    bool has_pins_ = false;
+
+    std::vector<Bytes> size_, mask_, residue_, pinned_;
+    // The sections of a tensor lie in [first, last), with holes where it has gaps.
+    std::vector<std::int32_t> first_, last_, by_first_, place_by_first_;
+    std::vector<std::uint64_t> hash_;
+
+    const CanonicalQuestion* question_ = nullptr;
+    Stop* stop_ = nullptr;
+    Bytes capacity_ = 0;
+    std::int64_t work_ = 0;
+    std::uint64_t parts_ = 0;
+    SearchCounters counters_;
+    std::mt19937 random_;
+
+    // A section: the top of what is placed, the bytes left, the tensors left that cross into it.
+    std::vector<Bytes> height_, remaining_;
+    std::vector<std::int32_t> crossing_;
+    std::vector<char> left_;
+    std::vector<Bytes> low_, bound_;
+    std::vector<std::int32_t> rank_;
+    std::vector<Change> changes_;
+    std::vector<Placement> placements_;
+    std::vector<std::int32_t> arena_;
+    std::vector<Candidate> candidates_;
+    RefutedStates<Bytes> states_;
+
+    // Of the node at hand.
+    Bytes least_end_of_all_ = 0;
+    std::vector<Bytes> least_, least_end_, lows_;
+    std::vector<std::int64_t> seen_;
+};
+
+CanonicalSearch::CanonicalSearch(SearchProblem problem)
+    : problem_(std::move(problem)),
+      neighbours_(neighbours_of(problem_, kMostNeighbours)),
+      group_(identical_groups(problem_)) {}
+
+CanonicalSearch::~CanonicalSearch() = default;
+
+Decision CanonicalSearch::decide(const CanonicalQuestion& question, Stop& stop) {
+    // 32 bits hold twice as many numbers in a vector register; real sizes in units often fit.
+    std::int64_t largest = question.capacity;
+    for (const std::int64_t m : problem_.modulus) largest = std::max(largest, m);
+    for (const std::int64_t p : problem_.pinned) largest = std::max(largest, p);
+    std::int64_t total = 0;
+    for (const std::int64_t s : problem_.size) total += s;
+    if (std::max(largest, total) < kNarrow) {
+        if (!narrow_) {
+            narrow_ = std::make_unique<Engine<std::int32_t>>(problem_, neighbours_, group_);
+        }
+        return narrow_->decide(question, stop);
+    }
+    if (!wide_) wide_ = std::make_unique<Engine<std::int64_t>>(problem_, neighbours_, group_);
+    return wide_->decide(question, stop);
+}
+
+}  // namespace gapless

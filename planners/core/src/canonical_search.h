@@ -1,0 +1,66 @@
+// Exact search for single tensors: place them bottom up, in one canonical order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "search_problem.h"
+#include "stop.h"
+
+namespace gapless {
+
+// What an order of the tensors sorts by. All but the earliest start and end: largest first.
+enum class SearchKey {
+    kSectionTotal,
+    kLength,
+    kArea,
+    kSize,
+    kEarliestStart,
+    kLatestStart,
+    kLatestEnd,
+    kEarliestEnd,
+};
+
+// The rules that may be left out, one by one, for an ablation; see the Note in the source.
+struct CanonicalRules {
+    bool dominance = true;
+    bool passed_over = true;
+    bool lowest = true;
+    bool identical = true;
+    bool split = true;
+    bool memory = true;
+};
+
+struct CanonicalQuestion {
+    std::int64_t capacity;
+    // Sorts the tensors, and those of every independent part by what it has left.
+    std::vector<SearchKey> order;
+    std::int64_t node_limit;
+    // In how many of a thousand nodes another candidate than the first is tried first, at random.
+    // Memory is off where this is not 0.
+    std::int32_t wander = 0;
+    std::uint32_t seed = 0;
+    CanonicalRules rules;
+};
+
+// Holds what every question about one problem needs. The problem has one member a block.
+class CanonicalSearch {
+  public:
+    explicit CanonicalSearch(SearchProblem problem);
+    ~CanonicalSearch();
+    Decision decide(const CanonicalQuestion& question, Stop& stop);
+
+  private:
+    template <class Bytes>
+    class Engine;
+
+    SearchProblem problem_;
+    Neighbours neighbours_;
+    // Tensors of equal size, sections and alignment share a group.
+    std::vector<std::int32_t> group_;
+    std::unique_ptr<Engine<std::int32_t>> narrow_;
+    std::unique_ptr<Engine<std::int64_t>> wide_;
+};
+
+}  // namespace gapless

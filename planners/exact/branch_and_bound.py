@@ -1,0 +1,335 @@
+"""Branch and bound of our own: proves minima on one thread, the same way every time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import cycle, islice
+
+from planners import _core
+from planners.budget import Budget
+from planners.exact.driver import plan_exactly
+from planners.exact.incumbent import Start
+from planners.exact.outcome import Outcome
+from planners.exact.scaling import ScaledBlocks, scale_blocks
+from planners.exact.search_parts import SearchPart, lowest_heads, search_parts
+from planners.plan import Plan, Result
+from planners.problem import Problem, Scalar
+from planners.registry import register
+
+NAME = "branch-and-bound"
+
+_KEY = _core.SearchKey
+# The orders that are tried in turn, most significant key first. Some put what crosses the fullest
+# sections, or is largest in time or area, at the bottom; the others sweep over time, forwards and
+# backwards. Which one finds a plan differs from instance to instance, and the one that does needs
+# few nodes: so each gets few, and in every round four times as many as before.
+ORDERS: dict[str, tuple[_core.SearchKey, ...]] = {
+    "total, length, area": (_KEY.SECTION_TOTAL, _KEY.LENGTH, _KEY.AREA),
+    "length, total, area": (_KEY.LENGTH, _KEY.SECTION_TOTAL, _KEY.AREA),
+    "area, total, length": (_KEY.AREA, _KEY.SECTION_TOTAL, _KEY.LENGTH),
+    "end, length, area": (_KEY.LATEST_END, _KEY.LENGTH, _KEY.AREA),
+    "start, length, area": (_KEY.EARLIEST_START, _KEY.LENGTH, _KEY.AREA),
+    "end, late start": (_KEY.LATEST_END, _KEY.LATEST_START, _KEY.SIZE),
+    "start, early end": (_KEY.EARLIEST_START, _KEY.EARLIEST_END, _KEY.SIZE),
+    "start, area, total": (_KEY.EARLIEST_START, _KEY.AREA, _KEY.SECTION_TOTAL),
+    "end, area, total": (_KEY.LATEST_END, _KEY.AREA, _KEY.SECTION_TOTAL),
+    "total, start, end": (_KEY.SECTION_TOTAL, _KEY.EARLIEST_START, _KEY.EARLIEST_END),
+}
+FIRST_NODES = 500
+GROWTH = 4
+# From the second round on each order is also left at random, in so many of a thousand nodes.
+WANDER = 150
+# Where between the best plan and the bound to ask; their number shares no divisor with that of the
+# orders, so that all pairs have their turn.
+AIMS = (0.5, 0.02, 0.9, 0.25, 0.75, 0.1, 0.35)
+# A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
+MOST_NODES = 1 << 60
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which rules prune; all do, but for an ablation. See the notes in the core.
+
+    Parameters
+    ----------
+    dominance
+        Skip an offset that leaves room for another tensor entirely below.
+    passed_over
+        What was not placed at its lowest offset must lie above a neighbour that blocks it.
+    lowest
+        What cannot be lowest in a section lies above the end of something that can.
+    identical
+        Of tensors that look the same, the first is placed first.
+    split
+        Parts that share no section are searched one by one.
+    memory
+        States that were refuted once are not searched again.
+    """
+
+    dominance: bool = True
+    passed_over: bool = True
+    lowest: bool = True
+    identical: bool = True
+    split: bool = True
+    memory: bool = True
+
+    def for_core(self) -> _core.CanonicalRules:
+        """Return the same rules as the core takes them."""
+        rules = _core.CanonicalRules()
+        for rule in fields(self):
+            setattr(rules, rule.name, getattr(self, rule.name))
+        return rules
+
+
+@register(
+    NAME,
+    summary="Exact search in a canonical order with a portfolio of orders; proves its optimum",
+    source="Gapless; after MiniMalloc's canonical search",
+)
+def branch_and_bound(
+    problem: Problem,
+    budget: Budget,
+    dominance: bool = True,
+    passed_over: bool = True,
+    lowest: bool = True,
+    identical: bool = True,
+    split: bool = True,
+    memory: bool = True,
+) -> Result:
+    """Search between the best bound and the best greedy plan until both meet.
+
+    Parameters
+    ----------
+    problem
+        Any, of some thousand tensors.
+    budget
+        All of it but ``threads``; ``node_limit`` counts nodes, and a run with it repeats exactly.
+    dominance, passed_over, lowest, identical, split, memory
+        See :class:`Rules`.
+
+    Returns
+    -------
+    Result
+        ``statistics``: ``nodes``, ``questions``, the ``order`` of the best plan, and how often
+        which rule pruned.
+    """
+    rules = Rules(dominance, passed_over, lowest, identical, split, memory)
+    return search(problem, budget, rules=rules)
+
+
+def search(
+    problem: Problem,
+    budget: Budget,
+    incumbent: Plan | None = None,
+    rules: Rules | None = None,
+) -> Result:
+    """Search for a better plan than the best known, or for a proof that there is none.
+
+    Parameters
+    ----------
+    problem
+        Any, without conflicting pins. With a capacity the question is whether a plan fits.
+    budget
+        Its clock runs.
+    incumbent
+        A valid plan; None to start from the greedy plans.
+    rules
+        What prunes; everything by default.
+
+    Returns
+    -------
+    Result
+        Never worse than the incumbent; see :func:`planners.exact.outcome.result_of`.
+    """
+    return plan_exactly(
+        problem,
+        budget,
+        NAME,
+        lambda start: _Search(problem, start, budget, rules or Rules()).outcome(),
+        incumbent,
+    )
+
+
+@dataclass
+class _Part:
+    """What is known of one part, in units: no plan below ``least``, one with ``most``."""
+
+    part: SearchPart
+    least: int
+    most: int
+    heads: list[int]
+    questions: Iterator[_Question]
+
+
+@dataclass(frozen=True)
+class _Question:
+    order: str
+    nodes: int
+    wander: int
+    # How far below the best plan to ask, as a share of the way to the bound.
+    aim: float
+
+
+class _NodesSpentError(Exception):
+    """The node limit of the budget is spent."""
+
+
+class _Search:
+    def __init__(self, problem: Problem, start: Start, budget: Budget, rules: Rules) -> None:
+        self.problem, self.start, self.budget = problem, start, budget
+        self.rules = rules
+        self.core_rules = rules.for_core()
+        self.counters: Counter[str] = Counter()
+        self.order = ""
+        self.scaled: ScaledBlocks = scale_blocks(problem)
+        known = self.scaled.heads(problem, start.plan)
+        self.parts = [
+            self._known(part, known) for part in search_parts(problem, self.scaled, budget)
+        ]
+        # A block without bytes is in no part, but its pin counts.
+        alone = (
+            low + size
+            for low, size in zip(lowest_heads(self.scaled), self.scaled.size, strict=True)
+        )
+        self.least = max(
+            self.scaled.up(start.bound.bytes), max(alone, default=0), *(p.least for p in self.parts)
+        )
+
+    def outcome(self) -> Outcome:
+        reason, interrupted = "", False
+        try:
+            self._search()
+        except (_NodesSpentError, TimeoutError):
+            reason = "the budget was spent before the proof"
+        except KeyboardInterrupt:
+            reason, interrupted = "interrupted", True
+        target = self._target()
+        return Outcome(
+            self._plan(),
+            exhausted=target is not None and self.least > target,
+            lower_bound=self.least * self.scaled.unit,
+            reason=reason,
+            statistics=self._statistics(interrupted),
+        )
+
+    def _known(self, part: SearchPart, known: list[int]) -> _Part:
+        """Return a part with what the plan at the start says of it.
+
+        Its offsets are rounded down to units, which keeps the plan valid: sizes, pins and the
+        alignments that are left are whole units, so what lay above still does.
+        """
+        heads = [known[block] for block in part.blocks.tolist()]
+        return _Part(part, part.least, self._end(part, heads), heads, self._questions(part))
+
+    def _target(self) -> int | None:
+        capacity = self.problem.capacity
+        return None if capacity is None else self.scaled.down(capacity)
+
+    def _search(self) -> None:
+        while True:
+            target = self._target()
+            if target is not None and self.least > target:
+                return
+            enough = self.least if target is None else target
+            open_parts = [part for part in self.parts if part.most > enough]
+            if not open_parts:
+                return
+            for part in open_parts:
+                self._ask(part, next(part.questions), enough)
+
+    def _questions(self, part: SearchPart) -> Iterator[_Question]:
+        """Yield what to ask: each order at the bound, then each on the way there, then again."""
+        orders = list(ORDERS) if isinstance(part.search, _core.CanonicalSearch) else [""]
+        nodes, aims = FIRST_NODES, cycle(AIMS)
+        while True:
+            for order in orders:
+                yield _Question(order, nodes, 0, 1.0)
+            # A lower capacity is not always harder: it also prunes more. So all are tried.
+            for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
+                yield _Question(order, nodes, 0, aim)
+            nodes = min(GROWTH * nodes, MOST_NODES)
+            for order in orders:
+                yield _Question(order, nodes // GROWTH, WANDER, 1.0)
+
+    def _ask(self, part: _Part, question: _Question, enough: int) -> None:
+        capacity = enough
+        if question.aim < 1:
+            if self.problem.capacity is not None:
+                return
+            capacity = part.most - max(1, int((part.most - enough) * question.aim))
+        decision = self._decide(part.part.search, question, capacity)
+        for counter in COUNTERS:
+            self.counters[counter] += getattr(decision.counters, counter)
+        self.counters["questions"] += 1
+        if decision.verdict == _core.Verdict.FITS:
+            part.heads = decision.offsets
+            part.most = self._end(part.part, part.heads)
+            self.order = question.order
+        elif decision.verdict == _core.Verdict.REFUTED:
+            part.least = capacity + 1
+            self.least = max(self.least, part.least)
+
+    def _decide(
+        self,
+        search: _core.CanonicalSearch | _core.DisjunctiveSearch,
+        question: _Question,
+        capacity: int,
+    ) -> _core.Decision:
+        nodes = question.nodes
+        if self.budget.node_limit is not None:
+            nodes = min(nodes, self.budget.node_limit - self.counters["nodes"])
+            if nodes <= 0:
+                raise _NodesSpentError
+        seconds = self.budget.remaining_seconds()
+        if isinstance(search, _core.DisjunctiveSearch):
+            return search.decide(capacity, nodes, self.rules.lowest, seconds)
+        seed = (self.budget.seed + self.counters["questions"]) % (1 << 31)
+        return search.decide(
+            capacity,
+            list(ORDERS[question.order]),
+            nodes,
+            question.wander,
+            seed,
+            self.core_rules,
+            seconds,
+        )
+
+    def _end(self, part: SearchPart, heads: list[int]) -> int:
+        blocks = part.blocks.tolist()
+        return max(
+            head + self.scaled.size[block] for head, block in zip(heads, blocks, strict=True)
+        )
+
+    def _plan(self) -> Plan | None:
+        """Return the plan of the parts, None where it is no better than the start's."""
+        if self.scaled.unit * max((p.most for p in self.parts), default=0) >= self.start.plan.peak:
+            return None
+        heads = lowest_heads(self.scaled)
+        for part in self.parts:
+            for block, head in zip(part.part.blocks.tolist(), part.heads, strict=True):
+                heads[block] = head
+        return self.scaled.plan(self.problem, heads)
+
+    def _statistics(self, interrupted: bool) -> dict[str, Scalar]:
+        statistics: dict[str, Scalar] = {name: self.counters[name] for name in COUNTERS}
+        statistics["questions"] = self.counters["questions"]
+        statistics["parts"] = len(self.parts)
+        statistics["order"] = self.order
+        if interrupted:
+            statistics["interrupted"] = True
+        return statistics
+
+
+COUNTERS = (
+    "nodes",
+    "by_section",
+    "by_passed_over",
+    "by_dominance",
+    "by_memory",
+    "dominated",
+    "identical",
+    "raised",
+    "splits",
+)
