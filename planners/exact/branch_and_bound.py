@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import cycle, islice
+from random import Random
 
 from planners import _core
 from planners.budget import Budget
@@ -20,30 +21,43 @@ from planners.registry import register
 
 NAME = "branch-and-bound"
 
-_KEY = _core.SearchKey
+KEYS = {
+    "total": _core.SearchKey.SECTION_TOTAL,
+    "length": _core.SearchKey.LENGTH,
+    "area": _core.SearchKey.AREA,
+    "size": _core.SearchKey.SIZE,
+    "early start": _core.SearchKey.EARLIEST_START,
+    "late start": _core.SearchKey.LATEST_START,
+    "late end": _core.SearchKey.LATEST_END,
+    "early end": _core.SearchKey.EARLIEST_END,
+}
 # The orders that are tried in turn, most significant key first. Some put what crosses the fullest
 # sections, or is largest in time or area, at the bottom; the others sweep over time, forwards and
 # backwards. Which one finds a plan differs from instance to instance, and the one that does needs
 # few nodes: so each gets few, and in every round four times as many as before.
-ORDERS: dict[str, tuple[_core.SearchKey, ...]] = {
-    "total, length, area": (_KEY.SECTION_TOTAL, _KEY.LENGTH, _KEY.AREA),
-    "length, total, area": (_KEY.LENGTH, _KEY.SECTION_TOTAL, _KEY.AREA),
-    "area, total, length": (_KEY.AREA, _KEY.SECTION_TOTAL, _KEY.LENGTH),
-    "end, length, area": (_KEY.LATEST_END, _KEY.LENGTH, _KEY.AREA),
-    "start, length, area": (_KEY.EARLIEST_START, _KEY.LENGTH, _KEY.AREA),
-    "end, late start": (_KEY.LATEST_END, _KEY.LATEST_START, _KEY.SIZE),
-    "start, early end": (_KEY.EARLIEST_START, _KEY.EARLIEST_END, _KEY.SIZE),
-    "start, area, total": (_KEY.EARLIEST_START, _KEY.AREA, _KEY.SECTION_TOTAL),
-    "end, area, total": (_KEY.LATEST_END, _KEY.AREA, _KEY.SECTION_TOTAL),
-    "total, start, end": (_KEY.SECTION_TOTAL, _KEY.EARLIEST_START, _KEY.EARLIEST_END),
-}
+ORDERS: tuple[tuple[str, ...], ...] = (
+    ("total", "length", "area"),
+    ("length", "total", "area"),
+    ("area", "total", "length"),
+    ("late end", "length", "area"),
+    ("early start", "length", "area"),
+    ("late end", "late start", "size"),
+    ("early start", "early end", "size"),
+    ("early start", "area", "total"),
+    ("late end", "area", "total"),
+    ("total", "early start", "early end"),
+)
 FIRST_NODES = 500
 GROWTH = 4
-# From the second round on each order is also left at random, in so many of a thousand nodes.
-WANDER = 150
+# Later rounds also take random orders, leave them at random in so many of a thousand nodes, and
+# start again soon: a few early choices decide whether a plan is near. These runs get twice the
+# nodes of the others.
+WANDERS = (30, 0, 100, 15, 30)
+RESTART_NODES = 3000
+RESTART_SHARE = 2
 # Where between the best plan and the bound to ask; their number shares no divisor with that of the
 # orders, so that all pairs have their turn.
-AIMS = (0.5, 0.02, 0.9, 0.25, 0.75, 0.1, 0.35)
+AIMS = (0.5, 0.02, 0.25, 0.1, 0.75, 0.05, 0.35)
 # A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
 MOST_NODES = 1 << 60
 
@@ -165,7 +179,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Question:
-    order: str
+    order: tuple[str, ...]
     nodes: int
     wander: int
     # How far below the best plan to ask, as a share of the way to the bound.
@@ -183,6 +197,7 @@ class _Search:
         self.core_rules = rules.for_core()
         self.counters: Counter[str] = Counter()
         self.order = ""
+        self.random = Random(budget.seed)
         self.scaled: ScaledBlocks = scale_blocks(problem)
         known = self.scaled.heads(problem, start.plan)
         self.parts = [
@@ -237,28 +252,41 @@ class _Search:
             if not open_parts:
                 return
             for part in open_parts:
-                self._ask(part, next(part.questions), enough)
+                self._pursue(part, next(part.questions), enough)
 
     def _questions(self, part: SearchPart) -> Iterator[_Question]:
-        """Yield what to ask: each order at the bound, then each on the way there, then again."""
-        orders = list(ORDERS) if isinstance(part.search, _core.CanonicalSearch) else [""]
-        nodes, aims = FIRST_NODES, cycle(AIMS)
+        """Yield what to ask: each order at the bound, then on the way there, then again."""
+        orders = ORDERS if isinstance(part.search, _core.CanonicalSearch) else ((),)
+        nodes, aims, wanders = FIRST_NODES, cycle(AIMS), cycle(WANDERS)
         while True:
             for order in orders:
                 yield _Question(order, nodes, 0, 1.0)
             # A lower capacity is not always harder: it also prunes more. So all are tried.
-            for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
-                yield _Question(order, nodes, 0, aim)
+            if nodes <= RESTART_NODES:
+                for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
+                    yield _Question(order, nodes, 0, aim)
+            else:
+                for restart in range(RESTART_SHARE * len(orders) * nodes // RESTART_NODES):
+                    order = (
+                        tuple(self.random.sample(sorted(KEYS), 3))
+                        if restart % 2
+                        else (self.random.choice(orders))
+                    )
+                    aim = next(aims) if restart % 3 else 1.0
+                    yield _Question(order, RESTART_NODES, next(wanders), aim)
             nodes = min(GROWTH * nodes, MOST_NODES)
-            for order in orders:
-                yield _Question(order, nodes // GROWTH, WANDER, 1.0)
 
-    def _ask(self, part: _Part, question: _Question, enough: int) -> None:
-        capacity = enough
-        if question.aim < 1:
-            if self.problem.capacity is not None:
-                return
-            capacity = part.most - max(1, int((part.most - enough) * question.aim))
+    def _pursue(self, part: _Part, question: _Question, enough: int) -> None:
+        """Ask, and where a plan on the way to the bound is found, ask the same again from there."""
+        if question.aim == 1:
+            self._ask(part, question, enough)
+        elif self.problem.capacity is None:
+            most = part.most + 1
+            while enough < part.most < most:
+                most = part.most
+                self._ask(part, question, most - max(1, int((most - enough) * question.aim)))
+
+    def _ask(self, part: _Part, question: _Question, capacity: int) -> None:
         decision = self._decide(part.part.search, question, capacity)
         for counter in COUNTERS:
             self.counters[counter] += getattr(decision.counters, counter)
@@ -266,7 +294,7 @@ class _Search:
         if decision.verdict == _core.Verdict.FITS:
             part.heads = decision.offsets
             part.most = self._end(part.part, part.heads)
-            self.order = question.order
+            self.order = ", ".join(question.order)
         elif decision.verdict == _core.Verdict.REFUTED:
             part.least = capacity + 1
             self.least = max(self.least, part.least)
@@ -288,7 +316,7 @@ class _Search:
         seed = (self.budget.seed + self.counters["questions"]) % (1 << 31)
         return search.decide(
             capacity,
-            list(ORDERS[question.order]),
+            [KEYS[key] for key in question.order],
             nodes,
             question.wander,
             seed,
@@ -297,7 +325,7 @@ class _Search:
         )
 
     def _end(self, part: SearchPart, heads: list[int]) -> int:
-        blocks = part.blocks.tolist()
+        blocks: list[int] = part.blocks.tolist()
         return max(
             head + self.scaled.size[block] for head, block in zip(heads, blocks, strict=True)
         )
