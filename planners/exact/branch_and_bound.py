@@ -80,6 +80,8 @@ class Rules:
         Parts that share no section are searched one by one.
     memory
         States that were refuted once are not searched again.
+    forced
+        With chains: of two unsafe tensors, one that cannot lie below the other lies above.
     """
 
     dominance: bool = True
@@ -88,12 +90,14 @@ class Rules:
     identical: bool = True
     split: bool = True
     memory: bool = True
+    forced: bool = True
 
     def for_core(self) -> _core.CanonicalRules:
         """Return the same rules as the core takes them."""
         rules = _core.CanonicalRules()
         for rule in fields(self):
-            setattr(rules, rule.name, getattr(self, rule.name))
+            if hasattr(rules, rule.name):
+                setattr(rules, rule.name, getattr(self, rule.name))
         return rules
 
 
@@ -111,6 +115,7 @@ def branch_and_bound(
     identical: bool = True,
     split: bool = True,
     memory: bool = True,
+    forced: bool = True,
 ) -> Result:
     """Search between the best bound and the best greedy plan until both meet.
 
@@ -120,7 +125,7 @@ def branch_and_bound(
         Any, of some thousand tensors.
     budget
         All of it but ``threads``; ``node_limit`` counts nodes, and a run with it repeats exactly.
-    dominance, passed_over, lowest, identical, split, memory
+    dominance, passed_over, lowest, identical, split, memory, forced
         See :class:`Rules`.
 
     Returns
@@ -129,7 +134,7 @@ def branch_and_bound(
         ``statistics``: ``nodes``, ``questions``, the ``order`` of the best plan, and how often
         which rule pruned.
     """
-    rules = Rules(dominance, passed_over, lowest, identical, split, memory)
+    rules = Rules(dominance, passed_over, lowest, identical, split, memory, forced)
     return search(problem, budget, rules=rules)
 
 
@@ -312,7 +317,9 @@ class _Search:
                 raise _NodesSpentError
         seconds = self.budget.remaining_seconds()
         if isinstance(search, _core.DisjunctiveSearch):
-            return search.decide(capacity, nodes, self.rules.lowest, seconds)
+            return search.decide(
+                capacity, nodes, self.rules.lowest, self.rules.forced, seconds
+            )
         seed = (self.budget.seed + self.counters["questions"]) % (1 << 31)
         return search.decide(
             capacity,

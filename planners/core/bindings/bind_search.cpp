@@ -116,12 +116,13 @@ void bind_search(nb::module_& module) {
         .def(
             "decide",
             [](const DisjunctiveSearch& search, std::int64_t capacity, std::int64_t node_limit,
-               bool lowest, double seconds) {
+               bool lowest, bool forced, double seconds) {
                 Stop stop = stop_after(seconds);
                 nb::gil_scoped_release without_python;
-                return search.decide(capacity, node_limit, {lowest}, stop);
+                return search.decide(capacity, node_limit, {lowest, forced}, stop);
             },
-            nb::arg("capacity"), nb::arg("node_limit"), nb::arg("lowest"), nb::arg("seconds"));
+            nb::arg("capacity"), nb::arg("node_limit"), nb::arg("lowest"), nb::arg("forced"),
+            nb::arg("seconds"));
 }
 
 }  // namespace gapless::bindings

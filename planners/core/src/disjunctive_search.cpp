@@ -18,9 +18,14 @@ namespace gapless {
 // peak. Else some two blocks have a forbidden difference: one branch asks for the upper end of its
 // interval, the other for the lower. Both are exact, and together they lose no plan.
 //
-// A node is refuted if a block of its least solution passes the capacity or its pin, or by the
-// bytes in a section, as in Note [Canonical search]: one member is lowest there, all others lie
-// above it; members that would then pass the capacity lie above the end of one that may be lowest.
+// In the same way a node has a greatest solution under the capacity. Where, between both, one of
+// two unsafe members no longer fits below the other, it must lie above: both bounds move to say so.
+// This needs no record, as bounds only close in, and it is looked at again whenever one of them
+// moves.
+//
+// A node is refuted if the two solutions cross, or by the bytes in a section, as in Note [Canonical
+// search]: one member is lowest there, all others lie above it; members that would then pass the
+// capacity lie above the end of one that may be lowest.
 //
 // Offsets are integers, grow with every decision, and are bounded by the capacity; an interval once
 // decided stays decided. So the search ends.
@@ -42,11 +47,15 @@ class DisjunctiveSearch::Engine {
           node_limit_(node_limit),
           rules_(rules),
           stop_(stop),
-          after_(problem.modulus.size()),
+          above_(problem.modulus.size()),
+          below_(problem.modulus.size()),
+          waiting_(problem.modulus.size(), 0),
+          members_(problem.modulus.size()),
           alive_(static_cast<std::size_t>(problem.sections)),
           total_(alive_.size(), 0) {
         std::vector<std::int64_t> extent(problem.modulus.size(), 0);
         for (std::int32_t m = 0; m < problem.member_count(); ++m) {
+            members_[problem.block[m]].push_back(m);
             std::int64_t& reach = extent[problem.block[m]];
             reach = std::max(reach, problem.before[m] + problem.size[m]);
             for (const SectionRange& range : problem.ranges_of(m)) {
@@ -61,12 +70,16 @@ class DisjunctiveSearch::Engine {
             offset_.push_back(pin >= 0 ? pin : problem.residue[b]);
             most_.push_back(pin >= 0 ? pin : capacity - extent[b]);
             if (pin >= 0 && pin + extent[b] > capacity) most_.back() = -1;
+            most_.back() = align_down(b, most_.back());
         }
     }
 
     Decision decide() {
         bool possible = true;
-        for (std::size_t b = 0; b < offset_.size(); ++b) possible &= offset_[b] <= most_[b];
+        for (std::int32_t b = 0; b < problem_.block_count(); ++b) {
+            possible &= offset_[b] <= most_[b];
+            wait_for(b);
+        }
         const Verdict verdict = possible ? explore() : Verdict::kRefuted;
         Decision decision{verdict, {}, counters_};
         if (verdict == Verdict::kFits) decision.offsets = offset_;
@@ -74,11 +87,12 @@ class DisjunctiveSearch::Engine {
     }
 
   private:
-    // "At least `distance` above": a decision, kept with the block that it is about.
+    // A decision, kept with either block: the other one is at least `distance` above, or below.
     struct Arc {
-        std::int32_t to;
+        std::int32_t other;
         std::int64_t distance;
     };
+    // The least offset of a block before it moved, or, as ~block, the greatest.
     struct Change {
         std::int32_t block;
         std::int64_t before;
@@ -93,12 +107,25 @@ class DisjunctiveSearch::Engine {
     }
     std::int64_t top(std::int32_t member) const { return bottom(member) + problem_.size[member]; }
 
+    std::int64_t greatest_bottom(std::int32_t member) const {
+        return most_[problem_.block[member]] + problem_.before[member];
+    }
+    std::int64_t greatest_top(std::int32_t member) const {
+        return greatest_bottom(member) + problem_.size[member];
+    }
+    std::int64_t align_up(std::int32_t b, std::int64_t at) const {
+        return at + ((problem_.residue[b] - at) & (problem_.modulus[b] - 1));
+    }
+    std::int64_t align_down(std::int32_t b, std::int64_t at) const {
+        return at - ((at - problem_.residue[b]) & (problem_.modulus[b] - 1));
+    }
+
     Verdict explore() {
         if (counters_.nodes >= node_limit_) return Verdict::kNodeLimit;
         ++counters_.nodes;
         const std::size_t changes = changes_.size();
         Verdict verdict = Verdict::kRefuted;
-        if (raise_in_sections()) {
+        if (close_in()) {
             const Overlap overlap = largest_overlap();
             verdict = overlap.a < 0 ? Verdict::kFits : branch(overlap);
         } else {
@@ -116,66 +143,129 @@ class DisjunctiveSearch::Engine {
         for (int way = 0; way < 2; ++way) {
             const std::size_t changes = changes_.size();
             const std::int32_t from = problem_.block[overlap.a], to = problem_.block[overlap.b];
-            const std::int64_t distance =
-                problem_.before[overlap.a] + problem_.size[overlap.a] - problem_.before[overlap.b];
-            after_[from].push_back({to, distance});
+            above_[from].push_back({to, end_in_block(overlap.a) - problem_.before[overlap.b]});
+            below_[to].push_back({from, end_in_block(overlap.a) - problem_.before[overlap.b]});
             Verdict verdict = Verdict::kRefuted;
-            if (raise(to, offset_[from] + distance)) verdict = explore();
+            if (put_below(overlap.a, overlap.b)) verdict = explore();
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
-            after_[from].pop_back();
+            above_[from].pop_back();
+            below_[to].pop_back();
             if (verdict == Verdict::kNodeLimit) return verdict;
             std::swap(overlap.a, overlap.b);
         }
         return Verdict::kRefuted;
     }
 
-    void undo_to(std::size_t changes) {
-        while (changes_.size() > changes) {
-            offset_[changes_.back().block] = changes_.back().before;
-            changes_.pop_back();
-        }
+    std::int64_t end_in_block(std::int32_t member) const {
+        return problem_.before[member] + problem_.size[member];
     }
 
-    // Raises a block and all that decisions put above it; false where one passes its limit.
+    // Moves the bounds of two members so that `lower` fits below `upper`.
+    bool put_below(std::int32_t lower, std::int32_t upper) {
+        return raise(problem_.block[upper], top(lower) - problem_.before[upper]) &&
+               sink(problem_.block[lower], greatest_bottom(upper) - end_in_block(lower));
+    }
+
+    void undo_to(std::size_t changes) {
+        while (changes_.size() > changes) {
+            const Change change = changes_.back();
+            changes_.pop_back();
+            (change.block < 0 ? most_[~change.block] : offset_[change.block]) = change.before;
+        }
+        // What is undone needs no look: it was looked at before it moved.
+        for (const std::int32_t b : queue_) waiting_[b] = 0;
+        queue_.clear();
+    }
+
+    void wait_for(std::int32_t block) {
+        if (waiting_[block]) return;
+        waiting_[block] = 1;
+        queue_.push_back(block);
+    }
+
+    // Raises the least offset of a block, and of all that decisions put above it.
     bool raise(std::int32_t block, std::int64_t to) {
-        std::vector<std::pair<std::int32_t, std::int64_t>>& open = open_;
-        open.assign(1, {block, to});
-        while (!open.empty()) {
-            const auto [b, at] = open.back();
-            open.pop_back();
+        open_.assign(1, {block, to});
+        while (!open_.empty()) {
+            const auto [b, at] = open_.back();
+            open_.pop_back();
             if (offset_[b] >= at) continue;
-            const std::int64_t aligned =
-                at + ((problem_.residue[b] - at) & (problem_.modulus[b] - 1));
+            const std::int64_t aligned = align_up(b, at);
             if (aligned > most_[b]) return false;
             changes_.push_back({b, offset_[b]});
             offset_[b] = aligned;
-            look_at_the_clock(1 + static_cast<std::int64_t>(after_[b].size()));
-            for (const Arc& arc : after_[b]) open.push_back({arc.to, aligned + arc.distance});
+            wait_for(b);
+            look_at_the_clock(1 + static_cast<std::int64_t>(above_[b].size()));
+            for (const Arc& arc : above_[b]) open_.push_back({arc.other, aligned + arc.distance});
+        }
+        return true;
+    }
+
+    // Lowers the greatest offset of a block, and of all that decisions put below it.
+    bool sink(std::int32_t block, std::int64_t to) {
+        open_.assign(1, {block, to});
+        while (!open_.empty()) {
+            const auto [b, at] = open_.back();
+            open_.pop_back();
+            if (most_[b] <= at) continue;
+            const std::int64_t aligned = align_down(b, at);
+            if (aligned < offset_[b]) return false;
+            changes_.push_back({~b, most_[b]});
+            most_[b] = aligned;
+            wait_for(b);
+            look_at_the_clock(1 + static_cast<std::int64_t>(below_[b].size()));
+            for (const Arc& arc : below_[b]) open_.push_back({arc.other, aligned - arc.distance});
+        }
+        return true;
+    }
+
+    // Closes in on every pair and section until nothing moves; false where the node is refuted.
+    bool close_in() {
+        do {
+            while (!queue_.empty()) {
+                const std::int32_t block = queue_.back();
+                queue_.pop_back();
+                waiting_[block] = 0;
+                if (rules_.forced && !force_pairs_of(block)) return false;
+            }
+            if (!raise_in_sections()) return false;
+        } while (!queue_.empty());
+        return true;
+    }
+
+    bool force_pairs_of(std::int32_t block) {
+        for (const std::int32_t m : members_[block]) {
+            const auto others = neighbours_.of(m);
+            look_at_the_clock(static_cast<std::int64_t>(others.size()));
+            for (const std::int32_t other : others) {
+                if (problem_.block[other] == block) continue;
+                const bool below = top(m) <= greatest_bottom(other);
+                const bool above = top(other) <= greatest_bottom(m);
+                if (below && above) continue;
+                if (!below && !above) return false;
+                if (!(below ? put_below(m, other) : put_below(other, m))) return false;
+            }
         }
         return true;
     }
 
     bool raise_in_sections() {
-        bool rose = true;
-        while (rose) {
-            rose = false;
-            for (std::size_t s = 0; s < alive_.size(); ++s) {
-                look_at_the_clock(static_cast<std::int64_t>(alive_[s].size()));
-                std::int64_t least_end = std::numeric_limits<std::int64_t>::max();
-                const std::int64_t room = capacity_ - total_[s];
-                for (const std::int32_t m : alive_[s]) {
-                    if (bottom(m) <= room) least_end = std::min(least_end, top(m));
-                }
-                if (alive_[s].empty()) continue;
-                if (least_end == std::numeric_limits<std::int64_t>::max()) return false;
-                if (!rules_.lowest) continue;
-                for (const std::int32_t m : alive_[s]) {
-                    if (bottom(m) <= room || bottom(m) >= least_end) continue;
-                    if (!raise(problem_.block[m], least_end - problem_.before[m])) return false;
-                    ++counters_.raised;
-                    rose = true;
-                }
+        for (std::size_t s = 0; s < alive_.size(); ++s) {
+            if (alive_[s].empty()) continue;
+            look_at_the_clock(static_cast<std::int64_t>(alive_[s].size()));
+            constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+            std::int64_t least_end = kNone;
+            const std::int64_t room = capacity_ - total_[s];
+            for (const std::int32_t m : alive_[s]) {
+                if (bottom(m) <= room) least_end = std::min(least_end, top(m));
+            }
+            if (least_end == kNone) return false;
+            if (!rules_.lowest) continue;
+            for (const std::int32_t m : alive_[s]) {
+                if (bottom(m) <= room || bottom(m) >= least_end) continue;
+                if (!raise(problem_.block[m], least_end - problem_.before[m])) return false;
+                ++counters_.raised;
             }
         }
         return true;
@@ -215,7 +305,11 @@ class DisjunctiveSearch::Engine {
     SearchCounters counters_;
     // Least and largest offset of each block.
     std::vector<std::int64_t> offset_, most_;
-    std::vector<std::vector<Arc>> after_;
+    std::vector<std::vector<Arc>> above_, below_;
+    // Blocks that moved, and whose pairs want a look.
+    std::vector<std::int32_t> queue_;
+    std::vector<char> waiting_;
+    std::vector<std::vector<std::int32_t>> members_;
     std::vector<Change> changes_;
     std::vector<std::pair<std::int32_t, std::int64_t>> open_;
     // Members and bytes of each section.

@@ -10,6 +10,7 @@ namespace gapless {
 
 struct DisjunctiveRules {
     bool lowest = true;
+    bool forced = true;
 };
 
 // Holds what every question about one problem needs.
