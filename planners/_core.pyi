@@ -204,12 +204,17 @@ class CanonicalSearch:
 
     def decide(self, capacity: int, order: Sequence[SearchKey], node_limit: int, wander: int, seed: int, rules: CanonicalRules, seconds: float) -> Decision: ...
 
+class Branching(enum.Enum):
+    LARGEST = 0
+
+    LEAST_ROOM = 1
+
 class DisjunctiveSearch:
     """Exact search for blocks of any kind."""
 
     def __init__(self, problem: SearchProblem) -> None: ...
 
-    def decide(self, capacity: int, node_limit: int, lowest: bool, seconds: float) -> Decision: ...
+    def decide(self, capacity: int, node_limit: int, branching: Branching, lowest: bool, forced: bool, seconds: float) -> Decision: ...
 
 def heaviest_antichain(graph: Graph, size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seconds: float) -> tuple[int, Annotated[NDArray[numpy.int32], dict(shape=(None,))]]:
     """Bytes and tensors of the heaviest pairwise unsafe set."""

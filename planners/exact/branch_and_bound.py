@@ -47,6 +47,11 @@ ORDERS: tuple[tuple[str, ...], ...] = (
     ("late end", "area", "total"),
     ("total", "early start", "early end"),
 )
+# What the search with chains decides first, in turn.
+BRANCHINGS = {
+    "least room": _core.Branching.LEAST_ROOM,
+    "largest overlap": _core.Branching.LARGEST,
+}
 FIRST_NODES = 500
 GROWTH = 4
 # Later rounds also take random orders, leave them at random in so many of a thousand nodes, and
@@ -257,17 +262,18 @@ class _Search:
             if not open_parts:
                 return
             for part in open_parts:
-                self._pursue(part, next(part.questions), enough)
+                self._pursue(part, next(part.questions))
 
     def _questions(self, part: SearchPart) -> Iterator[_Question]:
         """Yield what to ask: each order at the bound, then on the way there, then again."""
-        orders = ORDERS if isinstance(part.search, _core.CanonicalSearch) else ((),)
+        chains = isinstance(part.search, _core.DisjunctiveSearch)
+        orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
         nodes, aims, wanders = FIRST_NODES, cycle(AIMS), cycle(WANDERS)
         while True:
             for order in orders:
                 yield _Question(order, nodes, 0, 1.0)
             # A lower capacity is not always harder: it also prunes more. So all are tried.
-            if nodes <= RESTART_NODES:
+            if nodes <= RESTART_NODES or chains:
                 for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
                     yield _Question(order, nodes, 0, aim)
             else:
@@ -281,15 +287,17 @@ class _Search:
                     yield _Question(order, RESTART_NODES, next(wanders), aim)
             nodes = min(GROWTH * nodes, MOST_NODES)
 
-    def _pursue(self, part: _Part, question: _Question, enough: int) -> None:
-        """Ask, and where a plan on the way to the bound is found, ask the same again from there."""
+    def _pursue(self, part: _Part, question: _Question) -> None:
+        """Ask; where an answer on the way to the bound moves an end, ask the same from there."""
+        target = self._target()
         if question.aim == 1:
-            self._ask(part, question, enough)
-        elif self.problem.capacity is None:
-            most = part.most + 1
-            while enough < part.most < most:
-                most = part.most
-                self._ask(part, question, most - max(1, int((most - enough) * question.aim)))
+            self._ask(part, question, self.least if target is None else target)
+        elif target is None:
+            ends = None
+            while part.most > self.least and ends != (part.most, self.least):
+                ends = part.most, self.least
+                below = max(1, int((part.most - self.least) * question.aim))
+                self._ask(part, question, part.most - below)
 
     def _ask(self, part: _Part, question: _Question, capacity: int) -> None:
         decision = self._decide(part.part.search, question, capacity)
@@ -318,7 +326,12 @@ class _Search:
         seconds = self.budget.remaining_seconds()
         if isinstance(search, _core.DisjunctiveSearch):
             return search.decide(
-                capacity, nodes, self.rules.lowest, self.rules.forced, seconds
+                capacity,
+                nodes,
+                BRANCHINGS[question.order[0]],
+                self.rules.lowest,
+                self.rules.forced,
+                seconds,
             )
         seed = (self.budget.seed + self.counters["questions"]) % (1 << 31)
         return search.decide(

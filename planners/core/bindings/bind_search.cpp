@@ -110,19 +110,23 @@ void bind_search(nb::module_& module) {
             nb::arg("capacity"), nb::arg("order"), nb::arg("node_limit"), nb::arg("wander"),
             nb::arg("seed"), nb::arg("rules"), nb::arg("seconds"));
 
+    nb::enum_<Branching>(module, "Branching")
+        .value("LARGEST", Branching::kLargest)
+        .value("LEAST_ROOM", Branching::kLeastRoom);
+
     nb::class_<DisjunctiveSearch>(module, "DisjunctiveSearch",
                                   "Exact search for blocks of any kind.")
         .def(nb::init<SearchProblem>(), nb::arg("problem"))
         .def(
             "decide",
             [](const DisjunctiveSearch& search, std::int64_t capacity, std::int64_t node_limit,
-               bool lowest, bool forced, double seconds) {
+               Branching branching, bool lowest, bool forced, double seconds) {
                 Stop stop = stop_after(seconds);
                 nb::gil_scoped_release without_python;
-                return search.decide(capacity, node_limit, {lowest, forced}, stop);
+                return search.decide(capacity, node_limit, branching, {lowest, forced}, stop);
             },
-            nb::arg("capacity"), nb::arg("node_limit"), nb::arg("lowest"), nb::arg("forced"),
-            nb::arg("seconds"));
+            nb::arg("capacity"), nb::arg("node_limit"), nb::arg("branching"), nb::arg("lowest"),
+            nb::arg("forced"), nb::arg("seconds"));
 }
 
 }  // namespace gapless::bindings

@@ -40,11 +40,12 @@ constexpr std::int64_t kWorkPerCheck = 1 << 14;
 class DisjunctiveSearch::Engine {
   public:
     Engine(const SearchProblem& problem, const Neighbours& neighbours, std::int64_t capacity,
-           std::int64_t node_limit, DisjunctiveRules rules, Stop& stop)
+           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, Stop& stop)
         : problem_(problem),
           neighbours_(neighbours),
           capacity_(capacity),
           node_limit_(node_limit),
+          branching_(branching),
           rules_(rules),
           stop_(stop),
           above_(problem.modulus.size()),
@@ -126,7 +127,7 @@ class DisjunctiveSearch::Engine {
         const std::size_t changes = changes_.size();
         Verdict verdict = Verdict::kRefuted;
         if (close_in()) {
-            const Overlap overlap = largest_overlap();
+            const Overlap overlap = worst_overlap();
             verdict = overlap.a < 0 ? Verdict::kFits : branch(overlap);
         } else {
             ++counters_.by_section;
@@ -271,22 +272,27 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    // The two overlapping members whose smaller one is largest; the earliest of equals.
-    Overlap largest_overlap() {
+    // The two overlapping members that matter most; the earliest of equals.
+    Overlap worst_overlap() {
         Overlap worst;
-        std::int64_t largest = 0;
+        std::int64_t most = std::numeric_limits<std::int64_t>::min();
         for (std::int32_t a = 0; a < problem_.member_count(); ++a) {
-            if (problem_.size[a] <= largest) continue;
             const auto others = neighbours_.of(a);
             look_at_the_clock(static_cast<std::int64_t>(others.size()));
             for (const std::int32_t b : others) {
-                const std::int64_t smaller = std::min(problem_.size[a], problem_.size[b]);
-                if (smaller <= largest || bottom(a) >= top(b) || bottom(b) >= top(a)) continue;
-                largest = smaller;
+                if (b < a || bottom(a) >= top(b) || bottom(b) >= top(a)) continue;
+                const std::int64_t weight = overlap_weight(a, b);
+                if (weight <= most) continue;
+                most = weight;
                 worst = {a, b};
             }
         }
         return worst;
+    }
+
+    std::int64_t overlap_weight(std::int32_t a, std::int32_t b) const {
+        if (branching_ == Branching::kLargest) return std::min(problem_.size[a], problem_.size[b]);
+        return -std::max(greatest_bottom(b) - top(a), greatest_bottom(a) - top(b));
     }
 
     void look_at_the_clock(std::int64_t work) {
@@ -299,6 +305,7 @@ class DisjunctiveSearch::Engine {
     const SearchProblem& problem_;
     const Neighbours& neighbours_;
     const std::int64_t capacity_, node_limit_;
+    const Branching branching_;
     const DisjunctiveRules rules_;
     Stop& stop_;
     std::int64_t work_ = 0;
@@ -321,8 +328,8 @@ DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem)
     : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, kMostNeighbours)) {}
 
 Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
-                                   DisjunctiveRules rules, Stop& stop) const {
-    return Engine(problem_, neighbours_, capacity, node_limit, rules, stop).decide();
+                                   Branching branching, DisjunctiveRules rules, Stop& stop) const {
+    return Engine(problem_, neighbours_, capacity, node_limit, branching, rules, stop).decide();
 }
 
 }  // namespace gapless

@@ -8,6 +8,10 @@
 
 namespace gapless {
 
+// Which overlap is decided first: of the largest tensors, or of those with the least room to part.
+enum class Branching { kLargest, kLeastRoom };
+
+// The rules that may be left out, one by one, for an ablation.
 struct DisjunctiveRules {
     bool lowest = true;
     bool forced = true;
@@ -17,8 +21,8 @@ struct DisjunctiveRules {
 class DisjunctiveSearch {
   public:
     explicit DisjunctiveSearch(SearchProblem problem);
-    Decision decide(std::int64_t capacity, std::int64_t node_limit, DisjunctiveRules rules,
-                    Stop& stop) const;
+    Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
+                    DisjunctiveRules rules, Stop& stop) const;
 
   private:
     class Engine;
