@@ -64,6 +64,8 @@ class Instance:
 
     def unsafe_degrees(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
 
+NO_LIMIT: int = 9223372036854775807
+
 class Fit(enum.Enum):
     FIRST = 0
 
@@ -74,11 +76,15 @@ class ChainRule(enum.Enum):
 
     PAPER = 1
 
-def place_single_object(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, seconds: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """Algorithm 6: offsets for blocks placed in this order."""
+def place_single_object(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int]:
+    """
+    Algorithm 6: offsets for blocks placed in this order, and how many of the order were placed before one would have ended at or above the limit.
+    """
 
-def place_many_objects(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, seconds: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """Algorithm 7: offsets for blocks placed in this order."""
+def place_many_objects(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int]:
+    """
+    Algorithm 7: offsets for blocks placed in this order, and how many of the order were placed before one would have ended at or above the limit.
+    """
 
 def forbidden_starts(instance: Instance, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], block: int, floor: int = 0) -> list[tuple[int, int]]:
     """

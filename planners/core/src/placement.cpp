@@ -1,7 +1,6 @@
 #include "placement.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "address_tree.h"
@@ -9,8 +8,6 @@
 namespace gapless {
 
 namespace {
-
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 // Algorithm 10 with 11 and 12: picks among the free ranges of start offsets, offered from low to
 // high, so that the first of equal gaps is the lowest.
@@ -297,24 +294,24 @@ class RowSpace {
 // ---- Algorithm 6 ---------------------------------------------------------------------------
 
 template <class Space>
-std::vector<std::int64_t> single_object(const Instance& instance,
-                                        std::span<const std::int32_t> order, PlacementRules rules,
-                                        Stop& stop) {
+Placement single_object(const Instance& instance, std::span<const std::int32_t> order,
+                        PlacementRules rules, Stop& stop) {
     const Blocks& blocks = instance.blocks;
     Space space(instance);
-    std::vector<std::int64_t> offsets(instance.size.size(), 0);
-    const auto put = [&](std::int32_t block, std::int64_t head) {
-        set_offsets(blocks, block, head, offsets);
-        space.occupy(block, head);
-    };
+    Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
     for (const std::int32_t block : order) {
-        if (blocks.pinned[block] != kNotPinned) put(block, blocks.pinned[block]);
+        if (blocks.pinned[block] != kNotPinned) space.occupy(block, blocks.pinned[block]);
     }
     for (const std::int32_t block : order) {
         stop.poll();
-        if (blocks.pinned[block] == kNotPinned) put(block, space.fit(block, rules));
+        const bool pinned = blocks.pinned[block] != kNotPinned;
+        const std::int64_t head = pinned ? blocks.pinned[block] : space.fit(block, rules);
+        if (head + blocks.size[block] >= rules.limit) return placement;
+        if (!pinned) space.occupy(block, head);
+        set_offsets(blocks, block, head, placement.offsets);
+        ++placement.placed;
     }
-    return offsets;
+    return placement;
 }
 
 // ---- Algorithm 7 ---------------------------------------------------------------------------
@@ -410,16 +407,18 @@ class RowObjects {
 };
 
 template <class Objects>
-std::vector<std::int64_t> many_objects(const Instance& instance,
-                                       std::span<const std::int32_t> order, PlacementRules rules,
-                                       Stop& stop) {
+Placement many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                       PlacementRules rules, Stop& stop) {
     Objects objects(instance);
-    std::vector<std::int64_t> offsets(instance.size.size(), 0);
+    Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
     for (const std::int32_t block : order) {
         stop.poll();
-        set_offsets(instance.blocks, block, objects.place(block, rules), offsets);
+        const std::int64_t head = objects.place(block, rules);
+        if (head + instance.blocks.size[block] >= rules.limit) return placement;
+        set_offsets(instance.blocks, block, head, placement.offsets);
+        ++placement.placed;
     }
-    return offsets;
+    return placement;
 }
 
 void require_order(const Instance& instance, std::span<const std::int32_t> order) {
@@ -437,17 +436,15 @@ void require_order(const Instance& instance, std::span<const std::int32_t> order
 
 }  // namespace
 
-std::vector<std::int64_t> place_single_object(const Instance& instance,
-                                              std::span<const std::int32_t> order,
-                                              PlacementRules rules, Stop& stop) {
+Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
+                              PlacementRules rules, Stop& stop) {
     require_order(instance, order);
     return instance.sections ? single_object<SectionSpace>(instance, order, rules, stop)
                              : single_object<RowSpace>(instance, order, rules, stop);
 }
 
-std::vector<std::int64_t> place_many_objects(const Instance& instance,
-                                             std::span<const std::int32_t> order,
-                                             PlacementRules rules, Stop& stop) {
+Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                             PlacementRules rules, Stop& stop) {
     require_order(instance, order);
     for (const std::int64_t pin : instance.blocks.pinned) {
         if (pin != kNotPinned) throw std::invalid_argument("Many Objects places no pinned block");
