@@ -21,9 +21,9 @@ similar sizes, which suits the repetitions of a model. Which of these does it de
 instance; an attempt costs a scan of the blocks, and all pairs of keys are tried.
 
 *Why more levels.* What is alive at the second-tightest step has the least room of all that is left,
-and so on down: thresholds that fall make the first level hold more than one peak, and levels for
-every decile, or for every pressure, place one peak after the other. With the last, the order is
-greedy by breadth with another key among equals.
+and so on down: thresholds that fall let the first level hold more than one peak, and levels for
+every twentieth of the pressure place one peak after the other. (A level for every pressure would be
+greedy by breadth with another key among equals; it reached no more.)
 
 *Why it is fast.* The first round asks for the bound itself: an attempt ends with the first block
 that passes it, mostly after a small part. Where one ends within its first level, every other second
@@ -55,6 +55,9 @@ from planners.registry import UnsupportedProblemError, register
 # Shares of the largest pressure from which a tensor belongs to the first level; at the last one
 # all do, which is first fit by one key.
 THRESHOLDS = (1.0, 0.999, 0.99, 0.98, 0.95, 0.9, 0.8, 0.5, 0.0)
+
+# Levels of equal height below the first, for problems with many peaks.
+STEPS = 20
 
 KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
     "largest": lambda problem: -problem.size,
@@ -186,24 +189,39 @@ class PressureOrders:
                 continue
             seen = selected
             for key in KEYS:
-                first = self._by(key)
-                first = first[tight[first]]
-                yield selected, self._with_second_level(f"{threshold}: {key}", first, ~tight)
+                yield selected, self._family(f"{threshold}: {key}", key, tight, self._by)
+        tight = self._pressure == self._pressure.max(initial=0)
+        if not tight.all():
+            for key in KEYS:
+                family = self._family(f"steps: {key}", key, tight, self._by_steps)
+                yield int(tight.sum()), family
 
-    def _with_second_level(
-        self, name: str, first: IntColumn, loose: NDArray[np.bool_]
+    def _family(
+        self,
+        name: str,
+        first_key: str,
+        tight: NDArray[np.bool_],
+        second_level: Callable[[str], IntColumn],
     ) -> Iterator[tuple[str, IntColumn]]:
-        if len(first) == len(loose):
+        first = self._by(first_key)
+        if tight.all():
             yield name, first
             return
+        first = first[tight[first]]
         for key in KEYS:
-            second = self._by(key)
-            yield f"{name}, then {key}", np.concatenate([first, second[loose[second]]])
+            second = second_level(key)
+            yield f"{name}, then {key}", np.concatenate([first, second[~tight[second]]])
 
     def _by(self, key: str) -> IntColumn:
         if key not in self._sorted:
             self._sorted[key] = block_order(self._problem.blocks, KEYS[key](self._problem))
         return self._sorted[key]
+
+    def _by_steps(self, key: str) -> IntColumn:
+        """Return the blocks by falling pressure, in ``STEPS`` steps, and by a key within each."""
+        order = self._by(key)
+        step = self._pressure // max(1, -(-self._pressure.max(initial=1) // STEPS))
+        return order[np.argsort(-step[order], kind="stable")]
 
 
 def pressures(problem: Problem) -> IntColumn:

@@ -76,6 +76,13 @@ void bind_instance(nb::module_& module) {
                 return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("unsafe"), "Rows of unsafe pairs decide.")
+        .def(
+            "with_rows",
+            [](const Instance& instance) {
+                nb::gil_scoped_release without_python;
+                return instance.with_rows();
+            },
+            "The same problem with rows of unsafe pairs, also where lifetimes decide.")
         .def("conflicting_pins", &Instance::conflicting_pins)
         .def(
             "unsafe",

@@ -1,7 +1,9 @@
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "arrays.h"
+#include "order_search.h"
 #include "placement.h"
 
 namespace gapless::bindings {
@@ -52,6 +54,24 @@ void bind_placement(nb::module_& module) {
         "Algorithm 7: offsets for blocks placed in this order, and how many of the order were "
         "placed "
         "before one would have ended at or above the limit.");
+    module.def(
+        "search_orders",
+        [](const Instance& instance, Array<std::int32_t> order, std::int64_t limit,
+           std::int64_t attempts, std::uint64_t seed, double seconds) {
+            Stop stop = stop_after(seconds);
+            OrderSearchStep step;
+            {
+                nb::gil_scoped_release without_python;
+                step = search_orders(instance, view(order), limit, attempts, seed, stop);
+            }
+            return std::tuple(to_numpy(std::move(step.offsets)), to_numpy(std::move(step.order)),
+                              step.attempts);
+        },
+        nb::arg("instance"), nb::arg("order"), nb::arg("limit"), nb::arg("attempts"),
+        nb::arg("seed"), nb::arg("seconds"),
+        "Offsets of the first plan below the limit, empty without one; the order to go on from; "
+        "and "
+        "the attempts made.");
     module.def(
         "forbidden_starts",
         [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,

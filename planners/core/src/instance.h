@@ -51,6 +51,9 @@ struct Instance {
         return sections ? sections->overlap(a, b) : unsafe_rows->test(a, b);
     }
 
+    // The same problem with rows of unsafe pairs, also where lifetimes decide.
+    Instance with_rows() const;
+
     // Two unsafe tensors whose pins share a byte, if any.
     std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins() const;
 

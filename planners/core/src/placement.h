@@ -37,6 +37,9 @@ struct Placement {
     std::int64_t placed = 0;
 };
 
+// Throws std::invalid_argument unless the order holds every block once.
+void require_order(const Instance& instance, std::span<const std::int32_t> order);
+
 // Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` holds every block
 // once.
 Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
