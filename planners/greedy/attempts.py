@@ -43,7 +43,12 @@ class Attempts:
         """
         if self.best is None:
             return False
-        return self.best.peak <= self.goal or self.count == self.budget.node_limit
+        return self.best.peak <= self.goal or self.most(1) == 0
+
+    def most(self, count: int) -> int:
+        """Return how many of so many attempts are left."""
+        limit = self.budget.node_limit
+        return count if limit is None else max(0, min(count, limit - self.count))
 
     def offer(self, plan: Plan, found_by: str) -> None:
         """Keep a plan if it is better than the best so far.

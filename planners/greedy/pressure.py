@@ -140,15 +140,7 @@ def try_pressure_orders(attempts: Attempts, bound: Bound) -> None:
     """
     orders = PressureOrders(attempts.problem, bound)
     for only_goal in (True, False):
-        for first_level, names in orders.families():
-            for name, order in names:
-                if attempts.over:
-                    return
-                placed = attempts.place(
-                    order, name, only_goal=only_goal and attempts.best is not None
-                )
-                if placed < first_level:
-                    break
+        orders.run(attempts, only_goal=only_goal)
 
 
 class PressureOrders:
@@ -171,6 +163,33 @@ class PressureOrders:
         if blocks.count:
             self._pressure = np.maximum.reduceat(pressure[blocks.members], blocks.offsets[:-1])
         self._sorted: dict[str, IntColumn] = {}
+
+    def run(self, attempts: Attempts, *, only_goal: bool) -> None:
+        """Place the blocks in one order after the other, until the attempts are over.
+
+        Parameters
+        ----------
+        attempts
+            What is tried, and the best plan so far. The first order is placed to its end where
+            there is none.
+        only_goal
+            Whether to give an order up where it misses the goal, not only where it is worse than
+            the best plan.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        for first_level, orders in self.families():
+            for name, order in orders:
+                if attempts.over:
+                    return
+                placed = attempts.place(
+                    order, name, only_goal=only_goal and attempts.best is not None
+                )
+                if placed < first_level:
+                    break
 
     def families(self) -> Iterator[tuple[int, Iterator[tuple[str, IntColumn]]]]:
         """Yield families of orders with the same first level.

@@ -96,10 +96,10 @@ void move_back(std::vector<std::int32_t>& order, std::int64_t from, std::int64_t
     std::rotate(order.begin() + to, order.begin() + to + 1, order.begin() + from + 1);
 }
 
-// Mostly a short way up, now and then a long one.
-std::int64_t random_target(std::int64_t from, Random& random) {
+// Mostly a short way up, now and then a long one: the reach doubles until a draw of `far` ends it.
+std::int64_t random_target(std::int64_t from, std::uint64_t far, Random& random) {
     std::int64_t reach = 1;
-    while (reach < from && random.below(8) != 0) reach *= 2;
+    while (reach < from && random.below(far) != 0) reach *= 2;
     return from - 1 - static_cast<std::int64_t>(random.below(std::min(reach, from)));
 }
 
@@ -111,6 +111,7 @@ OrderSearchStep search_orders(const Instance& instance, std::span<const std::int
     if (!instance.unsafe_rows) throw std::invalid_argument("rows of unsafe pairs are needed");
     require_order(instance, order);
     Random random(seed);
+    const std::uint64_t far = std::uint64_t{2} << random.below(3);
     FirstFit fit(instance, limit);
     OrderSearchStep step{{}, {order.begin(), order.end()}, 0};
     std::array<std::int64_t, kMemory> worth{};
@@ -129,9 +130,12 @@ OrderSearchStep search_orders(const Instance& instance, std::span<const std::int
         } else {
             move_back(step.order, failed, target);
         }
-        // Nothing comes before it: it ends too high alone.
-        if (failed == 0) return step;
-        target = random_target(failed, random);
+        if (failed == 0) {
+            // Nothing comes before it: it ends too high alone, whatever is tried.
+            step.attempts = attempts;
+            return step;
+        }
+        target = random_target(failed, far, random);
         move_up(step.order, failed, target);
     }
     return step;

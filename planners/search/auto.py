@@ -1,0 +1,104 @@
+"""The planner to take without thinking: quick proofs first, then search as long as it may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planners.bounds import Bound, bounds_of
+from planners.budget import Budget
+from planners.exact.incumbent import Start
+from planners.exact.outcome import Outcome, result_of
+from planners.greedy.attempts import Attempts
+from planners.greedy.pressure import PressureOrders
+from planners.plan import Result, infeasible, no_plan_found
+from planners.problem import Problem, Safety, Scalar
+from planners.registry import register
+from planners.search.order_walk import OrderWalk
+from planners.search.portfolio import Portfolio
+
+NAME = "auto"
+
+# Without any limit the search ends after this many attempts times blocks, and has had this many
+# attempts at least: seconds for a thousand tensors, and no more than a minute for a million.
+DEFAULT_EFFORT = 30_000_000
+LEAST_ATTEMPTS = 24
+
+MOST_BLOCKS_IN_ROWS = 20_000
+
+
+@register(
+    NAME,
+    summary="Greedy portfolio, pressure orders, then local search, until a bound is met",
+    source="Gapless",
+)
+def auto(problem: Problem, budget: Budget) -> Result:
+    """Plan any problem: take what proves itself at once, and search on where nothing does.
+
+    Parameters
+    ----------
+    problem
+        Any. With a capacity the first plan that fits is the answer.
+    budget
+        Time limit, and ``node_limit`` on attempts. Without either a limit on attempts is taken
+        that falls with the number of tensors. Ctrl-C ends the search as the time limit does.
+
+    Returns
+    -------
+    Result
+        Never worse than any greedy planner that the budget had room for, with the best bound.
+        ``statistics``: ``attempts``, ``found_by``, and ``interrupted`` after Ctrl-C.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Before the first plan was complete.
+    """
+    if budget.node_limit is None:
+        blocks = max(1, problem.blocks.count)
+        limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // blocks)
+        budget = replace(budget, node_limit=limit)
+    bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
+    goal = bound.bytes if problem.capacity is None else problem.capacity
+    if goal < bound.bytes:
+        reason = f"at least {bound.bytes} bytes are needed, the capacity is {goal}"
+        return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
+    attempts = Attempts(problem, goal, budget)
+    reason, interrupted = "", False
+    try:
+        _search(attempts, bound)
+    except TimeoutError:
+        if attempts.best is None:
+            return no_plan_found(
+                "the time limit passed before the first greedy plan", bound.bytes, bound.name
+            )
+        reason = "time limit"
+    except KeyboardInterrupt:
+        if attempts.best is None:
+            raise
+        reason, interrupted = "interrupted", True
+    assert attempts.best is not None
+    statistics: dict[str, Scalar] = {"attempts": attempts.count, "found_by": attempts.found_by}
+    if interrupted:
+        statistics["interrupted"] = True
+    outcome = Outcome(reason=reason, statistics=statistics)
+    return result_of(problem, Start(attempts.best, bound), NAME, outcome)
+
+
+def _search(attempts: Attempts, bound: Bound) -> None:
+    """Improve the best plan until the attempts are over.
+
+    Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
+    asks for no less ends at the first block in the way. So everything is asked for the proof
+    first, and only then for anything better than the best plan.
+    """
+    problem = attempts.problem
+    portfolio = Portfolio(problem)
+    pressure = None if problem.safety is Safety.PAIRS else PressureOrders(problem, bound)
+    for only_goal in (True, False):
+        portfolio.run(attempts, only_goal=only_goal)
+        if pressure is not None:
+            pressure.run(attempts, only_goal=only_goal)
+    if problem.blocks.count <= MOST_BLOCKS_IN_ROWS and not attempts.over:
+        walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
+        while not attempts.over:
+            walk.walk(1)
