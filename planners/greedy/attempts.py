@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +12,11 @@ from planners.budget import Budget
 from planners.greedy.place import place_blocks
 from planners.plan import Plan
 from planners.problem import Problem
+
+# What a large problem needs besides the placement loop, which watches the time: to compute and sort
+# keys, and to free what an attempt built. At most a fifth of the time that is left is kept for it.
+SECONDS_A_BLOCK = 1e-6
+SHARE_KEPT = 0.2
 
 
 class Attempts:
@@ -44,6 +52,25 @@ class Attempts:
         if self.best is None:
             return False
         return self.best.peak <= self.goal or self.most(1) == 0
+
+    def require_time(self) -> None:
+        """Raise where not even an order can be computed in the time that is left.
+
+        Raises
+        ------
+        TimeoutError
+            Too little time is left.
+        """
+        if self.budget.remaining_seconds() <= self.problem.blocks.count * SECONDS_A_BLOCK:
+            raise TimeoutError("the time limit leaves no room for another order")
+
+    def _placement_budget(self) -> Budget:
+        """Return the budget less the time that it takes to clean up."""
+        left = self.budget.remaining_seconds()
+        if left == math.inf:
+            return self.budget
+        kept = min(SHARE_KEPT * left, self.problem.blocks.count * SECONDS_A_BLOCK)
+        return replace(self.budget, deadline=self.budget.deadline - kept)
 
     def most(self, count: int) -> int:
         """Return how many of so many attempts are left."""
@@ -99,7 +126,12 @@ class Attempts:
         if self.best is not None:
             limits.append(self.best.peak)
         attempt = place_blocks(
-            self.problem, blocks, fit, self.budget, objects=objects, below=min(limits, default=None)
+            self.problem,
+            blocks,
+            fit,
+            self._placement_budget(),
+            objects=objects,
+            below=min(limits, default=None),
         )
         self.count += 1
         if attempt.plan is not None:

@@ -182,6 +182,7 @@ class PressureOrders:
             The time limit passed.
         """
         for first_level, orders in self.families():
+            attempts.require_time()
             for name, order in orders:
                 if attempts.over:
                     return

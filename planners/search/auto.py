@@ -89,15 +89,19 @@ def _search(attempts: Attempts, bound: Bound) -> None:
 
     Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
     asks for no less ends at the first block in the way. So everything is asked for the proof
-    first, and only then for anything better than the best plan.
+    first, and only then for anything better than the best plan. The pressure orders share more of
+    their work than the portfolio, and where they prove nothing they end sooner.
     """
     problem = attempts.problem
     portfolio = Portfolio(problem)
+    portfolio.run_first(attempts)
+    if attempts.over:
+        return
     pressure = None if problem.safety is Safety.PAIRS else PressureOrders(problem, bound)
     for only_goal in (True, False):
-        portfolio.run(attempts, only_goal=only_goal)
         if pressure is not None:
             pressure.run(attempts, only_goal=only_goal)
+        portfolio.run_others(attempts, only_goal=only_goal)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS and not attempts.over:
         walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
         while not attempts.over:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 from planners.blocks import NOT_PINNED
@@ -36,14 +36,28 @@ class Portfolio:
             )
         ]
 
-    def run(self, attempts: Attempts, *, only_goal: bool) -> None:
-        """Run the planners one after the other, until the attempts are over.
+    def run_first(self, attempts: Attempts) -> None:
+        """Run the first planner to its end, so that there is a plan.
 
         Parameters
         ----------
         attempts
-            What is tried, and the best plan so far. The first planner is run to its end where
-            there is none.
+            Where its plan goes.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        self._run(self._planners[:1], attempts, only_goal=False)
+
+    def run_others(self, attempts: Attempts, *, only_goal: bool) -> None:
+        """Run the other planners one after the other, until the attempts are over.
+
+        Parameters
+        ----------
+        attempts
+            What is tried, and the best plan so far.
         only_goal
             Whether to give a planner up where it misses the goal, not only where it is worse than
             the best plan.
@@ -53,16 +67,17 @@ class Portfolio:
         TimeoutError
             The time limit passed.
         """
-        for name, order, fit, objects in self._planners:
+        self._run(self._planners[1:], attempts, only_goal=only_goal)
+
+    def _run(
+        self, planners: Iterable[tuple[str, str, str, bool]], attempts: Attempts, *, only_goal: bool
+    ) -> None:
+        for name, order, fit, objects in planners:
             if attempts.over:
                 return
-            attempts.place(
-                self._by(order),
-                name,
-                fit,
-                objects=objects,
-                only_goal=only_goal and attempts.best is not None,
-            )
+            attempts.require_time()
+            blocks = self._by(order)
+            attempts.place(blocks, name, fit, objects=objects, only_goal=only_goal)
 
     def orders(self) -> Iterator[tuple[str, IntColumn]]:
         """Yield the name of each order, and the blocks in it."""
