@@ -67,6 +67,9 @@ class Instance:
 
     def unsafe(self, a: int, b: int) -> bool: ...
 
+    def unsafe_with(self, tensor: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+        """The tensors that one is unsafe with, rising."""
+
     def unsafe_degrees(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
 
 NO_LIMIT: int = 9223372036854775807

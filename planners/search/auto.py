@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import cycle
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
@@ -10,11 +13,12 @@ from planners.exact.incumbent import Start
 from planners.exact.outcome import Outcome, result_of
 from planners.greedy.attempts import Attempts
 from planners.greedy.pressure import PressureOrders
-from planners.plan import Result, infeasible, no_plan_found
+from planners.plan import Plan, Result, infeasible, no_plan_found
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import register
 from planners.search.order_walk import OrderWalk
 from planners.search.portfolio import Portfolio
+from planners.search.windows import Windows
 
 NAME = "auto"
 
@@ -23,12 +27,17 @@ NAME = "auto"
 DEFAULT_EFFORT = 30_000_000
 LEAST_ATTEMPTS = 24
 
+# A bit a pair, and a scan of what is placed a block: above this only windows are searched.
 MOST_BLOCKS_IN_ROWS = 20_000
+# Below this a window is hardly smaller than the whole.
+LEAST_BLOCKS_FOR_WINDOWS = 500
+# Slices of the walk over orders between two targets of the windows.
+SLICES_A_TURN = 100
 
 
 @register(
     NAME,
-    summary="Greedy portfolio, pressure orders, then local search, until a bound is met",
+    summary="Greedy portfolio, pressure orders, then local and window search, until a bound is met",
     source="Gapless",
 )
 def auto(problem: Problem, budget: Budget) -> Result:
@@ -102,7 +111,45 @@ def _search(attempts: Attempts, bound: Bound) -> None:
         if pressure is not None:
             pressure.run(attempts, only_goal=only_goal)
         portfolio.run_others(attempts, only_goal=only_goal)
-    if problem.blocks.count <= MOST_BLOCKS_IN_ROWS and not attempts.over:
+    if attempts.over:
+        return
+    searches: list[Callable[[], object]] = []
+    if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
-        while not attempts.over:
-            walk.walk(1)
+        searches.append(partial(walk.walk, SLICES_A_TURN))
+    if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
+        searches.append(Windows(attempts, place_window).improve)
+    for search in cycle(searches):
+        if attempts.over:
+            return
+        search()
+
+
+def place_window(problem: Problem, budget: Budget) -> tuple[Plan | None, int]:
+    """Look for a plan that fits: greedy by size, then local search over orders.
+
+    Parameters
+    ----------
+    problem
+        Small, with a capacity.
+    budget
+        ``node_limit`` counts attempts.
+
+    Returns
+    -------
+    tuple
+        A plan within the capacity or None, and the number of attempts.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+    """
+    assert problem.capacity is not None
+    attempts = Attempts(problem, problem.capacity, budget)
+    portfolio = Portfolio(problem)
+    portfolio.run_first(attempts)
+    if not attempts.over:
+        OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
+    assert attempts.best is not None
+    return attempts.best if attempts.best.peak <= problem.capacity else None, attempts.count

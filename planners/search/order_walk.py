@@ -13,10 +13,14 @@ from planners.columns import IntColumn
 from planners.greedy.attempts import Attempts
 from planners.plan import Plan
 
-# Orders that are tried before the walk looks up: enough to pay for the first placement.
-ATTEMPTS_A_SLICE = 2_000
+# A slice is short: at its end the walk forgets what its last attempts were worth, and draws anew how
+# far it moves blocks. On graphs of 200 to 300 tensors slices ten times as long met half the bounds.
+# In attempts times blocks; but never so few attempts that placing everything for the first of them
+# is most of the work.
+EFFORT_A_SLICE = 50_000
+LEAST_ATTEMPTS = 100
 # Slices without a better plan before the walk starts from somewhere else.
-PATIENCE = 20
+PATIENCE = 30
 
 
 class OrderWalk:
@@ -41,6 +45,17 @@ class OrderWalk:
         self._order: NDArray[np.int32] = self._starts[0]
         self._restarts = 0
         self._idle = 0
+
+    def run(self) -> None:
+        """Try orders until the attempts are over.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        while not self._attempts.over:
+            self._slice()
 
     def walk(self, slices: int) -> None:
         """Try orders until the attempts are over, at most so many slices of them.
@@ -67,7 +82,7 @@ class OrderWalk:
             self._instance,
             self._order,
             attempts.best.peak,
-            attempts.most(ATTEMPTS_A_SLICE),
+            attempts.most(max(LEAST_ATTEMPTS, EFFORT_A_SLICE // len(self._order))),
             self._random.getrandbits(64),
             attempts.budget.remaining_seconds(),
         )

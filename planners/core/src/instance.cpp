@@ -63,6 +63,14 @@ std::optional<std::pair<std::int32_t, std::int32_t>> Instance::conflicting_pins(
     return std::nullopt;
 }
 
+std::vector<std::int32_t> Instance::unsafe_with(std::int32_t tensor) const {
+    std::vector<std::int32_t> others;
+    for (std::int32_t t = 0; t < tensor_count(); ++t) {
+        if (t != tensor && unsafe(tensor, t)) others.push_back(t);
+    }
+    return others;
+}
+
 std::vector<std::int64_t> Instance::unsafe_degrees() const {
     if (sections) return sections->degrees();
     std::vector<std::int64_t> degree(size.size());

@@ -57,6 +57,9 @@ struct Instance {
     // Two unsafe tensors whose pins share a byte, if any.
     std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins() const;
 
+    // The tensors that one is unsafe with, rising.
+    std::vector<std::int32_t> unsafe_with(std::int32_t tensor) const;
+
     // Number of tensors that each tensor is unsafe with.
     std::vector<std::int64_t> unsafe_degrees() const;
 };
