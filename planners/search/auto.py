@@ -16,6 +16,7 @@ from planners.greedy.pressure import PressureOrders
 from planners.plan import Plan, Result, infeasible, no_plan_found
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import register
+from planners.search.exact_step import ExactSearch, ExactStep
 from planners.search.order_walk import OrderWalk
 from planners.search.portfolio import Portfolio
 from planners.search.windows import Windows
@@ -23,7 +24,7 @@ from planners.search.windows import Windows
 NAME = "auto"
 
 # Without any limit the search ends after this many attempts times blocks, and has had this many
-# attempts at least: seconds for a thousand tensors, and no more than a minute for a million.
+# attempts at least: seconds for a thousand tensors, and room for every greedy planner at any size.
 DEFAULT_EFFORT = 30_000_000
 LEAST_ATTEMPTS = 24
 
@@ -32,7 +33,7 @@ MOST_BLOCKS_IN_ROWS = 20_000
 # Below this a window is hardly smaller than the whole.
 LEAST_BLOCKS_FOR_WINDOWS = 500
 # Slices of the walk over orders between two targets of the windows.
-SLICES_A_TURN = 100
+SLICES_A_TURN = 20
 
 
 @register(
@@ -48,8 +49,34 @@ def auto(problem: Problem, budget: Budget) -> Result:
     problem
         Any. With a capacity the first plan that fits is the answer.
     budget
-        Time limit, and ``node_limit`` on attempts. Without either a limit on attempts is taken
-        that falls with the number of tensors. Ctrl-C ends the search as the time limit does.
+        See :func:`plan_any`.
+
+    Returns
+    -------
+    Result
+        See :func:`plan_any`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Before the first plan was complete.
+    """
+    return plan_any(problem, budget, exact=None)
+
+
+def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Result:
+    """Plan any problem, with the help of an exact search where there is one.
+
+    Parameters
+    ----------
+    problem
+        Any. With a capacity the first plan that fits is the answer.
+    budget
+        Time limit, and ``node_limit`` on attempts and nodes of the exact search. Without a limit
+        on nodes one is taken that falls with the number of tensors; where an exact search helps,
+        only if there is no time limit either. Ctrl-C ends the search as the time limit does.
+    exact
+        Proves small problems, and places windows anew.
 
     Returns
     -------
@@ -62,9 +89,8 @@ def auto(problem: Problem, budget: Budget) -> Result:
     KeyboardInterrupt
         Before the first plan was complete.
     """
-    if budget.node_limit is None:
-        blocks = max(1, problem.blocks.count)
-        limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // blocks)
+    if budget.node_limit is None and (exact is None or budget.time_limit_seconds is None):
+        limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, problem.blocks.count))
         budget = replace(budget, node_limit=limit)
     bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
     goal = bound.bytes if problem.capacity is None else problem.capacity
@@ -72,9 +98,10 @@ def auto(problem: Problem, budget: Budget) -> Result:
         reason = f"at least {bound.bytes} bytes are needed, the capacity is {goal}"
         return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
     attempts = Attempts(problem, goal, budget)
+    step = None if exact is None else ExactStep(attempts, exact)
     reason, interrupted = "", False
     try:
-        _search(attempts, bound)
+        _search(attempts, bound, step)
     except TimeoutError:
         if attempts.best is None:
             return no_plan_found(
@@ -89,11 +116,16 @@ def auto(problem: Problem, budget: Budget) -> Result:
     statistics: dict[str, Scalar] = {"attempts": attempts.count, "found_by": attempts.found_by}
     if interrupted:
         statistics["interrupted"] = True
-    outcome = Outcome(reason=reason, statistics=statistics)
+    outcome = Outcome(
+        exhausted=step is not None and step.exhausted,
+        lower_bound=0 if step is None else step.lower_bound,
+        reason=reason,
+        statistics=statistics,
+    )
     return result_of(problem, Start(attempts.best, bound), NAME, outcome)
 
 
-def _search(attempts: Attempts, bound: Bound) -> None:
+def _search(attempts: Attempts, bound: Bound, step: ExactStep | None) -> None:
     """Improve the best plan until the attempts are over.
 
     Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
@@ -113,32 +145,47 @@ def _search(attempts: Attempts, bound: Bound) -> None:
         portfolio.run_others(attempts, only_goal=only_goal)
     if attempts.over:
         return
-    searches: list[Callable[[], object]] = []
-    if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
-        walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
-        searches.append(partial(walk.walk, SLICES_A_TURN))
-    if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
-        searches.append(Windows(attempts, place_window).improve)
-    for search in cycle(searches):
-        if attempts.over:
+    for search in cycle(_searches(attempts, portfolio, step)):
+        if attempts.over or (step is not None and step.exhausted):
             return
         search()
 
 
-def place_window(problem: Problem, budget: Budget) -> tuple[Plan | None, int]:
-    """Look for a plan that fits: greedy by size, then local search over orders.
+def _searches(
+    attempts: Attempts, portfolio: Portfolio, step: ExactStep | None
+) -> list[Callable[[], object]]:
+    """Return the searches that take turns."""
+    problem = attempts.problem
+    searches: list[Callable[[], object]] = []
+    if step is not None and step.applies:
+        searches.append(step.run)
+    if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
+        walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
+        searches.append(partial(walk.walk, SLICES_A_TURN))
+    if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
+        exact = None if step is None else step.search
+        searches.append(Windows(attempts, partial(place_window, exact=exact)).improve)
+    return searches
+
+
+def place_window(
+    problem: Problem, budget: Budget, exact: ExactSearch | None = None
+) -> tuple[Plan | None, int]:
+    """Look for a plan that fits: greedy by size, local search over orders, then exactly.
 
     Parameters
     ----------
     problem
         Small, with a capacity.
     budget
-        ``node_limit`` counts attempts.
+        ``node_limit`` counts attempts and, after that, the nodes of the exact search.
+    exact
+        Exact search, if there is one.
 
     Returns
     -------
     tuple
-        A plan within the capacity or None, and the number of attempts.
+        A plan within the capacity or None, and the number of attempts and nodes.
 
     Raises
     ------
@@ -152,4 +199,10 @@ def place_window(problem: Problem, budget: Budget) -> tuple[Plan | None, int]:
     if not attempts.over:
         OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
     assert attempts.best is not None
-    return attempts.best if attempts.best.peak <= problem.capacity else None, attempts.count
+    nodes = attempts.count
+    if attempts.best.peak > problem.capacity and exact is not None:
+        step = ExactStep(attempts, exact)
+        attempts.count = 0
+        step.run()
+        nodes += attempts.count
+    return attempts.best if attempts.best.peak <= problem.capacity else None, nodes

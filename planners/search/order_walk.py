@@ -13,7 +13,7 @@ from planners.columns import IntColumn
 from planners.greedy.attempts import Attempts
 from planners.plan import Plan
 
-# A slice is short: at its end the walk forgets what its last attempts were worth, and draws anew how
+# A slice is short: at its end the walk forgets what its last attempts were worth and draws anew how
 # far it moves blocks. On graphs of 200 to 300 tensors slices ten times as long met half the bounds.
 # In attempts times blocks; but never so few attempts that placing everything for the first of them
 # is most of the work.
