@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.exact.incumbent import Start
 from planners.exact.outcome import Outcome, result_of
-from planners.greedy.attempts import Attempts
+from planners.greedy.attempts import SECONDS_A_BLOCK, Attempts
 from planners.greedy.pressure import PressureOrders
 from planners.plan import Plan, Result, infeasible, no_plan_found
 from planners.problem import Problem, Safety, Scalar
@@ -27,6 +28,11 @@ NAME = "auto"
 # attempts at least: seconds for a thousand tensors, and room for every greedy planner at any size.
 DEFAULT_EFFORT = 30_000_000
 LEAST_ATTEMPTS = 24
+
+# So few blocks have few orders. After so many attempts for each of them the rest would find nothing
+# new: without an exact search there is no proof to wait for.
+FEW_BLOCKS = 9
+ATTEMPTS_AN_ORDER = 20
 
 # A bit a pair, and a scan of what is placed a block: above this only windows are searched.
 MOST_BLOCKS_IN_ROWS = 20_000
@@ -72,9 +78,9 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Res
     problem
         Any. With a capacity the first plan that fits is the answer.
     budget
-        Time limit, and ``node_limit`` on attempts and nodes of the exact search. Without a limit
-        on nodes one is taken that falls with the number of tensors; where an exact search helps,
-        only if there is no time limit either. Ctrl-C ends the search as the time limit does.
+        Time limit, and ``node_limit`` on attempts and nodes of the exact search. Without either a
+        limit on nodes is taken that falls with the number of tensors. Ctrl-C ends the search as
+        the time limit does.
     exact
         Proves small problems, and places windows anew.
 
@@ -89,9 +95,9 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Res
     KeyboardInterrupt
         Before the first plan was complete.
     """
-    if budget.node_limit is None and (exact is None or budget.time_limit_seconds is None):
-        limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, problem.blocks.count))
-        budget = replace(budget, node_limit=limit)
+    budget = _with_node_limit(problem, budget, exact)
+    if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
+        return no_plan_found("the time limit leaves no room for a plan")
     bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
     goal = bound.bytes if problem.capacity is None else problem.capacity
     if goal < bound.bytes:
@@ -123,6 +129,17 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Res
         statistics=statistics,
     )
     return result_of(problem, Start(attempts.best, bound), NAME, outcome)
+
+
+def _with_node_limit(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Budget:
+    """Return the budget with what limits the search where the user left it open."""
+    limits = [] if budget.node_limit is None else [budget.node_limit]
+    blocks = problem.blocks.count
+    if budget.node_limit is None and budget.time_limit_seconds is None:
+        limits.append(max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, blocks)))
+    if exact is None and blocks <= FEW_BLOCKS:
+        limits.append(ATTEMPTS_AN_ORDER * math.factorial(blocks))
+    return replace(budget, node_limit=min(limits, default=None))
 
 
 def _search(attempts: Attempts, bound: Bound, step: ExactStep | None) -> None:
