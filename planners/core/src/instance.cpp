@@ -45,7 +45,7 @@ Instance Instance::with_rows() const {
             rows->set(by_first[j].second, tensor);
         }
     }
-    return {size, blocks, std::nullopt, std::move(rows)};
+    return {columns, size, blocks, std::nullopt, std::move(rows)};
 }
 
 std::optional<std::pair<std::int32_t, std::int32_t>> Instance::conflicting_pins() const {
