@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import cycle
+from itertools import count
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
+from planners.exact.branch_and_bound import search as branch_and_bound
 from planners.exact.incumbent import Start
 from planners.exact.outcome import Outcome, result_of
 from planners.greedy.attempts import SECONDS_A_BLOCK, Attempts
@@ -29,22 +29,22 @@ NAME = "auto"
 DEFAULT_EFFORT = 30_000_000
 LEAST_ATTEMPTS = 24
 
-# So few blocks have few orders. After so many attempts for each of them the rest would find nothing
-# new: without an exact search there is no proof to wait for.
-FEW_BLOCKS = 9
-ATTEMPTS_AN_ORDER = 20
-
 # A bit a pair, and a scan of what is placed a block: above this only windows are searched.
 MOST_BLOCKS_IN_ROWS = 20_000
 # Below this a window is hardly smaller than the whole.
 LEAST_BLOCKS_FOR_WINDOWS = 500
-# Slices of the walk over orders between two targets of the windows.
+# Every turn is twice as long as the one before, up to a point: what is hard for one of the searches
+# is often easy for another.
+MOST_DOUBLINGS = 20
+# What local search over orders does not place, the exact search places soon or not at all.
+EXACT_NODES_A_WINDOW = 500
+# Slices of the walk over orders in its first turn.
 SLICES_A_TURN = 20
 
 
 @register(
     NAME,
-    summary="Greedy portfolio, pressure orders, then local and window search, until a bound is met",
+    summary="Greedy portfolio, pressure orders, then exact, local and window search until a proof",
     source="Gapless",
 )
 def auto(problem: Problem, budget: Budget) -> Result:
@@ -67,11 +67,11 @@ def auto(problem: Problem, budget: Budget) -> Result:
     KeyboardInterrupt
         Before the first plan was complete.
     """
-    return plan_any(problem, budget, exact=None)
+    return plan_any(problem, budget, branch_and_bound)
 
 
-def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Result:
-    """Plan any problem, with the help of an exact search where there is one.
+def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
+    """Plan any problem, with the help of an exact search.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Res
     KeyboardInterrupt
         Before the first plan was complete.
     """
-    budget = _with_node_limit(problem, budget, exact)
+    budget = _with_node_limit(problem, budget)
     if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
         return no_plan_found("the time limit leaves no room for a plan")
     bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
@@ -104,7 +104,7 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Res
         reason = f"at least {bound.bytes} bytes are needed, the capacity is {goal}"
         return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
     attempts = Attempts(problem, goal, budget)
-    step = None if exact is None else ExactStep(attempts, exact)
+    step = ExactStep(attempts, exact)
     reason, interrupted = "", False
     try:
         _search(attempts, bound, step)
@@ -123,26 +123,23 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Res
     if interrupted:
         statistics["interrupted"] = True
     outcome = Outcome(
-        exhausted=step is not None and step.exhausted,
-        lower_bound=0 if step is None else step.lower_bound,
+        exhausted=step.exhausted,
+        lower_bound=step.lower_bound,
         reason=reason,
         statistics=statistics,
     )
     return result_of(problem, Start(attempts.best, bound), NAME, outcome)
 
 
-def _with_node_limit(problem: Problem, budget: Budget, exact: ExactSearch | None) -> Budget:
-    """Return the budget with what limits the search where the user left it open."""
-    limits = [] if budget.node_limit is None else [budget.node_limit]
-    blocks = problem.blocks.count
-    if budget.node_limit is None and budget.time_limit_seconds is None:
-        limits.append(max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, blocks)))
-    if exact is None and blocks <= FEW_BLOCKS:
-        limits.append(ATTEMPTS_AN_ORDER * math.factorial(blocks))
-    return replace(budget, node_limit=min(limits, default=None))
+def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
+    """Return the budget with a limit on nodes where the user set none at all."""
+    if budget.node_limit is not None or budget.time_limit_seconds is not None:
+        return budget
+    limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, problem.blocks.count))
+    return replace(budget, node_limit=limit)
 
 
-def _search(attempts: Attempts, bound: Bound, step: ExactStep | None) -> None:
+def _search(attempts: Attempts, bound: Bound, step: ExactStep) -> None:
     """Improve the best plan until the attempts are over.
 
     Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
@@ -162,31 +159,33 @@ def _search(attempts: Attempts, bound: Bound, step: ExactStep | None) -> None:
         portfolio.run_others(attempts, only_goal=only_goal)
     if attempts.over:
         return
-    for search in cycle(_searches(attempts, portfolio, step)):
-        if attempts.over or (step is not None and step.exhausted):
-            return
-        search()
+    searches = _searches(attempts, portfolio, step)
+    for turn in count():
+        for search in searches:
+            if attempts.over or step.exhausted:
+                return
+            search(1 << min(turn, MOST_DOUBLINGS))
 
 
 def _searches(
-    attempts: Attempts, portfolio: Portfolio, step: ExactStep | None
-) -> list[Callable[[], object]]:
-    """Return the searches that take turns."""
+    attempts: Attempts, portfolio: Portfolio, step: ExactStep
+) -> list[Callable[[int], object]]:
+    """Return the searches that take turns; each is told how long its turn is."""
     problem = attempts.problem
-    searches: list[Callable[[], object]] = []
-    if step is not None and step.applies:
+    searches: list[Callable[[int], object]] = []
+    if step.applies:
         searches.append(step.run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
-        searches.append(partial(walk.walk, SLICES_A_TURN))
+        searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
     if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
-        exact = None if step is None else step.search
-        searches.append(Windows(attempts, partial(place_window, exact=exact)).improve)
+        windows = Windows(attempts, partial(place_window, exact=step.search))
+        searches.append(windows.improve)
     return searches
 
 
 def place_window(
-    problem: Problem, budget: Budget, exact: ExactSearch | None = None
+    problem: Problem, budget: Budget, exact: ExactSearch = branch_and_bound
 ) -> tuple[Plan | None, int]:
     """Look for a plan that fits: greedy by size, local search over orders, then exactly.
 
@@ -195,9 +194,9 @@ def place_window(
     problem
         Small, with a capacity.
     budget
-        ``node_limit`` counts attempts and, after that, the nodes of the exact search.
+        ``node_limit`` counts attempts; the exact search has its own few nodes after them.
     exact
-        Exact search, if there is one.
+        Exact search.
 
     Returns
     -------
@@ -217,9 +216,11 @@ def place_window(
         OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
     assert attempts.best is not None
     nodes = attempts.count
-    if attempts.best.peak > problem.capacity and exact is not None:
-        step = ExactStep(attempts, exact)
-        attempts.count = 0
-        step.run()
-        nodes += attempts.count
+    if attempts.best.peak > problem.capacity:
+        answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), attempts.best)
+        nodes += EXACT_NODES_A_WINDOW
+        if answer.plan is not None:
+            attempts.offer(answer.plan, "exact search")
+        if answer.statistics.get("interrupted"):
+            raise KeyboardInterrupt
     return attempts.best if attempts.best.peak <= problem.capacity else None, nodes

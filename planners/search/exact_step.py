@@ -1,4 +1,4 @@
-"""The exact search as one of several: for some nodes at a time, and twice as many the next time."""
+"""The exact search as one of several that take turns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from planners.budget import Budget
+from planners.core_instance import lifetimes_decide
 from planners.greedy.attempts import Attempts
 from planners.plan import Plan, Result, Status
 from planners.problem import Problem
@@ -17,11 +18,14 @@ Ctrl-C."""
 
 # An exact search gets nowhere with more blocks, and would only keep the others waiting.
 MOST_BLOCKS = 3_000
-FIRST_NODES = 100_000
+# Nodes in the first turn: over lifetimes, and where chains or general unsafe pairs make a node cost
+# ten times as much and reach less far.
+NODES_A_TURN = 5_000
+NODES_A_TURN_IN_GENERAL = 500
 
 
 class ExactStep:
-    """Asks an exact search again and again, with a limit that doubles.
+    """Asks an exact search again and again, each time for more nodes.
 
     Parameters
     ----------
@@ -36,15 +40,22 @@ class ExactStep:
         self.exhausted = False
         self.lower_bound = 0
         self._attempts = attempts
-        self._nodes = FIRST_NODES
+        problem = attempts.problem
+        plain = lifetimes_decide(problem) and not problem.contiguous
+        self._nodes = NODES_A_TURN if plain else NODES_A_TURN_IN_GENERAL
 
     @property
     def applies(self) -> bool:
         """Whether the problem is small enough."""
         return self._attempts.problem.blocks.count <= MOST_BLOCKS
 
-    def run(self) -> None:
+    def run(self, length: int) -> None:
         """Search once.
+
+        Parameters
+        ----------
+        length
+            Nodes, in multiples of those of the first turn.
 
         Raises
         ------
@@ -52,8 +63,7 @@ class ExactStep:
             Ctrl-C ended the search, which has handed over what it had.
         """
         attempts = self._attempts
-        nodes = attempts.most(self._nodes)
-        self._nodes *= 2
+        nodes = attempts.most(self._nodes * length)
         budget = replace(attempts.budget, node_limit=nodes)
         result = self.search(attempts.problem, budget, attempts.best)
         used = result.statistics.get("nodes", nodes)

@@ -63,7 +63,25 @@ class Windows:
         blocks = attempts.problem.blocks
         self._first_member = blocks.members[blocks.offsets[:-1]]
 
-    def improve(self) -> bool:
+    def improve(self, targets: int) -> None:
+        """Try to mend the best plan below one target after the other.
+
+        Parameters
+        ----------
+        targets
+            How many are tried.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        for _ in range(targets):
+            if self._attempts.over:
+                return
+            self.improve_once()
+
+    def improve_once(self) -> bool:
         """Try to mend the best plan below one target.
 
         Returns

@@ -78,7 +78,7 @@ def test_windows_improve_a_bad_plan(problem: Problem) -> None:
     attempts.offer(start, "start")
     windows = Windows(attempts, place_window)
     while not attempts.over:
-        windows.improve()
+        windows.improve(1)
     assert attempts.best is not None
     check(problem, attempts.best)
     assert attempts.best.peak < start.peak
