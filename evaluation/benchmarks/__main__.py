@@ -74,9 +74,9 @@ def auto(
     output: Output = None,
 ) -> None:
     """How far `pressure` and `auto` come on any files, and at what cost."""
-    names = [path.name for path in files or []]
-    page = auto_page(files or [BERT], _command("auto", *names), seeds, time_limit)
-    _publish(page, output)
+    limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
+    command = _command("auto", *limits, *(path.name for path in files or []))
+    _publish(auto_page(files or [BERT], command, seeds, time_limit), output)
 
 
 @app.command()
