@@ -18,10 +18,11 @@ Ctrl-C."""
 
 # An exact search gets nowhere with more blocks, and would only keep the others waiting.
 MOST_BLOCKS = 3_000
-# Nodes in the first turn: over lifetimes, and where chains or general unsafe pairs make a node cost
+# Nodes in the first turn, over lifetimes; and where chains or general unsafe pairs make a node cost
 # ten times as much and reach less far.
 NODES_A_TURN = 5_000
 NODES_A_TURN_IN_GENERAL = 500
+MOST_BLOCKS_IN_GENERAL = 500
 
 
 class ExactStep:
@@ -43,11 +44,12 @@ class ExactStep:
         problem = attempts.problem
         plain = lifetimes_decide(problem) and not problem.contiguous
         self._nodes = NODES_A_TURN if plain else NODES_A_TURN_IN_GENERAL
+        self._most_blocks = MOST_BLOCKS if plain else MOST_BLOCKS_IN_GENERAL
 
     @property
     def applies(self) -> bool:
         """Whether the problem is small enough."""
-        return self._attempts.problem.blocks.count <= MOST_BLOCKS
+        return self._attempts.problem.blocks.count <= self._most_blocks
 
     def run(self, length: int) -> None:
         """Search once.
