@@ -17,7 +17,7 @@ from planners.greedy.pressure import PressureOrders
 from planners.plan import Plan, Result, infeasible, no_plan_found
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import register
-from planners.search.exact_step import ExactSearch, ExactStep
+from planners.search.exact_step import ExactSearch, ExactStep, is_plain
 from planners.search.order_walk import OrderWalk
 from planners.search.portfolio import Portfolio
 from planners.search.windows import Windows
@@ -36,7 +36,8 @@ LEAST_BLOCKS_FOR_WINDOWS = 500
 # Every turn is twice as long as the one before, up to a point: what is hard for one of the searches
 # is often easy for another.
 MOST_DOUBLINGS = 20
-# What local search over orders does not place, the exact search places soon or not at all.
+# What local search over orders does not place, the exact search places soon or not at all; and only
+# where its nodes are cheap.
 EXACT_NODES_A_WINDOW = 500
 # Slices of the walk over orders in its first turn.
 SLICES_A_TURN = 20
@@ -216,7 +217,7 @@ def place_window(
         OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
     assert attempts.best is not None
     nodes = attempts.count
-    if attempts.best.peak > problem.capacity:
+    if attempts.best.peak > problem.capacity and is_plain(problem):
         answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), attempts.best)
         nodes += EXACT_NODES_A_WINDOW
         if answer.plan is not None:

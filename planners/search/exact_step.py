@@ -25,6 +25,11 @@ NODES_A_TURN_IN_GENERAL = 500
 MOST_BLOCKS_IN_GENERAL = 500
 
 
+def is_plain(problem: Problem) -> bool:
+    """Return whether lifetimes alone decide, without chains, so that nodes are cheap."""
+    return lifetimes_decide(problem) and not problem.contiguous
+
+
 class ExactStep:
     """Asks an exact search again and again, each time for more nodes.
 
@@ -41,8 +46,7 @@ class ExactStep:
         self.exhausted = False
         self.lower_bound = 0
         self._attempts = attempts
-        problem = attempts.problem
-        plain = lifetimes_decide(problem) and not problem.contiguous
+        plain = is_plain(attempts.problem)
         self._nodes = NODES_A_TURN if plain else NODES_A_TURN_IN_GENERAL
         self._most_blocks = MOST_BLOCKS if plain else MOST_BLOCKS_IN_GENERAL
 
