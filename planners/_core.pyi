@@ -58,11 +58,21 @@ class Instance:
     def from_rows(size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], blocks: Blocks, unsafe: BitRows) -> Instance:
         """Rows of unsafe pairs decide."""
 
+    def with_rows(self) -> Instance:
+        """
+        The same problem with rows of unsafe pairs, also where lifetimes decide.
+        """
+
     def conflicting_pins(self) -> tuple[int, int] | None: ...
 
     def unsafe(self, a: int, b: int) -> bool: ...
 
+    def unsafe_with(self, tensor: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+        """The tensors that one is unsafe with, rising."""
+
     def unsafe_degrees(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+NO_LIMIT: int = 9223372036854775807
 
 class Fit(enum.Enum):
     FIRST = 0
@@ -74,11 +84,20 @@ class ChainRule(enum.Enum):
 
     PAPER = 1
 
-def place_single_object(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, seconds: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """Algorithm 6: offsets for blocks placed in this order."""
+def place_single_object(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int]:
+    """
+    Algorithm 6: offsets for blocks placed in this order, and how many of the order were placed before one would have ended at or above the limit.
+    """
 
-def place_many_objects(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, seconds: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """Algorithm 7: offsets for blocks placed in this order."""
+def place_many_objects(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int]:
+    """
+    Algorithm 7: offsets for blocks placed in this order, and how many of the order were placed before one would have ended at or above the limit.
+    """
+
+def search_orders(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], limit: int, attempts: int, seed: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], int]:
+    """
+    Offsets of the first plan below the limit, empty without one; the order to go on from; and the attempts made.
+    """
 
 def forbidden_starts(instance: Instance, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], block: int, floor: int = 0) -> list[tuple[int, int]]:
     """

@@ -10,6 +10,7 @@ BUILT_IN_MODULES = (
     "planners.greedy.many_objects",
     "planners.greedy.pressure",
     "planners.exact.branch_and_bound",
+    "planners.search.auto",
     "planners.exact.cp_sat",
     "planners.exact.ilp",
 )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation.benchmarks.auto import auto_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.measure import pin_to_one_core
 from evaluation.benchmarks.offsets import offsets_page
@@ -61,6 +62,21 @@ def greedy(
     chosen = files or []
     command = _command("greedy", *(path.name for path in chosen))
     _publish(greedy_page(chosen, command, repetitions), output)
+
+
+@app.command()
+def auto(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Instances; instances/bert.json by default.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 5,
+    time_limit: Annotated[float, typer.Option(help="Seconds that a run may take.")] = 10.0,
+    output: Output = None,
+) -> None:
+    """How far `pressure` and `auto` come on any files, and at what cost."""
+    limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
+    command = _command("auto", *limits, *(path.name for path in files or []))
+    _publish(auto_page(files or [BERT], command, seeds, time_limit), output)
 
 
 @app.command()

@@ -66,6 +66,11 @@ def mebibytes(count: float) -> str:
     return _three_digits(count / (1 << 20))
 
 
+def seconds(value: float) -> str:
+    """Return seconds to the millisecond, and from ten on with three significant digits."""
+    return f"{value:.3f}" if value < 10 else f"{value:.3g}"
+
+
 def ratio(numerator: float, denominator: float) -> str:
     """Return how many times one cost is of another."""
     return times(numerator / denominator) if denominator > 0 else "-"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from planners import _core
 from planners.blocks import NOT_PINNED
 from planners.budget import Budget
-from planners.columns import IntColumn
 from planners.errors import GaplessError, near_names
 from planners.greedy.orders import ORDERS, SortKey, block_order
 from planners.plan import Plan
@@ -72,7 +72,7 @@ def place(
     ----------
     safe-optimized-static-memory-allocation, algorithm 6 with 8 to 13.
     """
-    return _place(_core.place_single_object, problem, order, fit, chain_rule, budget)
+    return _place(problem, order, fit, chain_rule, budget, objects=False)
 
 
 def place_in_objects(
@@ -111,7 +111,70 @@ def place_in_objects(
             "pinned tensors: objects partition the buffer in the order they open, and a pin may "
             "lie across two of them; use a greedy planner"
         )
-    return _place(_core.place_many_objects, problem, order, fit, chain_rule, budget)
+    return _place(problem, order, fit, chain_rule, budget, objects=True)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of placing blocks below a limit.
+
+    Parameters
+    ----------
+    plan
+        None where a block would have ended at or above the limit.
+    placed
+        Blocks of the order that were placed; the one after them is the one that did not fit.
+    """
+
+    plan: Plan | None
+    placed: int
+
+
+def place_blocks(
+    problem: Problem,
+    blocks: NDArray[np.integer],
+    fit: str = "first",
+    budget: Budget | None = None,
+    *,
+    chain_rule: str = "exact",
+    objects: bool = False,
+    below: int | None = None,
+) -> Attempt:
+    """Place whole blocks one after the other, and give up where one passes a limit.
+
+    Parameters
+    ----------
+    problem
+        What to plan; without pins where ``objects`` is set.
+    blocks
+        Every block once, see :class:`planners.blocks.Blocks`; the first is placed first.
+    fit, budget, chain_rule
+        As for :func:`place`.
+    objects
+        Whether the buffer falls into objects.
+    below
+        Bytes that the peak has to stay below; None for no limit.
+
+    Returns
+    -------
+    Attempt
+        Deterministic.
+
+    Raises
+    ------
+    GaplessError, TimeoutError
+        As for :func:`place`.
+    """
+    algorithm = _core.place_many_objects if objects else _core.place_single_object
+    offsets, placed = algorithm(
+        problem.core,
+        blocks.astype(np.int32, copy=False),
+        _known("fit", fit, FITS),
+        _known("chain rule", chain_rule, CHAIN_RULES),
+        _core.NO_LIMIT if below is None else below,
+        (budget or Budget()).remaining_seconds(),
+    )
+    return Attempt(Plan.of(problem, offsets) if placed == len(blocks) else None, placed)
 
 
 def sort_keys(problem: Problem, order: Order) -> NDArray[Any]:
@@ -148,22 +211,18 @@ def sort_keys(problem: Problem, order: Order) -> NDArray[Any]:
 
 
 def _place(
-    algorithm: Callable[..., IntColumn],
     problem: Problem,
     order: Order,
     fit: str,
     chain_rule: str,
     budget: Budget | None,
+    *,
+    objects: bool,
 ) -> Plan:
     blocks = block_order(problem.blocks, sort_keys(problem, order))
-    offsets = algorithm(
-        problem.core,
-        blocks.astype(np.int32),
-        _known("fit", fit, FITS),
-        _known("chain rule", chain_rule, CHAIN_RULES),
-        (budget or Budget()).remaining_seconds(),
-    )
-    return Plan.of(problem, offsets)
+    attempt = place_blocks(problem, blocks, fit, budget, chain_rule=chain_rule, objects=objects)
+    assert attempt.plan is not None
+    return attempt.plan
 
 
 def _known(what: str, name: str, table: dict[str, Any]) -> Any:

@@ -1,26 +1,63 @@
-"""Pressure: tensors that are alive where memory is tightest come first, in many orders."""
+"""Pressure: tensors that are alive where memory is tightest come first, in many orders.
+
+Note [Pressure]
+~~~~~~~~~~~~~~~
+The pressure of a tensor is the heaviest set of pairwise unsafe tensors that it is in, as far as
+that is known: the most bytes alive at a step of its lifetime and, with several streams, the whole
+antichain bound for the tensors that witness it. A chain has the largest pressure of its members.
+
+*Why levels.* A plan meets the bound M only if the tensors of a heaviest set leave no gap between
+each other. One sort key for all tensors lets some that are in no such set take addresses first, and
+those of the set then find holes that are too small: the peak rises above M at the one place where
+nothing can be spared. With the set first, any order of it stacks up to exactly M, since its members
+are pairwise unsafe. What follows has room to spare: at each step of its lifetime less than M is
+alive.
+
+*Why the keys.* Away from the tightest step only some of the stacked tensors are alive, and what the
+dead ones leave is the room for all others. A stack in the order of starts, or of ends, has died
+from one end on: its room is one piece on that side of the step. In the order of lengths it is one
+piece on both sides, if lifetimes nest as those of activations do. The order of sizes leaves room of
+similar sizes, which suits the repetitions of a model. Which of these does it depends on the
+instance; an attempt costs a scan of the blocks, and all pairs of keys are tried.
+
+*Why more levels.* What is alive at the second-tightest step has the least room of all that is left,
+and so on down: thresholds that fall let the first level hold more than one peak, and levels for
+every twentieth of the pressure place one peak after the other. (A level for every pressure would be
+greedy by breadth with another key among equals; it reached no more.)
+
+*Why it is fast.* The first round asks for the bound itself: an attempt ends with the first block
+that passes it, mostly after a small part. Where one ends within its first level, every other second
+key would end there too, and is left out. Only where no order meets the bound, the second round asks
+for anything better than the best plan so far. Each key is sorted once; an order is a merge of two.
+
+*Limits.* A level says nothing of what suits the tensors within it together: an instance that is
+tight everywhere, as the MiniMalloc ones are, needs a search.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.bounds import bounds_of
+from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.columns import IntColumn
-from planners.greedy.place import place
+from planners.greedy.attempts import Attempts
+from planners.greedy.orders import block_order
 from planners.live_bytes import live_profile
-from planners.plan import Plan, Result, feasible, optimal
-from planners.problem import Problem, Safety
+from planners.plan import Result, feasible, optimal
+from planners.problem import Problem, Safety, Scalar
 from planners.registry import UnsupportedProblemError, register
 
 # Shares of the largest pressure from which a tensor belongs to the first level; at the last one
 # all do, which is first fit by one key.
 THRESHOLDS = (1.0, 0.999, 0.99, 0.98, 0.95, 0.9, 0.8, 0.5, 0.0)
+
+# Levels of equal height below the first, for problems with many peaks.
+STEPS = 20
 
 KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
     "largest": lambda problem: -problem.size,
@@ -38,93 +75,173 @@ KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
 
 @register(
     "pressure",
-    summary="First fit in two levels, tensors of the tightest steps first, over many pairs of keys",
+    summary="First fit in levels, tensors of the tightest steps first, over many pairs of keys",
     source="Gapless",
 )
 def pressure_planner(problem: Problem, budget: Budget) -> Result:
-    """Try first fit in two levels until a plan meets a bound.
-
-    Note: why two levels. A plan meets the lifetime bound only if the tensors that are alive at
-    the tightest steps leave no gap there. One sort key for all tensors lets some that are never
-    alive at such a step take addresses first and break the packing of those that are. So those
-    of the tightest steps are placed first, by a key of their own, and the others fill what is
-    left. Which keys do it depends on the instance, and an attempt costs milliseconds: all pairs
-    are tried, at falling thresholds of what counts as tight.
+    """Try first fit in levels of falling pressure until a plan meets a bound.
 
     Parameters
     ----------
     problem
         With lifetimes, given or from its graph; chains, alignment, pins and gaps are handled.
     budget
-        The best plan so far is the answer when the time is over; ``node_limit`` counts attempts.
+        The best plan so far is the answer when the time is over or Ctrl-C comes; ``node_limit``
+        counts attempts.
 
     Returns
     -------
     Result
-        ``statistics``: ``attempts``, and ``order`` of the best plan.
+        ``statistics``: ``attempts``, ``order`` of the best plan, and ``interrupted`` after Ctrl-C.
 
     Raises
     ------
     UnsupportedProblemError
         Nothing is known of lifetimes.
-    TimeoutError
-        The time was over before the first plan was complete.
+    TimeoutError, KeyboardInterrupt
+        Before the first plan was complete.
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")
     bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
-    best: Plan | None = None
-    best_order, attempts = "", 0
-    for order, ranks in two_level_orders(problem):
-        if best is not None and attempts == budget.node_limit:
-            break
-        try:
-            plan = place(problem, ranks, "first", budget=budget)
-        except TimeoutError:
-            if best is None:
-                raise
-            break
-        attempts += 1
-        if best is None or plan.peak < best.peak:
-            best, best_order = plan, order
-        if best.peak == bound.bytes:
-            break
-    assert best is not None
-    proven = best.peak == bound.bytes
-    answer = optimal(best, bound.name) if proven else feasible(best, bound.bytes, bound.name)
-    return replace(answer, statistics={"attempts": attempts, "order": best_order})
+    attempts = Attempts(problem, bound.bytes, budget)
+    interrupted = False
+    try:
+        try_pressure_orders(attempts, bound)
+    except (TimeoutError, KeyboardInterrupt) as stop:
+        if attempts.best is None:
+            raise
+        interrupted = isinstance(stop, KeyboardInterrupt)
+    assert attempts.best is not None
+    if attempts.best.peak == bound.bytes:
+        answer = optimal(attempts.best, bound.name)
+    else:
+        answer = feasible(attempts.best, bound.bytes, bound.name)
+    statistics: dict[str, Scalar] = {"attempts": attempts.count, "order": attempts.found_by}
+    if interrupted:
+        return replace(answer, reason="interrupted", statistics=statistics | {"interrupted": True})
+    return replace(answer, statistics=statistics)
 
 
-def two_level_orders(problem: Problem) -> Iterator[tuple[str, IntColumn]]:
-    """Yield every order: at each threshold, each pair of keys for the two levels.
+def try_pressure_orders(attempts: Attempts, bound: Bound) -> None:
+    """Place the blocks in every order of levels and keys, until the attempts are over.
+
+    Parameters
+    ----------
+    attempts
+        What is tried, and the best plan so far.
+    bound
+        The best lower bound of the problem; its witness is a heaviest set.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+    """
+    orders = PressureOrders(attempts.problem, bound)
+    for only_goal in (True, False):
+        orders.run(attempts, only_goal=only_goal)
+
+
+class PressureOrders:
+    """Orders of the blocks by levels of falling pressure, and by keys within a level.
 
     Parameters
     ----------
     problem
         With lifetimes.
-
-    Yields
-    ------
-    tuple of str and numpy.ndarray
-        What the order is, and the int64 rank of each tensor. A threshold that selects the same
-        tensors as the one before is left out.
+    bound
+        The best lower bound; its witness is a heaviest set.
     """
-    pressure = pressures(problem)
-    keys = {name: key(problem) for name, key in KEYS.items()}
-    seen = -1
-    for threshold in THRESHOLDS:
-        second = pressure < threshold * pressure.max(initial=0)
-        selected = problem.tensor_count - int(second.sum())
-        if selected == seen:
-            continue
-        seen = selected
-        # Without a second level its key says nothing.
-        second_keys = list(keys) if second.any() else list(keys)[:1]
-        for first_key, second_key in product(keys, second_keys):
-            order = np.lexsort((np.where(second, keys[second_key], keys[first_key]), second))
-            ranks = np.empty(problem.tensor_count, dtype=np.int64)
-            ranks[order] = np.arange(problem.tensor_count)
-            yield f"{threshold}: {first_key}, then {second_key}", ranks
+
+    def __init__(self, problem: Problem, bound: Bound) -> None:
+        self._problem = problem
+        pressure = pressures(problem)
+        pressure[bound.witness] = np.maximum(pressure[bound.witness], bound.bytes)
+        blocks = problem.blocks
+        self._pressure = pressure
+        if blocks.count:
+            self._pressure = np.maximum.reduceat(pressure[blocks.members], blocks.offsets[:-1])
+        self._sorted: dict[str, IntColumn] = {}
+
+    def run(self, attempts: Attempts, *, only_goal: bool) -> None:
+        """Place the blocks in one order after the other, until the attempts are over.
+
+        Parameters
+        ----------
+        attempts
+            What is tried, and the best plan so far. The first order is placed to its end where
+            there is none.
+        only_goal
+            Whether to give an order up where it misses the goal, not only where it is worse than
+            the best plan.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        for first_level, orders in self.families():
+            attempts.require_time()
+            for name, order in orders:
+                if attempts.over:
+                    return
+                placed = attempts.place(
+                    order, name, only_goal=only_goal and attempts.best is not None
+                )
+                if placed < first_level:
+                    break
+
+    def families(self) -> Iterator[tuple[int, Iterator[tuple[str, IntColumn]]]]:
+        """Yield families of orders with the same first level.
+
+        Yields
+        ------
+        tuple of int and iterator
+            The number of blocks in the first level, and the orders, each with its name. A
+            threshold that selects the same blocks as the one before is left out.
+        """
+        seen = -1
+        for threshold in THRESHOLDS:
+            tight = self._pressure >= threshold * self._pressure.max(initial=0)
+            selected = int(tight.sum())
+            if selected == seen:
+                continue
+            seen = selected
+            for key in KEYS:
+                yield selected, self._family(f"{threshold}: {key}", key, tight, self._by)
+        tight = self._pressure == self._pressure.max(initial=0)
+        if not tight.all():
+            for key in KEYS:
+                family = self._family(f"steps: {key}", key, tight, self._by_steps)
+                yield int(tight.sum()), family
+
+    def _family(
+        self,
+        name: str,
+        first_key: str,
+        tight: NDArray[np.bool_],
+        second_level: Callable[[str], IntColumn],
+    ) -> Iterator[tuple[str, IntColumn]]:
+        first = self._by(first_key)
+        if tight.all():
+            yield name, first
+            return
+        first = first[tight[first]]
+        for key in KEYS:
+            second = second_level(key)
+            yield f"{name}, then {key}", np.concatenate([first, second[~tight[second]]])
+
+    def _by(self, key: str) -> IntColumn:
+        if key not in self._sorted:
+            self._sorted[key] = block_order(self._problem.blocks, KEYS[key](self._problem))
+        return self._sorted[key]
+
+    def _by_steps(self, key: str) -> IntColumn:
+        """Return the blocks by falling pressure, in ``STEPS`` steps, and by a key within each."""
+        order = self._by(key)
+        step = self._pressure // max(1, -(-self._pressure.max(initial=1) // STEPS))
+        return order[np.argsort(-step[order], kind="stable")]
 
 
 def pressures(problem: Problem) -> IntColumn:

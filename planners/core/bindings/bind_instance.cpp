@@ -76,6 +76,13 @@ void bind_instance(nb::module_& module) {
                 return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("unsafe"), "Rows of unsafe pairs decide.")
+        .def(
+            "with_rows",
+            [](const Instance& instance) {
+                nb::gil_scoped_release without_python;
+                return instance.with_rows();
+            },
+            "The same problem with rows of unsafe pairs, also where lifetimes decide.")
         .def("conflicting_pins", &Instance::conflicting_pins)
         .def(
             "unsafe",
@@ -87,6 +94,15 @@ void bind_instance(nb::module_& module) {
                 return a != b && instance.unsafe(a, b);
             },
             nb::arg("a"), nb::arg("b"))
+        .def(
+            "unsafe_with",
+            [](const Instance& instance, std::int32_t tensor) {
+                if (tensor < 0 || tensor >= instance.tensor_count()) {
+                    throw nb::index_error("no such tensor");
+                }
+                return to_numpy(instance.unsafe_with(tensor));
+            },
+            nb::arg("tensor"), "The tensors that one is unsafe with, rising.")
         .def("unsafe_degrees",
              [](const Instance& instance) { return to_numpy(instance.unsafe_degrees()); });
 }

@@ -1,28 +1,33 @@
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "arrays.h"
+#include "order_search.h"
 #include "placement.h"
 
 namespace gapless::bindings {
 
 namespace {
 
+using Placed = std::pair<NumpyArray<std::int64_t>, std::int64_t>;
+
 template <class Place>
-NumpyArray<std::int64_t> place(Place algorithm, const Instance& instance, Array<std::int32_t> order,
-                               Fit fit, ChainRule chain_rule, double seconds) {
+Placed place(Place algorithm, const Instance& instance, Array<std::int32_t> order,
+             PlacementRules rules, double seconds) {
     Stop stop = stop_after(seconds);
-    std::vector<std::int64_t> offsets;
+    Placement placement;
     {
         nb::gil_scoped_release without_python;
-        offsets = algorithm(instance, view(order), PlacementRules{fit, chain_rule}, stop);
+        placement = algorithm(instance, view(order), rules, stop);
     }
-    return to_numpy(std::move(offsets));
+    return {to_numpy(std::move(placement.offsets)), placement.placed};
 }
 
 }  // namespace
 
 void bind_placement(nb::module_& module) {
+    module.attr("NO_LIMIT") = kNoLimit;
     nb::enum_<Fit>(module, "Fit").value("FIRST", Fit::kFirst).value("BEST", Fit::kBest);
     nb::enum_<ChainRule>(module, "ChainRule")
         .value("EXACT", ChainRule::kExact)
@@ -30,19 +35,43 @@ void bind_placement(nb::module_& module) {
     module.def(
         "place_single_object",
         [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
-           double seconds) {
-            return place(place_single_object, instance, order, fit, chain_rule, seconds);
+           std::int64_t limit, double seconds) {
+            return place(place_single_object, instance, order, {fit, chain_rule, limit}, seconds);
         },
         nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
-        nb::arg("seconds"), "Algorithm 6: offsets for blocks placed in this order.");
+        nb::arg("limit"), nb::arg("seconds"),
+        "Algorithm 6: offsets for blocks placed in this order, and how many of the order were "
+        "placed "
+        "before one would have ended at or above the limit.");
     module.def(
         "place_many_objects",
         [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
-           double seconds) {
-            return place(place_many_objects, instance, order, fit, chain_rule, seconds);
+           std::int64_t limit, double seconds) {
+            return place(place_many_objects, instance, order, {fit, chain_rule, limit}, seconds);
         },
         nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
-        nb::arg("seconds"), "Algorithm 7: offsets for blocks placed in this order.");
+        nb::arg("limit"), nb::arg("seconds"),
+        "Algorithm 7: offsets for blocks placed in this order, and how many of the order were "
+        "placed "
+        "before one would have ended at or above the limit.");
+    module.def(
+        "search_orders",
+        [](const Instance& instance, Array<std::int32_t> order, std::int64_t limit,
+           std::int64_t attempts, std::uint64_t seed, double seconds) {
+            Stop stop = stop_after(seconds);
+            OrderSearchStep step;
+            {
+                nb::gil_scoped_release without_python;
+                step = search_orders(instance, view(order), limit, attempts, seed, stop);
+            }
+            return std::tuple(to_numpy(std::move(step.offsets)), to_numpy(std::move(step.order)),
+                              step.attempts);
+        },
+        nb::arg("instance"), nb::arg("order"), nb::arg("limit"), nb::arg("attempts"),
+        nb::arg("seed"), nb::arg("seconds"),
+        "Offsets of the first plan below the limit, empty without one; the order to go on from; "
+        "and "
+        "the attempts made.");
     module.def(
         "forbidden_starts",
         [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,

@@ -28,6 +28,26 @@ std::vector<Placed> pinned_tensors(const Instance& instance) {
 
 }  // namespace
 
+Instance Instance::with_rows() const {
+    if (unsafe_rows) return *this;
+    auto rows = std::make_shared<BitRows>(size.size(), size.size());
+    std::vector<std::pair<SectionRange, std::int32_t>> by_first;
+    for (std::int32_t t = 0; t < tensor_count(); ++t) {
+        for (const SectionRange& range : sections->of(t)) by_first.emplace_back(range, t);
+    }
+    std::sort(by_first.begin(), by_first.end(),
+              [](const auto& a, const auto& b) { return a.first.first < b.first.first; });
+    for (std::size_t i = 0; i < by_first.size(); ++i) {
+        const auto& [range, tensor] = by_first[i];
+        for (std::size_t j = i + 1; j < by_first.size(); ++j) {
+            if (by_first[j].first.first >= range.last) break;
+            rows->set(tensor, by_first[j].second);
+            rows->set(by_first[j].second, tensor);
+        }
+    }
+    return {columns, size, blocks, std::nullopt, std::move(rows)};
+}
+
 std::optional<std::pair<std::int32_t, std::int32_t>> Instance::conflicting_pins() const {
     std::vector<Placed> placed = pinned_tensors(*this);
     std::sort(placed.begin(), placed.end(),
@@ -41,6 +61,14 @@ std::optional<std::pair<std::int32_t, std::int32_t>> Instance::conflicting_pins(
         open.push_back(next);
     }
     return std::nullopt;
+}
+
+std::vector<std::int32_t> Instance::unsafe_with(std::int32_t tensor) const {
+    std::vector<std::int32_t> others;
+    for (std::int32_t t = 0; t < tensor_count(); ++t) {
+        if (t != tensor && unsafe(tensor, t)) others.push_back(t);
+    }
+    return others;
 }
 
 std::vector<std::int64_t> Instance::unsafe_degrees() const {

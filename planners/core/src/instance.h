@@ -51,8 +51,14 @@ struct Instance {
         return sections ? sections->overlap(a, b) : unsafe_rows->test(a, b);
     }
 
+    // The same problem with rows of unsafe pairs, also where lifetimes decide.
+    Instance with_rows() const;
+
     // Two unsafe tensors whose pins share a byte, if any.
     std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins() const;
+
+    // The tensors that one is unsafe with, rising.
+    std::vector<std::int32_t> unsafe_with(std::int32_t tensor) const;
 
     // Number of tensors that each tensor is unsafe with.
     std::vector<std::int64_t> unsafe_degrees() const;

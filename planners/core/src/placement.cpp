@@ -1,68 +1,15 @@
 #include "placement.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "address_tree.h"
+#include "chooser.h"
+#include "placed_list.h"
 
 namespace gapless {
 
 namespace {
-
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-
-// Algorithm 10 with 11 and 12: picks among the free ranges of start offsets, offered from low to
-// high, so that the first of equal gaps is the lowest.
-//
-// The gap above everything placed so far counts as unbounded, as in the paper. A chain may also
-// reach above `top` from a range of starts that is bounded, because a member in its middle meets
-// something there. That is no hole to fill either: it counts as unbounded too. (Under the paper's
-// chain rule it keeps its length, to the letter.)
-class Chooser {
-  public:
-    Chooser(const Instance& instance, std::int32_t block, PlacementRules rules,
-            std::int64_t top = kNoLimit)
-        : blocks_(instance.blocks), block_(block), fit_(rules.fit), top_(top) {
-        const auto members = blocks_.members_of(block);
-        paper_chain_ = rules.chain_rule == ChainRule::kPaper && members.size() > 1;
-        if (paper_chain_) room_needed_ = instance.size[members[0]];
-    }
-
-    // Offers the starts [lower, upper) below `limit`, one past the last start that the object has
-    // room for. Returns whether the choice is final.
-    bool offer(std::int64_t lower, std::int64_t upper, std::int64_t limit = kNoLimit) {
-        const std::int64_t end = std::min(upper, limit);
-        const std::int64_t start = blocks_.align(block_, lower);
-        if (start >= end) return false;
-        std::int64_t gap = start + blocks_.size[block_] > top_ ? kNoLimit : end - lower;
-        if (paper_chain_) {
-            if (upper != kNoLimit && upper - lower < room_needed_) return false;
-            gap = upper != kNoLimit   ? upper - lower
-                  : limit != kNoLimit ? limit - lower + blocks_.size[block_] - 1
-                                      : kNoLimit;
-        }
-        if (gap < best_gap_ || chosen_ < 0) {
-            best_gap_ = gap;
-            chosen_ = start;
-        }
-        // No gap is shorter than a single start, so a block that fits exactly is final as well.
-        return fit_ == Fit::kFirst || best_gap_ == 1;
-    }
-
-    bool found() const { return chosen_ >= 0; }
-    std::int64_t chosen() const { return chosen_; }
-
-  private:
-    const Blocks& blocks_;
-    std::int32_t block_;
-    Fit fit_;
-    std::int64_t top_;
-    bool paper_chain_ = false;
-    std::int64_t room_needed_ = 0;
-    std::int64_t best_gap_ = kNoLimit;
-    std::int64_t chosen_ = -1;
-};
 
 void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
                  std::vector<std::int64_t>& offsets) {
@@ -193,85 +140,7 @@ class SectionSpace {
     std::vector<TakenList> scratch_;
 };
 
-// ---- Rows of unsafe pairs: the placed tensors by address ------------------------------------
-
-// Placed tensors in the order of their offsets.
-class PlacedList {
-  public:
-    void insert(std::int64_t begin, std::int64_t end, std::int32_t tensor) {
-        const auto at = std::upper_bound(spans_.begin(), spans_.end(), begin,
-                                         [](std::int64_t b, const Span& s) { return b < s.begin; });
-        tensors_.insert(tensors_.begin() + (at - spans_.begin()), tensor);
-        spans_.insert(at, {begin, end});
-    }
-    std::size_t size() const { return spans_.size(); }
-    const Span& span(std::size_t i) const { return spans_[i]; }
-    std::int32_t tensor(std::size_t i) const { return tensors_[i]; }
-
-  private:
-    std::vector<Span> spans_;
-    std::vector<std::int32_t> tensors_;
-};
-
-// Algorithm 8, Avoid, in starts of the block's head; sorted, not merged.
-void collect_forbidden(const Instance& instance, const PlacedList& placed, std::int32_t block,
-                       std::int64_t floor, std::vector<Span>& forbidden) {
-    forbidden.clear();
-    const auto members = instance.blocks.members_of(block);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        const std::int64_t bytes = instance.size[members[m]];
-        if (bytes == 0) continue;
-        const std::int64_t before = instance.blocks.before_of(block, m);
-        for (std::size_t i = 0; i < placed.size(); ++i) {
-            if (!instance.unsafe(members[m], placed.tensor(i))) continue;
-            const std::int64_t end = placed.span(i).end - before;
-            if (end <= floor) continue;
-            forbidden.push_back({std::max(floor, placed.span(i).begin - bytes + 1 - before), end});
-        }
-    }
-    std::sort(forbidden.begin(), forbidden.end(),
-              [](const Span& a, const Span& b) { return a.begin < b.begin; });
-}
-
-void occupy_in(PlacedList& placed, const Instance& instance, std::int32_t block,
-               std::int64_t head) {
-    const auto members = instance.blocks.members_of(block);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        const std::int64_t begin = head + instance.blocks.before_of(block, m);
-        const std::int64_t bytes = instance.size[members[m]];
-        if (bytes > 0) placed.insert(begin, begin + bytes, members[m]);
-    }
-}
-
-// Offers every free range of starts in [floor, limit) until the choice is final.
-void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
-               std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
-               Chooser& chooser) {
-    std::int64_t lower = floor;
-    const auto pass = [&](std::int64_t begin, std::int64_t end) {
-        if (begin > lower && chooser.offer(lower, begin, limit)) return true;
-        lower = std::max(lower, end);
-        return false;
-    };
-    const auto members = instance.blocks.members_of(block);
-    if (members.size() == 1) {
-        // One tensor meets the placed ones in the order of its forbidden starts: no sort is needed.
-        const std::int64_t bytes = instance.size[members[0]];
-        const std::uint64_t* row = instance.unsafe_rows->row(members[0]);
-        for (std::size_t i = 0; bytes > 0 && i < placed.size(); ++i) {
-            const auto other = static_cast<std::size_t>(placed.tensor(i));
-            if ((row[other / kWordBits] & BitRows::bit(other)) == 0) continue;
-            const Span& span = placed.span(i);
-            if (pass(span.begin - bytes + 1, span.end)) return;
-        }
-    } else {
-        collect_forbidden(instance, placed, block, floor, scratch);
-        for (const Span& span : scratch) {
-            if (pass(span.begin, span.end)) return;
-        }
-    }
-    chooser.offer(lower, kNoLimit, limit);
-}
+// ---- Rows of unsafe pairs -------------------------------------------------------------------
 
 class RowSpace {
   public:
@@ -297,24 +166,24 @@ class RowSpace {
 // ---- Algorithm 6 ---------------------------------------------------------------------------
 
 template <class Space>
-std::vector<std::int64_t> single_object(const Instance& instance,
-                                        std::span<const std::int32_t> order, PlacementRules rules,
-                                        Stop& stop) {
+Placement single_object(const Instance& instance, std::span<const std::int32_t> order,
+                        PlacementRules rules, Stop& stop) {
     const Blocks& blocks = instance.blocks;
     Space space(instance);
-    std::vector<std::int64_t> offsets(instance.size.size(), 0);
-    const auto put = [&](std::int32_t block, std::int64_t head) {
-        set_offsets(blocks, block, head, offsets);
-        space.occupy(block, head);
-    };
+    Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
     for (const std::int32_t block : order) {
-        if (blocks.pinned[block] != kNotPinned) put(block, blocks.pinned[block]);
+        if (blocks.pinned[block] != kNotPinned) space.occupy(block, blocks.pinned[block]);
     }
     for (const std::int32_t block : order) {
         stop.poll();
-        if (blocks.pinned[block] == kNotPinned) put(block, space.fit(block, rules));
+        const bool pinned = blocks.pinned[block] != kNotPinned;
+        const std::int64_t head = pinned ? blocks.pinned[block] : space.fit(block, rules);
+        if (head + blocks.size[block] >= rules.limit) return placement;
+        if (!pinned) space.occupy(block, head);
+        set_offsets(blocks, block, head, placement.offsets);
+        ++placement.placed;
     }
-    return offsets;
+    return placement;
 }
 
 // ---- Algorithm 7 ---------------------------------------------------------------------------
@@ -410,17 +279,21 @@ class RowObjects {
 };
 
 template <class Objects>
-std::vector<std::int64_t> many_objects(const Instance& instance,
-                                       std::span<const std::int32_t> order, PlacementRules rules,
-                                       Stop& stop) {
+Placement many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                       PlacementRules rules, Stop& stop) {
     Objects objects(instance);
-    std::vector<std::int64_t> offsets(instance.size.size(), 0);
+    Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
     for (const std::int32_t block : order) {
         stop.poll();
-        set_offsets(instance.blocks, block, objects.place(block, rules), offsets);
+        const std::int64_t head = objects.place(block, rules);
+        if (head + instance.blocks.size[block] >= rules.limit) return placement;
+        set_offsets(instance.blocks, block, head, placement.offsets);
+        ++placement.placed;
     }
-    return offsets;
+    return placement;
 }
+
+}  // namespace
 
 void require_order(const Instance& instance, std::span<const std::int32_t> order) {
     std::vector<bool> seen(instance.blocks.count(), false);
@@ -435,19 +308,15 @@ void require_order(const Instance& instance, std::span<const std::int32_t> order
     }
 }
 
-}  // namespace
-
-std::vector<std::int64_t> place_single_object(const Instance& instance,
-                                              std::span<const std::int32_t> order,
-                                              PlacementRules rules, Stop& stop) {
+Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
+                              PlacementRules rules, Stop& stop) {
     require_order(instance, order);
     return instance.sections ? single_object<SectionSpace>(instance, order, rules, stop)
                              : single_object<RowSpace>(instance, order, rules, stop);
 }
 
-std::vector<std::int64_t> place_many_objects(const Instance& instance,
-                                             std::span<const std::int32_t> order,
-                                             PlacementRules rules, Stop& stop) {
+Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                             PlacementRules rules, Stop& stop) {
     require_order(instance, order);
     for (const std::int64_t pin : instance.blocks.pinned) {
         if (pin != kNotPinned) throw std::invalid_argument("Many Objects places no pinned block");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -19,21 +20,34 @@ enum class Fit { kFirst, kBest };
 // but it passes over valid offsets. Exact takes them all; the two agree on single tensors.
 enum class ChainRule { kExact, kPaper };
 
+inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
 struct PlacementRules {
     Fit fit = Fit::kFirst;
     ChainRule chain_rule = ChainRule::kExact;
+    // Every block has to end below this: who looks for a better plan than the one it has need not
+    // see a worse one to its end.
+    std::int64_t limit = kNoLimit;
 };
 
+// How far an algorithm came. Where `placed` is the length of the order, `offsets` holds one offset
+// a tensor. Otherwise order[placed] is the block that would have ended at or above the limit.
+struct Placement {
+    std::vector<std::int64_t> offsets;
+    std::int64_t placed = 0;
+};
+
+// Throws std::invalid_argument unless the order holds every block once.
+void require_order(const Instance& instance, std::span<const std::int32_t> order);
+
 // Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` holds every block
-// once. Returns one offset a tensor.
-std::vector<std::int64_t> place_single_object(const Instance& instance,
-                                              std::span<const std::int32_t> order,
-                                              PlacementRules rules, Stop& stop);
+// once.
+Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
+                              PlacementRules rules, Stop& stop);
 
 // Algorithm 7, Many Objects. No block may be pinned.
-std::vector<std::int64_t> place_many_objects(const Instance& instance,
-                                             std::span<const std::int32_t> order,
-                                             PlacementRules rules, Stop& stop);
+Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                             PlacementRules rules, Stop& stop);
 
 // Algorithms 8 and 9, Avoid and Merge: the start offsets at or above `floor` that the tensors
 // placed so far (offset >= 0) forbid to a block, as sorted spans that do not touch.

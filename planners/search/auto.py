@@ -1,0 +1,227 @@
+"""The planner to take without thinking: quick proofs first, then search as long as it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+from planners.bounds import Bound, bounds_of
+from planners.budget import Budget
+from planners.exact.branch_and_bound import search as branch_and_bound
+from planners.exact.incumbent import Start
+from planners.exact.outcome import Outcome, result_of
+from planners.greedy.attempts import SECONDS_A_BLOCK, Attempts
+from planners.greedy.pressure import PressureOrders
+from planners.plan import Plan, Result, infeasible, no_plan_found
+from planners.problem import Problem, Safety, Scalar
+from planners.registry import register
+from planners.search.exact_step import ExactSearch, ExactStep, is_plain
+from planners.search.order_walk import OrderWalk
+from planners.search.portfolio import Portfolio
+from planners.search.windows import Windows
+
+NAME = "auto"
+
+# Without any limit the search ends after this many attempts times blocks, and has had this many
+# attempts at least: seconds for a thousand tensors, and room for every greedy planner at any size.
+DEFAULT_EFFORT = 30_000_000
+LEAST_ATTEMPTS = 24
+
+# A bit a pair, and a scan of what is placed a block: above this only windows are searched.
+MOST_BLOCKS_IN_ROWS = 20_000
+# Below this a window is hardly smaller than the whole.
+LEAST_BLOCKS_FOR_WINDOWS = 500
+# Every turn is twice as long as the one before, up to a point: what is hard for one of the searches
+# is often easy for another.
+MOST_DOUBLINGS = 20
+# What local search over orders does not place, the exact search places soon or not at all; and only
+# where its nodes are cheap.
+EXACT_NODES_A_WINDOW = 500
+# Slices of the walk over orders in its first turn.
+SLICES_A_TURN = 20
+
+
+@register(
+    NAME,
+    summary="Greedy portfolio, pressure orders, then exact, local and window search until a proof",
+    source="Gapless",
+)
+def auto(problem: Problem, budget: Budget) -> Result:
+    """Plan any problem: take what proves itself at once, and search on where nothing does.
+
+    Parameters
+    ----------
+    problem
+        Any. With a capacity the first plan that fits is the answer.
+    budget
+        See :func:`plan_any`.
+
+    Returns
+    -------
+    Result
+        See :func:`plan_any`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Before the first plan was complete.
+    """
+    return plan_any(problem, budget, branch_and_bound)
+
+
+def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
+    """Plan any problem, with the help of an exact search.
+
+    Parameters
+    ----------
+    problem
+        Any. With a capacity the first plan that fits is the answer.
+    budget
+        Time limit, and ``node_limit`` on attempts and nodes of the exact search. Without either a
+        limit on nodes is taken that falls with the number of tensors. Ctrl-C ends the search as
+        the time limit does.
+    exact
+        Proves small problems, and places windows anew.
+
+    Returns
+    -------
+    Result
+        Never worse than any greedy planner that the budget had room for, with the best bound.
+        ``statistics``: ``attempts``, ``found_by``, and ``interrupted`` after Ctrl-C.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Before the first plan was complete.
+    """
+    budget = _with_node_limit(problem, budget)
+    if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
+        return no_plan_found("the time limit leaves no room for a plan")
+    bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
+    goal = bound.bytes if problem.capacity is None else problem.capacity
+    if goal < bound.bytes:
+        reason = f"at least {bound.bytes} bytes are needed, the capacity is {goal}"
+        return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
+    attempts = Attempts(problem, goal, budget)
+    step = ExactStep(attempts, exact)
+    reason, interrupted = "", False
+    try:
+        _search(attempts, bound, step)
+    except TimeoutError:
+        if attempts.best is None:
+            return no_plan_found(
+                "the time limit passed before the first greedy plan", bound.bytes, bound.name
+            )
+        reason = "time limit"
+    except KeyboardInterrupt:
+        if attempts.best is None:
+            raise
+        reason, interrupted = "interrupted", True
+    assert attempts.best is not None
+    statistics: dict[str, Scalar] = {"attempts": attempts.count, "found_by": attempts.found_by}
+    if interrupted:
+        statistics["interrupted"] = True
+    outcome = Outcome(
+        exhausted=step.exhausted,
+        lower_bound=step.lower_bound,
+        reason=reason,
+        statistics=statistics,
+    )
+    return result_of(problem, Start(attempts.best, bound), NAME, outcome)
+
+
+def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
+    """Return the budget with a limit on nodes where the user set none at all."""
+    if budget.node_limit is not None or budget.time_limit_seconds is not None:
+        return budget
+    limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, problem.blocks.count))
+    return replace(budget, node_limit=limit)
+
+
+def _search(attempts: Attempts, bound: Bound, step: ExactStep) -> None:
+    """Improve the best plan until the attempts are over.
+
+    Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
+    asks for no less ends at the first block in the way. So everything is asked for the proof
+    first, and only then for anything better than the best plan. The pressure orders share more of
+    their work than the portfolio, and where they prove nothing they end sooner.
+    """
+    problem = attempts.problem
+    portfolio = Portfolio(problem)
+    portfolio.run_first(attempts)
+    if attempts.over:
+        return
+    pressure = None if problem.safety is Safety.PAIRS else PressureOrders(problem, bound)
+    for only_goal in (True, False):
+        if pressure is not None:
+            pressure.run(attempts, only_goal=only_goal)
+        portfolio.run_others(attempts, only_goal=only_goal)
+    if attempts.over:
+        return
+    searches = _searches(attempts, portfolio, step)
+    for turn in count():
+        for search in searches:
+            if attempts.over or step.exhausted:
+                return
+            search(1 << min(turn, MOST_DOUBLINGS))
+
+
+def _searches(
+    attempts: Attempts, portfolio: Portfolio, step: ExactStep
+) -> list[Callable[[int], object]]:
+    """Return the searches that take turns; each is told how long its turn is."""
+    problem = attempts.problem
+    searches: list[Callable[[int], object]] = []
+    if step.applies:
+        searches.append(step.run)
+    if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
+        walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
+        searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
+    if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
+        windows = Windows(attempts, partial(place_window, exact=step.search))
+        searches.append(windows.improve)
+    return searches
+
+
+def place_window(
+    problem: Problem, budget: Budget, exact: ExactSearch = branch_and_bound
+) -> tuple[Plan | None, int]:
+    """Look for a plan that fits: greedy by size, local search over orders, then exactly.
+
+    Parameters
+    ----------
+    problem
+        Small, with a capacity.
+    budget
+        ``node_limit`` counts attempts; the exact search has its own few nodes after them.
+    exact
+        Exact search.
+
+    Returns
+    -------
+    tuple
+        A plan within the capacity or None, and the number of attempts and nodes.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+    """
+    assert problem.capacity is not None
+    attempts = Attempts(problem, problem.capacity, budget)
+    portfolio = Portfolio(problem)
+    portfolio.run_first(attempts)
+    if not attempts.over:
+        OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
+    assert attempts.best is not None
+    nodes = attempts.count
+    if attempts.best.peak > problem.capacity and is_plain(problem):
+        answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), attempts.best)
+        nodes += EXACT_NODES_A_WINDOW
+        if answer.plan is not None:
+            attempts.offer(answer.plan, "exact search")
+        if answer.statistics.get("interrupted"):
+            raise KeyboardInterrupt
+    return attempts.best if attempts.best.peak <= problem.capacity else None, nodes

@@ -1,0 +1,82 @@
+"""The exact search as one of several that take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from planners.budget import Budget
+from planners.core_instance import lifetimes_decide
+from planners.greedy.attempts import Attempts
+from planners.plan import Plan, Result, Status
+from planners.problem import Problem
+
+ExactSearch = Callable[[Problem, Budget, Plan | None], Result]
+"""Minimises, or with a capacity says whether a plan fits. Takes the best plan so far. ``optimal``
+and ``infeasible`` are proofs. ``statistics`` may hold ``nodes``, and ``interrupted`` after
+Ctrl-C."""
+
+# An exact search gets nowhere with more blocks, and would only keep the others waiting.
+MOST_BLOCKS = 3_000
+# Nodes in the first turn, over lifetimes; and where chains or general unsafe pairs make a node cost
+# ten times as much and reach less far.
+NODES_A_TURN = 5_000
+NODES_A_TURN_IN_GENERAL = 500
+MOST_BLOCKS_IN_GENERAL = 500
+
+
+def is_plain(problem: Problem) -> bool:
+    """Return whether lifetimes alone decide, without chains, so that nodes are cheap."""
+    return lifetimes_decide(problem) and not problem.contiguous
+
+
+class ExactStep:
+    """Asks an exact search again and again, each time for more nodes.
+
+    Parameters
+    ----------
+    attempts
+        Where better plans go; nodes count as attempts.
+    search
+        The exact search.
+    """
+
+    def __init__(self, attempts: Attempts, search: ExactSearch) -> None:
+        self.search = search
+        self.exhausted = False
+        self.lower_bound = 0
+        self._attempts = attempts
+        plain = is_plain(attempts.problem)
+        self._nodes = NODES_A_TURN if plain else NODES_A_TURN_IN_GENERAL
+        self._most_blocks = MOST_BLOCKS if plain else MOST_BLOCKS_IN_GENERAL
+
+    @property
+    def applies(self) -> bool:
+        """Whether the problem is small enough."""
+        return self._attempts.problem.blocks.count <= self._most_blocks
+
+    def run(self, length: int) -> None:
+        """Search once.
+
+        Parameters
+        ----------
+        length
+            Nodes, in multiples of those of the first turn.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Ctrl-C ended the search, which has handed over what it had.
+        """
+        attempts = self._attempts
+        nodes = attempts.most(self._nodes * length)
+        budget = replace(attempts.budget, node_limit=nodes)
+        result = self.search(attempts.problem, budget, attempts.best)
+        used = result.statistics.get("nodes", nodes)
+        attempts.count += min(int(used), nodes)
+        if result.plan is not None:
+            attempts.offer(result.plan, "exact search")
+        self.exhausted = result.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        self.lower_bound = max(self.lower_bound, result.lower_bound)
+        if result.statistics.get("interrupted"):
+            raise KeyboardInterrupt

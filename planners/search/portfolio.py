@@ -1,0 +1,91 @@
+"""Every greedy planner, each as long as its plan can still become the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from planners.blocks import NOT_PINNED
+from planners.columns import IntColumn
+from planners.greedy.attempts import Attempts
+from planners.greedy.orders import ORDERS, block_order
+from planners.greedy.place import FITS
+from planners.problem import Problem
+
+
+class Portfolio:
+    """The greedy planners of a problem, with the orders that they share.
+
+    Parameters
+    ----------
+    problem
+        Any. Without pins the planners with objects take part too.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._orders: dict[str, IntColumn] = {}
+        families = {"greedy": False}
+        if (problem.blocks.pinned == NOT_PINNED).all():
+            families["many-objects"] = True
+        # First fit costs less, and the orders stand from the best on most problems to the worst.
+        self._planners = [
+            (f"{family}-{order}-{fit}", order, fit, objects)
+            for fit, order, (family, objects) in product(
+                FITS, ("size", "breadth", "unsafe", "source"), families.items()
+            )
+        ]
+
+    def run_first(self, attempts: Attempts) -> None:
+        """Run the first planner to its end, so that there is a plan.
+
+        Parameters
+        ----------
+        attempts
+            Where its plan goes.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        self._run(self._planners[:1], attempts, only_goal=False)
+
+    def run_others(self, attempts: Attempts, *, only_goal: bool) -> None:
+        """Run the other planners one after the other, until the attempts are over.
+
+        Parameters
+        ----------
+        attempts
+            What is tried, and the best plan so far.
+        only_goal
+            Whether to give a planner up where it misses the goal, not only where it is worse than
+            the best plan.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        self._run(self._planners[1:], attempts, only_goal=only_goal)
+
+    def _run(
+        self, planners: Iterable[tuple[str, str, str, bool]], attempts: Attempts, *, only_goal: bool
+    ) -> None:
+        for name, order, fit, objects in planners:
+            if attempts.over:
+                return
+            attempts.require_time()
+            blocks = self._by(order)
+            attempts.place(blocks, name, fit, objects=objects, only_goal=only_goal)
+
+    def orders(self) -> Iterator[tuple[str, IntColumn]]:
+        """Yield the name of each order, and the blocks in it."""
+        for name in ORDERS:
+            yield name, self._by(name)
+
+    def _by(self, order: str) -> IntColumn:
+        if order not in self._orders:
+            key = ORDERS[order](self._problem)
+            self._orders[order] = block_order(self._problem.blocks, key)
+        return self._orders[order]

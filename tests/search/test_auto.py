@@ -1,0 +1,140 @@
+"""auto: never worse than greedy, with the bound, whatever ends it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from instances.synthetic import data_parallel_graph, random_lifetimes, training_graph
+from planners import Budget, Problem, Result, Safety, Status, bounds_of, check, place, registry, run
+from planners.registry import get
+from tests.interrupts import interrupt_after, stop_after
+from tests.random_problems import random_problem
+
+HARD = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
+"""No greedy planner and no search met a bound of it yet."""
+
+GREEDY = [info.name for info in registry.planners("greedy-*,many-objects-*")]
+
+
+def auto(problem: Problem, budget: Budget | None = None) -> Result:
+    """Run it as a user does, and have the slow referee look at the plan."""
+    result = run(get("auto"), problem, budget, bounds_of(problem))
+    if result.plan is not None:
+        check(problem, result.plan)
+    return result
+
+
+def best_greedy(problem: Problem) -> int | None:
+    plans = [run(get(name), problem).peak for name in GREEDY]
+    return min((peak for peak in plans if peak is not None), default=None)
+
+
+@pytest.mark.parametrize("safety", Safety)
+def test_never_worse_than_the_best_greedy_planner(safety: Safety) -> None:
+    for seed in range(30):
+        problem = random_problem(random.Random(f"auto {safety} {seed}"), safety, (0, 30))
+        result, greedy = auto(problem, Budget(node_limit=600)), best_greedy(problem)
+        if result.status is Status.INFEASIBLE:
+            continue
+        assert result.peak is not None
+        assert greedy is not None
+        if problem.capacity is None or greedy > problem.capacity:
+            assert result.peak <= greedy
+        else:
+            assert result.peak <= problem.capacity
+
+
+def test_no_tensors() -> None:
+    result = auto(Problem([], [], []))
+    assert (result.status, result.peak) == (Status.OPTIMAL, 0)
+
+
+def test_names_the_bound_that_it_met_and_what_met_it() -> None:
+    result = auto(Problem([1024, 768, 640, 512, 256], [0, 3, 1, 4, 2], [2, 5, 3, 6, 5]))
+    assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 1664, "lifetime")
+    assert result.statistics["found_by"]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        training_graph(200, streams=2, chains=4, seed=200),
+        data_parallel_graph(10, branches=1, bucket_layers=16, seed=10),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_local_search_meets_bounds_that_no_order_of_levels_does(problem: Problem) -> None:
+    assert run(get("pressure"), problem, bounds=bounds_of(problem)).status is Status.FEASIBLE
+    assert auto(problem, Budget(node_limit=300_000)).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_same_seed_and_node_limit_give_the_same_plan(seed: int) -> None:
+    budget = Budget(node_limit=20_000, seed=seed)
+    one, other = auto(HARD, budget), auto(HARD, budget)
+    assert one.plan is not None
+    assert other.plan is not None
+    assert one.plan.offsets.tolist() == other.plan.offsets.tolist()
+    assert one.statistics == other.statistics
+
+
+def test_a_node_limit_is_kept() -> None:
+    for limit in (0, 1, 20, 400, 5_000):
+        result = auto(HARD, Budget(node_limit=limit))
+        assert result.statistics["attempts"] <= max(1, limit)
+
+
+def test_without_a_limit_it_ends() -> None:
+    result = auto(random_lifetimes(3_000, seed=1))
+    assert result.plan is not None
+
+
+@pytest.mark.parametrize("attempts", [1, 5, 40])
+def test_ctrl_c_keeps_the_best_plan(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_after(monkeypatch, attempts)
+    result = auto(HARD)
+    assert result.status is Status.FEASIBLE
+    assert result.reason == "interrupted"
+    assert result.statistics["interrupted"] is True
+    assert result.statistics["attempts"] == attempts
+
+
+def test_ctrl_c_before_the_first_plan_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_after(monkeypatch, 0)
+    with pytest.raises(KeyboardInterrupt):
+        auto(random_lifetimes(20))
+
+
+def test_the_time_limit_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_after(monkeypatch, 3, TimeoutError)
+    result = auto(HARD)
+    assert (result.status, result.reason) == (Status.FEASIBLE, "time limit")
+    assert result.lower_bound == max(bound.bytes for bound in bounds_of(HARD))
+
+
+def test_no_time_for_the_first_plan_is_no_proof() -> None:
+    result = auto(random_lifetimes(2_000), Budget(time_limit_seconds=0.0))
+    assert result.status is Status.NO_PLAN_FOUND
+    assert "time limit" in result.reason
+
+
+def test_a_plan_that_fits_ends_the_search() -> None:
+    result = auto(HARD.with_capacity(place(HARD).peak))
+    assert result.status is Status.FEASIBLE
+    assert result.statistics["attempts"] == 1
+
+
+def test_a_bound_above_the_capacity_is_a_proof() -> None:
+    problem = Problem([2, 2], [0, 0], [1, 1], capacity=3)
+    result = auto(problem)
+    assert (result.status, result.certificate, result.lower_bound) == (
+        Status.INFEASIBLE, "lifetime", 4,
+    )  # fmt: skip
+
+
+@pytest.mark.long
+def test_a_million_tensors() -> None:
+    result = auto(random_lifetimes(1_000_000), Budget(time_limit_seconds=60))
+    assert result.status in (Status.FEASIBLE, Status.OPTIMAL)
