@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -89,23 +90,32 @@ def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> Milp
         command += ["-maxNodes", str(budget.node_limit)]
     require_time(budget)
     left = budget.remaining_seconds()
+    given = max(left - GRACE_SECONDS, left / 2)
     if math.isfinite(left):
-        command += ["-sec", f"{max(left - GRACE_SECONDS, left / 2):.3f}"]
+        command += ["-sec", f"{given:.3f}"]
     command += ["-solve", "-solution", str(solution_path)]
+    begun = time.monotonic()
     with log_path.open("w") as log:
         ended, interrupted = _run(command, log.fileno(), left)
+    # CBC may take a limit that passes while it prepares the model for a proof, so a proof counts
+    # only where it came before the limit. The log rounds the limit, hence the margin.
+    stopped = interrupted or time.monotonic() - begun > given - 1e-3
     if not solution_path.exists():
         reason = "interrupted" if interrupted else "CBC did not end within its time limit"
         if ended:
             reason = "CBC wrote no solution"
         return MilpAnswer(reason=reason, statistics=_flags(interrupted))
-    answer = _read_answer(
-        model, log_path.read_text(), solution_path.read_text().splitlines(), interrupted
-    )
-    # A limit that passes while CBC prepares the model can look like an empty one.
-    stopped = interrupted or budget.remaining_seconds() == 0
-    if answer.infeasible and stopped:
-        return replace(answer, infeasible=False, reason="CBC stopped on its time limit")
+    answer = _read_answer(model, log_path.read_text(), solution_path.read_text().splitlines())
+    if stopped:
+        claimed = not answer.reason
+        reason = "interrupted" if interrupted else answer.reason or "CBC stopped on its time limit"
+        return replace(
+            answer,
+            infeasible=False,
+            bound=-INFINITE if claimed else answer.bound,
+            reason=reason,
+            statistics={**answer.statistics, **_flags(interrupted)},
+        )
     return answer
 
 
@@ -130,7 +140,7 @@ def _run(command: list[str], log: int, seconds: float) -> tuple[bool, bool]:
             process.kill()
 
 
-def _read_answer(model: MilpModel, log: str, solution: list[str], interrupted: bool) -> MilpAnswer:
+def _read_answer(model: MilpModel, log: str, solution: list[str]) -> MilpAnswer:
     status = solution[0] if solution else ""
     infeasible = status.startswith(("Infeasible", "Integer infeasible"))
     optimal = status.startswith("Optimal")
@@ -149,8 +159,8 @@ def _read_answer(model: MilpModel, log: str, solution: list[str], interrupted: b
         values,
         infeasible,
         -INFINITE if bound is None else bound,
-        "interrupted" if interrupted else reason,
-        {"nodes": nodes, **_flags(interrupted)},
+        reason,
+        {"nodes": nodes},
     )
 
 
