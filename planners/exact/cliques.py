@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
 
 from planners.budget import Budget
 from planners.columns import IntColumn
@@ -47,10 +50,7 @@ def clique_cover(
     ModelTooLargeError
         The cliques have too many members.
     """
-    adjacent = [0] * tensors
-    for a, b in pairs.tolist():
-        adjacent[a] |= 1 << b
-        adjacent[b] |= 1 << a
+    adjacent = _adjacent(tensors, pairs, budget)
     cover = _Cover(adjacent, budget, most_members)
     for clique in known:
         cover.open(clique)
@@ -58,6 +58,21 @@ def clique_cover(
         while cover.uncovered[tensor]:
             cover.open([tensor])
     return cover.cliques
+
+
+def _adjacent(tensors: int, pairs: IntColumn, budget: Budget) -> list[int]:
+    """Return the partners of every tensor as a set of bits."""
+    both = np.concatenate((pairs, pairs[:, ::-1]))
+    both = both[np.argsort(both[:, 0], kind="stable")]
+    ends = np.searchsorted(both[:, 0], np.arange(tensors + 1))
+    adjacent = []
+    for begin, end in pairwise(ends.tolist()):
+        require_time(budget)
+        partners = np.zeros(tensors, dtype=bool)
+        partners[both[begin:end, 1]] = True
+        bits = np.packbits(partners, bitorder="little").tobytes()
+        adjacent.append(int.from_bytes(bits, "little"))
+    return adjacent
 
 
 class _Cover:

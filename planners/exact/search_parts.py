@@ -22,7 +22,8 @@ from planners.problem import Problem, Safety
 
 # Beyond these a node takes too long for a search to get anywhere.
 MOST_TENSORS = 20_000
-MOST_PAIRS = 2_000_000
+MOST_PAIRS = 8_000_000
+MOST_PAIRS_TO_COVER = 1_000_000
 MOST_CLIQUE_MEMBERS = 4_000_000
 
 
@@ -75,7 +76,7 @@ def search_parts(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list
     if not len(rows):
         return []
     hulls = _block_hulls(problem, rows)
-    return [_part(problem, scaled, rows, blocks) for blocks in _apart(hulls)]
+    return [_part(problem, scaled, rows, blocks, budget) for blocks in _apart(hulls)]
 
 
 def _rows(problem: Problem, budget: Budget) -> IntColumn:
@@ -84,9 +85,9 @@ def _rows(problem: Problem, budget: Budget) -> IntColumn:
     Without lifetimes that decide, a section is a clique of unsafe tensors.
     """
     if lifetimes_decide(problem):
-        require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS * 32)
+        require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
         return np.array(sections_of(problem).segments, dtype=np.int64).reshape(-1, 3)
-    require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
+    require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS_TO_COVER)
     known: list[list[int]] = []
     if problem.safety is Safety.GRAPH:
         # The heaviest antichain first: its total is the best bound that a section can give.
@@ -141,7 +142,13 @@ def _apart(hulls: IntColumn) -> list[IntColumn]:
     return [np.sort(group[:, 0]) for group in np.split(hulls, starts)]
 
 
-def _part(problem: Problem, scaled: ScaledBlocks, rows: IntColumn, blocks: IntColumn) -> SearchPart:
+def _part(
+    problem: Problem,
+    scaled: ScaledBlocks,
+    rows: IntColumn,
+    blocks: IntColumn,
+    budget: Budget,
+) -> SearchPart:
     number = np.full(problem.blocks.count, -1)
     number[blocks] = np.arange(len(blocks))
     # Members are the tensors with bytes, sorted by block.
@@ -171,10 +178,11 @@ def _part(problem: Problem, scaled: ScaledBlocks, rows: IntColumn, blocks: IntCo
     np.subtract.at(totals, own[:, 2], size[own[:, 0]])
     alone = max(scaled.lowest(block) + scaled.size[block] for block in blocks.tolist())
     single = len(tensors) == len(blocks)
+    engine = _core.CanonicalSearch if single else _core.DisjunctiveSearch
     return SearchPart(
         blocks,
         max(int(np.cumsum(totals).max()), alone),
-        _core.CanonicalSearch(core) if single else _core.DisjunctiveSearch(core),
+        engine(core, budget.remaining_seconds()),
     )
 
 

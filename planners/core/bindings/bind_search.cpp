@@ -95,7 +95,14 @@ void bind_search(nb::module_& module) {
         .def_rw("memory", &CanonicalRules::memory);
 
     nb::class_<CanonicalSearch>(module, "CanonicalSearch", "Exact search for single tensors.")
-        .def(nb::init<SearchProblem>(), nb::arg("problem"))
+        .def(
+            "__init__",
+            [](CanonicalSearch* self, SearchProblem problem, double seconds) {
+                Stop stop = stop_after(seconds);
+                nb::gil_scoped_release without_python;
+                new (self) CanonicalSearch(std::move(problem), stop);
+            },
+            nb::arg("problem"), nb::arg("seconds"))
         .def(
             "decide",
             [](CanonicalSearch& search, std::int64_t capacity, std::vector<SearchKey> order,
@@ -116,7 +123,14 @@ void bind_search(nb::module_& module) {
 
     nb::class_<DisjunctiveSearch>(module, "DisjunctiveSearch",
                                   "Exact search for blocks of any kind.")
-        .def(nb::init<SearchProblem>(), nb::arg("problem"))
+        .def(
+            "__init__",
+            [](DisjunctiveSearch* self, SearchProblem problem, double seconds) {
+                Stop stop = stop_after(seconds);
+                nb::gil_scoped_release without_python;
+                new (self) DisjunctiveSearch(std::move(problem), stop);
+            },
+            nb::arg("problem"), nb::arg("seconds"))
         .def(
             "decide",
             [](const DisjunctiveSearch& search, std::int64_t capacity, std::int64_t node_limit,

@@ -63,7 +63,7 @@ namespace {
 constexpr int kRounds = 3;
 // Visits of a tensor between two looks at the clock; a visit takes some nanoseconds a section.
 constexpr std::int64_t kWorkPerCheck = 1 << 15;
-constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 26;
+constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
 constexpr std::int64_t kNarrow = std::int64_t{1} << 29;
 
 using Tensors = std::span<const std::int32_t>;
@@ -619,9 +619,9 @@ class CanonicalSearch::Engine {
     std::vector<std::int64_t> seen_;
 };
 
-CanonicalSearch::CanonicalSearch(SearchProblem problem)
+CanonicalSearch::CanonicalSearch(SearchProblem problem, Stop& stop)
     : problem_(std::move(problem)),
-      neighbours_(neighbours_of(problem_, kMostNeighbours)),
+      neighbours_(neighbours_of(problem_, kMostNeighbours, stop)),
       group_(identical_groups(problem_)) {}
 
 CanonicalSearch::~CanonicalSearch() = default;

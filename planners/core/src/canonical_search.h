@@ -47,7 +47,7 @@ struct CanonicalQuestion {
 // Holds what every question about one problem needs. The problem has one member a block.
 class CanonicalSearch {
   public:
-    explicit CanonicalSearch(SearchProblem problem);
+    CanonicalSearch(SearchProblem problem, Stop& stop);
     ~CanonicalSearch();
     Decision decide(const CanonicalQuestion& question, Stop& stop);
 

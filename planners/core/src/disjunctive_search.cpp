@@ -324,8 +324,8 @@ class DisjunctiveSearch::Engine {
     std::vector<std::int64_t> total_;
 };
 
-DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem)
-    : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, kMostNeighbours)) {}
+DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
+    : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, kMostNeighbours, stop)) {}
 
 Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
                                    Branching branching, DisjunctiveRules rules, Stop& stop) const {

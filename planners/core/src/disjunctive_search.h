@@ -20,7 +20,7 @@ struct DisjunctiveRules {
 // Holds what every question about one problem needs.
 class DisjunctiveSearch {
   public:
-    explicit DisjunctiveSearch(SearchProblem problem);
+    DisjunctiveSearch(SearchProblem problem, Stop& stop);
     Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
                     DisjunctiveRules rules, Stop& stop) const;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sections.h"
+#include "stop.h"
 
 namespace gapless {
 
@@ -62,6 +63,6 @@ struct Neighbours {
                 static_cast<std::size_t>(offsets[member + 1] - offsets[member])};
     }
 };
-Neighbours neighbours_of(const SearchProblem& problem, std::int64_t most);
+Neighbours neighbours_of(const SearchProblem& problem, std::int64_t most, Stop& stop);
 
 }  // namespace gapless
