@@ -56,7 +56,9 @@ namespace gapless {
 // that order, so it was visited before the earlier state was left, and would have ended the search.
 // So this state is refuted. Trying candidates in another order (`wander`) breaks the argument.
 //
-// Bounds are worked out in at most kRounds rounds; every round is sound by itself.
+// Bounds are worked out in at most kRounds rounds; every round is sound by itself. What holds for a
+// node holds for its children, so they start from its bounds; not so across a split, where new
+// ranks decide anew which of two identical tensors comes first.
 
 namespace {
 
@@ -139,6 +141,8 @@ class CanonicalSearch::Engine {
 
   private:
     using Position = typename RefutedStates<Bytes>::Position;
+    // The bound of what is placed, so that it never seems to block anything.
+    static constexpr Bytes kPlaced = std::numeric_limits<Bytes>::max();
 
     // Sections [first, last) of a part, and the number that tells it from others.
     struct Part {
@@ -177,7 +181,10 @@ class CanonicalSearch::Engine {
         seen_.assign(seen_.size(), -1);
         changes_.clear();
         placements_.clear();
+        blocker_.resize(size_.size());
+        std::iota(blocker_.begin(), blocker_.end(), 0);
         arena_.clear();
+        bounds_.clear();
         candidates_.clear();
         states_.clear();
         parts_ = 0;
@@ -208,6 +215,7 @@ class CanonicalSearch::Engine {
         placements_.push_back({t, changes_.size()});
         const Bytes end = low_[t] + size_[t];
         left_[t] = 0;
+        bound_[t] = kPlaced;
         count_in(t, -1);
         for_sections(t, [&](std::int32_t s) {
             changes_.push_back({~s, height_[s]});
@@ -267,6 +275,7 @@ class CanonicalSearch::Engine {
             arena_.insert(arena_.end(), tensors.begin() + static_cast<std::ptrdiff_t>(run.begin),
                           tensors.begin() + static_cast<std::ptrdiff_t>(run.end));
             rank_part(begin);
+            for (std::size_t i = begin; i < arena_.size(); ++i) bound_[arena_[i]] = 0;
             const Part part{run.first, run.last, ++parts_ * 0x9E3779B97F4A7C15ULL};
             std::uint64_t key = part.key;
             for (std::size_t i = begin; i < arena_.size(); ++i) key ^= hash_[arena_[i]];
@@ -348,12 +357,17 @@ class CanonicalSearch::Engine {
         const std::size_t first_candidate = candidates_.size();
         Verdict verdict = Verdict::kRefuted;
         if (raise_bounds(tensors(), position, part)) {
+            const std::size_t kept = bounds_.size();
+            for (const std::int32_t t : tensors()) bounds_.push_back(bound_[t]);
             collect_candidates(tensors(), position);
             for (std::size_t c = first_candidate; c < candidates_.size(); ++c) {
+                for (std::size_t i = begin; i < end; ++i)
+                    bound_[arena_[i]] = bounds_[kept + i - begin];
                 verdict = branch(candidates_[c], begin, end, key, part);
                 if (verdict != Verdict::kRefuted) break;
             }
             candidates_.resize(first_candidate);
+            bounds_.resize(kept);
             if (verdict == Verdict::kRefuted && remembers) {
                 lows_.clear();
                 for (const std::int32_t t : tensors()) lows_.push_back(low_[t]);
@@ -449,13 +463,14 @@ class CanonicalSearch::Engine {
         least_end_of_all_ = std::numeric_limits<Bytes>::max();
         for (const std::int32_t t : tensors) {
             least_end_of_all_ = std::min<Bytes>(least_end_of_all_, low_[t] + size_[t]);
-            bound_[t] = low_[t];
+            bound_[t] = std::max(bound_[t], low_[t]);
             if (!passed_over(t, position)) continue;
             if (pinned_[t] >= 0) {
                 ++counters_.by_passed_over;
                 return false;
             }
-            bound_[t] = align(t, std::max<Bytes>(position.offset, low_[t] + 1));
+            const Bytes least = std::max<Bytes>(position.offset, low_[t] + 1);
+            if (bound_[t] < least) bound_[t] = align(t, least);
         }
         if (question_->rules.dominance && least_end_of_all_ <= position.offset) {
             ++counters_.by_dominance;
@@ -466,17 +481,30 @@ class CanonicalSearch::Engine {
 
     bool raise_passed_over(Tensors tensors, Position position) {
         for (const std::int32_t t : tensors) {
-            if (!passed_over(t, position)) continue;
-            const Bytes blocked_below = low_[t] + size_[t];
-            Bytes above = std::numeric_limits<Bytes>::max();
-            for (const std::int32_t other : neighbours_.of(t)) {
-                if (left_[other] && bound_[other] < blocked_below) {
-                    above = std::min<Bytes>(above, bound_[other] + size_[other]);
-                }
-            }
-            if (above == std::numeric_limits<Bytes>::max()) return false;
-            raise(t, above);
+            if (passed_over(t, position) && !raise_above_blocker(t)) return false;
         }
+        return true;
+    }
+
+    // Raises a tensor above the lowest end of what may block its low; false where nothing may.
+    bool raise_above_blocker(std::int32_t t) {
+        const Bytes blocked_below = low_[t] + size_[t];
+        // Something that may block it and ends no higher than its bound: nothing to raise.
+        const auto settles = [&](std::int32_t other) {
+            return bound_[other] < blocked_below && bound_[other] + size_[other] <= bound_[t];
+        };
+        if (settles(blocker_[t])) return true;
+        Bytes above = kPlaced;
+        for (const std::int32_t other : neighbours_.of(t)) {
+            if (bound_[other] >= blocked_below) continue;
+            const Bytes end = bound_[other] + size_[other];
+            if (end >= above) continue;
+            above = end;
+            blocker_[t] = other;
+            if (end <= bound_[t]) return true;
+        }
+        if (above == kPlaced) return false;
+        raise(t, above);
         return true;
     }
 
@@ -606,6 +634,10 @@ class CanonicalSearch::Engine {
     std::vector<std::int32_t> crossing_;
     std::vector<char> left_;
     std::vector<Bytes> low_, bound_;
+    // What blocked a tensor last; itself, which never does, where nothing has.
+    std::vector<std::int32_t> blocker_;
+    // The bounds of every node on the way here, to go back to.
+    std::vector<Bytes> bounds_;
     std::vector<std::int32_t> rank_;
     std::vector<Change> changes_;
     std::vector<Placement> placements_;
