@@ -24,11 +24,24 @@ namespace gapless {
 //
 // Offsets are integers, grow with every decision, and are bounded by the capacity; an interval once
 // decided stays decided. So the search ends.
+//
+// Contradiction. Decisions may ask for more than a chain leaves between its members, and then two
+// blocks raise each other, by as little as one unit a turn: the capacity would end that, after as
+// many turns as it has units. Such a circle contains the newest decision, "b above a", as those
+// before it had a solution. Let x be the offset of a, and P the largest modulus, which all others
+// divide. What the decision raises follows from x alone. If there is a solution at all, then
+// moving all of it down by P again and again keeps decisions and alignments, so there is one, below
+// 0 perhaps, with a in [x, x + P), and what follows from x stays at or below it. So the node is
+// refuted as soon as its newest decision raises a itself to x + P.
+//
+// The test of the sections may run in such a circle as well, so it ends after kRounds rounds; every
+// raise is sound by itself, and what is left is branched on.
 
 namespace {
 
 constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
+constexpr int kRounds = 16;
 
 }  // namespace
 
@@ -57,6 +70,7 @@ class DisjunctiveSearch::Engine {
             }
         }
         for (std::int32_t b = 0; b < problem.block_count(); ++b) {
+            period_ = std::max(period_, problem.modulus[b]);
             const std::int64_t pin = problem.pinned[b];
             offset_.push_back(pin >= 0 ? pin : problem.residue[b]);
             most_.push_back(pin >= 0 ? pin : capacity - extent[b]);
@@ -120,7 +134,7 @@ class DisjunctiveSearch::Engine {
                 problem_.before[overlap.a] + problem_.size[overlap.a] - problem_.before[overlap.b];
             after_[from].push_back({to, distance});
             Verdict verdict = Verdict::kRefuted;
-            if (raise(to, offset_[from] + distance)) verdict = explore();
+            if (raise(to, offset_[from] + distance, from)) verdict = explore();
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
             after_[from].pop_back();
@@ -137,8 +151,10 @@ class DisjunctiveSearch::Engine {
         }
     }
 
-    // Raises a block and all that decisions put above it; false where one passes its limit.
-    bool raise(std::int32_t block, std::int64_t to) {
+    // Raises a block and all that decisions put above it; false where one passes its limit, or
+    // where a decision to raise it above `below` contradicts those before.
+    bool raise(std::int32_t block, std::int64_t to, std::int32_t below = -1) {
+        const std::int64_t contradiction = below < 0 ? 0 : offset_[below] + period_;
         std::vector<std::pair<std::int32_t, std::int64_t>>& open = open_;
         open.assign(1, {block, to});
         while (!open.empty()) {
@@ -148,6 +164,7 @@ class DisjunctiveSearch::Engine {
             const std::int64_t aligned =
                 at + ((problem_.residue[b] - at) & (problem_.modulus[b] - 1));
             if (aligned > most_[b]) return false;
+            if (b == below && aligned >= contradiction) return false;
             changes_.push_back({b, offset_[b]});
             offset_[b] = aligned;
             look_at_the_clock(1 + static_cast<std::int64_t>(after_[b].size()));
@@ -158,7 +175,7 @@ class DisjunctiveSearch::Engine {
 
     bool raise_in_sections() {
         bool rose = true;
-        while (rose) {
+        for (int round = 0; rose && round < kRounds; ++round) {
             rose = false;
             for (std::size_t s = 0; s < alive_.size(); ++s) {
                 look_at_the_clock(static_cast<std::int64_t>(alive_[s].size()));
@@ -212,6 +229,8 @@ class DisjunctiveSearch::Engine {
     const DisjunctiveRules rules_;
     Stop& stop_;
     std::int64_t work_ = 0;
+    // The largest modulus.
+    std::int64_t period_ = 1;
     SearchCounters counters_;
     // Least and largest offset of each block.
     std::vector<std::int64_t> offset_, most_;
