@@ -45,7 +45,7 @@ def optimal_peak(problem: Problem, below: int | None = None) -> int | None:
 class _Search:
     def __init__(self, problem: Problem, below: int | None) -> None:
         self.below = below
-        self.size = problem.size.tolist()
+        self.size: list[int] = problem.size.tolist()
         self.alignment = problem.alignment.tolist()
         self.pinned = problem.pinned.tolist()
         chained = {tensor for chain in problem.contiguous for tensor in chain}

@@ -201,7 +201,11 @@ def windowed(
     ``windows`` has ``(first step, last step, low, high)``: in these steps a tensor needs its bytes
     [low, high) alone. It becomes a chain whose parts above and below the window have a gap there.
     """
-    start, end, size, chains, gaps = [], [], [], [], []
+    start: list[int] = []
+    end: list[int] = []
+    size: list[int] = []
+    chains: list[list[int]] = []
+    gaps: list[tuple[int, int, int]] = []
     for index, (first, last, bytes_) in enumerate(rows):
         begin, stop, low, high = windows.get(index, (first, first, 0, bytes_))
         chain = []

@@ -7,7 +7,8 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ WIDE = 1 << 30
 Row = tuple[int, int, int]
 
 
-def column(values: Sequence[int], dtype: type = np.int64) -> np.ndarray:
+def column(values: Sequence[int], dtype: type = np.int64) -> Any:
     return np.array(values, dtype=dtype)
 
 
@@ -77,6 +78,7 @@ def decide_disjunctive(problem: _core.SearchProblem, capacity: int) -> _core.Dec
     return _core.DisjunctiveSearch(problem).decide(capacity, MANY_NODES, True, 60.0)
 
 
+Decide = Callable[[_core.SearchProblem, int], _core.Decision]
 both = pytest.mark.parametrize("decide", [decide_canonical, decide_disjunctive])
 
 
@@ -195,43 +197,43 @@ def contradict(seed: str, problems: int) -> Counter[str]:
 
 
 @both
-def test_nothing_fits_anywhere(decide: object) -> None:
+def test_nothing_fits_anywhere(decide: Decide) -> None:
     empty = make([], [])
     for capacity in (0, 5):
-        decision = decide(empty, capacity)  # type: ignore[operator]
+        decision = decide(empty, capacity)
         assert (decision.verdict, decision.offsets) == (FITS, [])
 
 
 @both
-def test_one_tensor_needs_its_bytes(decide: object) -> None:
+def test_one_tensor_needs_its_bytes(decide: Decide) -> None:
     one = make([5], [(0, 0, 1)])
-    verdicts = [decide(one, capacity).verdict for capacity in (-1, 0, 4, 5, 6)]  # type: ignore[operator]
+    verdicts = [decide(one, capacity).verdict for capacity in (-1, 0, 4, 5, 6)]
     assert verdicts == [REFUTED, REFUTED, REFUTED, FITS, FITS]
 
 
 @both
-def test_a_capacity_far_below_zero_is_refuted(decide: object) -> None:
+def test_a_capacity_far_below_zero_is_refuted(decide: Decide) -> None:
     one = make([5], [(0, 0, 1)])
-    assert decide(one, -(1 << 40) + 100).verdict == REFUTED  # type: ignore[operator]
+    assert decide(one, -(1 << 40) + 100).verdict == REFUTED
 
 
 @both
-def test_pins_and_alignment(decide: object) -> None:
+def test_pins_and_alignment(decide: Decide) -> None:
     """Tensor 1 is pinned to [4, 6); 0 of 4 bytes fits below, 2 at a multiple of 8 above."""
     problem = make(
         [4, 2, 3], [(0, 0, 1), (1, 0, 1), (2, 0, 1)], modulus=[4, 1, 8], pinned=[-1, 4, -1]
     )
-    decision = decide(problem, 11)  # type: ignore[operator]
+    decision = decide(problem, 11)
     assert (decision.verdict, decision.offsets) == (FITS, [0, 4, 8])
-    assert decide(problem, 10).verdict == REFUTED  # type: ignore[operator]
-    assert decide(problem, 5).verdict == REFUTED  # type: ignore[operator]
+    assert decide(problem, 10).verdict == REFUTED
+    assert decide(problem, 5).verdict == REFUTED
 
 
 @both
-def test_touching_a_pin_is_no_overlap(decide: object) -> None:
+def test_touching_a_pin_is_no_overlap(decide: Decide) -> None:
     problem = make([3, 3, 3], [(0, 0, 1), (1, 0, 1), (2, 0, 1)], pinned=[-1, 3, -1])
-    assert sorted(decide(problem, 9).offsets) == [0, 3, 6]  # type: ignore[operator]
-    assert decide(problem, 8).verdict == REFUTED  # type: ignore[operator]
+    assert sorted(decide(problem, 9).offsets) == [0, 3, 6]
+    assert decide(problem, 8).verdict == REFUTED
 
 
 def hard_rows(rng: random.Random, tensors: int) -> list[Row]:
