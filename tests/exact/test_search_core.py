@@ -20,7 +20,7 @@ from planners.exact.scaling import ScaledBlocks, scale_blocks
 from planners.exact.search_parts import SearchPart, lowest_heads, search_parts
 from planners.registry import get
 from tests.exact.brute_force import optimal_peak
-from tests.exact.search_cases import varied_problem, varied_rules
+from tests.exact.search_cases import RULES, varied_problem, varied_rules
 from tests.random_problems import FEATURES
 
 pytestmark = pytest.mark.core
@@ -30,6 +30,7 @@ NODE_LIMIT = _core.Verdict.NODE_LIMIT
 MANY_NODES = 1_000_000
 ORDER = [_core.SearchKey.SECTION_TOTAL, _core.SearchKey.LENGTH, _core.SearchKey.AREA]
 KEYS = tuple(_core.SearchKey)
+MEMORY_PROBLEMS = range(850, 950)
 # Above this sum of sizes the core counts in 64 bits.
 WIDE = 1 << 30
 
@@ -337,3 +338,41 @@ def test_rows_of_the_wrong_width_are_refused() -> None:
         _core.SearchProblem(
             one, one, one, column([0], np.int32), one, one, column([0, 0]).reshape(1, 2), 1
         )
+
+
+def test_memory_refutes_nothing_that_a_search_without_it_finds() -> None:
+    # Few rules leave many states; a memory that forgets to compare offsets is wrong in one of
+    # thousands, and this seed has it.
+    assert remember("mem", MEMORY_PROBLEMS) > 1000
+
+
+@pytest.mark.long
+def test_memory_refutes_nothing_in_a_long_run() -> None:
+    seed = random.SystemRandom().randrange(1 << 31)
+    print(f"seed {seed}")
+    print(remember(str(seed), range(50_000)))
+
+
+def remember(seed: str, indices: range) -> int:
+    """Ask with memory what was found without, few other rules on; return how often it pruned."""
+    recalled = 0
+    for index in indices:
+        rng = random.Random(f"{seed}:{index}")
+        features = FEATURES - {"capacity", "conflicts", "zero", "chains"}
+        problem = varied_problem(rng, (6, 12), features)
+        for part in search_parts(problem, scale_blocks(problem), Budget()):
+            if len(part.blocks) < 5 or isinstance(part.search, _core.DisjunctiveSearch):
+                continue
+            for capacity in range(part.least, part.least + 3):
+                for _ in range(4):
+                    order = rng.sample(KEYS, 2)
+                    chosen = {rule: rng.random() < 0.3 for rule in RULES}
+                    wander = rng.choice([0, 0, 500])
+                    verdicts = []
+                    for memory in (False, True):
+                        rules = rules_of({**chosen, "memory": memory})
+                        decision = part.search.decide(capacity, order, 2000, wander, 1, rules, 60.0)
+                        verdicts.append(decision.verdict)
+                        recalled += decision.counters.by_memory
+                    assert verdicts != [FITS, REFUTED], f"seed {seed}, problem {index}"
+    return recalled
