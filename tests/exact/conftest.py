@@ -8,13 +8,19 @@ import pytest
 
 from planners import Problem
 from planners.exact import driver
-from tests.exact.weak_start import weak_start
+from tests.exact.weak_start import weak_start, worst_start
 
 
 @pytest.fixture
 def weakly_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave everything to the search: no good plan and no bound to start from."""
     monkeypatch.setattr(driver, "start_of", weak_start)
+
+
+@pytest.fixture
+def worst_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave even more to the search: a plan in which no byte is used twice."""
+    monkeypatch.setattr(driver, "start_of", worst_start)
 
 
 @pytest.fixture

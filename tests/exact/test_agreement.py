@@ -15,7 +15,7 @@ from tests.exact.brute_force import optimal_peak
 from tests.exact.weak_start import weak_start
 from tests.random_problems import random_problem
 
-PLANNERS = ("cp-sat", "ilp-highs", "ilp-cbc")
+PLANNERS = ("branch-and-bound", "cp-sat", "ilp-highs", "ilp-cbc")
 START = {"greedy": driver.start_of, "weak": weak_start}
 
 NORMAL_PROBLEMS = 250

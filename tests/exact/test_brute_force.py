@@ -36,7 +36,11 @@ def test_no_offsets_are_better(safety: Safety) -> None:
         if problem.size.sum() + problem.alignment.sum() + problem.pinned.max(initial=0) > HIGHEST:
             continue
         compared += 1
-        assert optimal_peak(problem) == least_peak_of_all_offsets(problem)
+        optimum = least_peak_of_all_offsets(problem)
+        assert optimal_peak(problem) == optimum
+        if optimum is not None:
+            assert optimal_peak(problem, below=optimum) is None
+            assert optimal_peak(problem, below=optimum + 1) == optimum
 
 
 def test_takes_the_hole_of_a_chain() -> None:

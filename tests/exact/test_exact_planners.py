@@ -12,7 +12,7 @@ import pytest
 
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, place, run
 from planners.check import find_violation
-from planners.exact import big_m, cp_sat_model, driver
+from planners.exact import big_m, cp_sat_model, driver, search_parts
 from planners.exact.cp_sat import cp_sat
 from planners.exact.incumbent import Start
 from planners.registry import get
@@ -189,6 +189,7 @@ def test_a_model_too_large_leaves_the_greedy_plan(
 ) -> None:
     monkeypatch.setattr(big_m, "MOST_PAIRS", 100)
     monkeypatch.setattr(cp_sat_model, "MOST_PAIRS", 100)
+    monkeypatch.setattr(search_parts, "MOST_PAIRS", 100)
     result = answer(planner, hard)
     assert result.status is Status.FEASIBLE
     assert "unsafe pairs" in result.reason
@@ -243,6 +244,7 @@ def test_ctrl_c_before_the_search(
         return
     monkeypatch.setattr(cp_sat_model, "clique_cover", interrupted)
     monkeypatch.setattr(big_m, "clique_cover", interrupted)
+    monkeypatch.setattr(search_parts, "clique_cover", interrupted)
     result = answer(planner, hard)
     assert result.status is Status.FEASIBLE
     assert result.statistics["interrupted"] is True

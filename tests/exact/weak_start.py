@@ -7,6 +7,7 @@ import numpy as np
 from planners.bounds import Bound
 from planners.budget import Budget
 from planners.exact.incumbent import Start, start_of
+from planners.greedy.naive import naive
 from planners.greedy.place import place
 from planners.plan import Plan, Result
 from planners.problem import Problem
@@ -18,5 +19,15 @@ def weak_start(problem: Problem, budget: Budget, _incumbent: Plan | None = None)
     if not tensors:
         return start_of(problem, budget)
     order = np.random.default_rng(tensors).permutation(tensors)
-    nothing = Bound("nothing", 0, np.empty(0, dtype=np.int64))
-    return Start(place(problem, order), nothing)
+    return Start(place(problem, order), _nothing())
+
+
+def worst_start(problem: Problem, budget: Budget, incumbent: Plan | None = None) -> Start | Result:
+    """Return a plan without any reuse where there are tensors and no pins, and a bound of 0."""
+    if not problem.tensor_count or (problem.pinned >= 0).any():
+        return weak_start(problem, budget, incumbent)
+    return Start(naive(problem, budget), _nothing())
+
+
+def _nothing() -> Bound:
+    return Bound("nothing", 0, np.empty(0, dtype=np.int64))

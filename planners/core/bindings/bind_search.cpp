@@ -16,6 +16,16 @@ SearchProblem make_problem(Array<std::int64_t> modulus, Array<std::int64_t> resi
                           copy(before),  copy(size),    {},           {},
                           sections};
     const std::int32_t members = problem.member_count();
+    if (residue.size() != modulus.size() || pinned.size() != modulus.size() ||
+        block.size() != size.size() || before.size() != size.size()) {
+        throw std::invalid_argument("every column of blocks, and of members, needs one length");
+    }
+    for (const std::int32_t b : problem.block) {
+        if (b < 0 || b >= problem.block_count()) {
+            throw std::invalid_argument("the column of blocks names one that does not exist");
+        }
+    }
+    if (rows.shape(1) != 3) throw std::invalid_argument("rows (member, first, last) are needed");
     problem.range_offsets.assign(static_cast<std::size_t>(members) + 1, 0);
     std::int64_t member_before = 0;
     for (std::size_t i = 0; i < rows.shape(0); ++i) {

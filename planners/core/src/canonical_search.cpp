@@ -169,7 +169,8 @@ class CanonicalSearch::Engine {
     void start(const CanonicalQuestion& question, Stop& stop) {
         question_ = &question;
         stop_ = &stop;
-        capacity_ = static_cast<Bytes>(question.capacity);
+        // Whatever is below 0 holds nothing, and may be too low for a narrow number.
+        capacity_ = static_cast<Bytes>(std::max<std::int64_t>(question.capacity, -1));
         counters_ = {};
         random_.seed(question.seed);
         const auto sections = static_cast<std::size_t>(problem_.sections);

@@ -29,11 +29,26 @@ namespace gapless {
 //
 // Offsets are integers, grow with every decision, and are bounded by the capacity; an interval once
 // decided stays decided. So the search ends.
+//
+// Contradiction. Decisions may ask for more than a chain leaves between its members, and then two
+// blocks raise each other, by as little as one unit a turn: the capacity would end that, after as
+// many turns as it has units. Such a circle contains the newest decision, "b above a", as those
+// before it had a solution. Let x be the offset of a, and P the largest modulus, which all others
+// divide. What the decision raises follows from x alone. If there is a solution at all, then
+// moving all of it down by P again and again keeps decisions and alignments, so there is one, below
+// 0 perhaps, with a in [x, x + P), and what follows from x stays at or below it. So the node is
+// refuted as soon as its newest decision raises a itself to x + P. Once decisions have a solution,
+// what they lower ends as well.
+//
+// Pairs and sections may run in such a circle too. So closing in ends after a while: every move is
+// sound by itself, and what is left is branched on.
 
 namespace {
 
 constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
+// Looks at the pairs of a block, on average, and at the sections, in one node.
+constexpr int kRounds = 16;
 
 }  // namespace
 
@@ -67,6 +82,7 @@ class DisjunctiveSearch::Engine {
             }
         }
         for (std::int32_t b = 0; b < problem.block_count(); ++b) {
+            period_ = std::max(period_, problem.modulus[b]);
             const std::int64_t pin = problem.pinned[b];
             offset_.push_back(pin >= 0 ? pin : problem.residue[b]);
             most_.push_back(pin >= 0 ? pin : capacity - extent[b]);
@@ -147,7 +163,7 @@ class DisjunctiveSearch::Engine {
             above_[from].push_back({to, end_in_block(overlap.a) - problem_.before[overlap.b]});
             below_[to].push_back({from, end_in_block(overlap.a) - problem_.before[overlap.b]});
             Verdict verdict = Verdict::kRefuted;
-            if (put_below(overlap.a, overlap.b)) verdict = explore();
+            if (put_below(overlap.a, overlap.b, from)) verdict = explore();
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
             above_[from].pop_back();
@@ -163,8 +179,8 @@ class DisjunctiveSearch::Engine {
     }
 
     // Moves the bounds of two members so that `lower` fits below `upper`.
-    bool put_below(std::int32_t lower, std::int32_t upper) {
-        return raise(problem_.block[upper], top(lower) - problem_.before[upper]) &&
+    bool put_below(std::int32_t lower, std::int32_t upper, std::int32_t decided_below = -1) {
+        return raise(problem_.block[upper], top(lower) - problem_.before[upper], decided_below) &&
                sink(problem_.block[lower], greatest_bottom(upper) - end_in_block(lower));
     }
 
@@ -185,8 +201,10 @@ class DisjunctiveSearch::Engine {
         queue_.push_back(block);
     }
 
-    // Raises the least offset of a block, and of all that decisions put above it.
-    bool raise(std::int32_t block, std::int64_t to) {
+    // Raises the least offset of a block, and of all that decisions put above it; false where one
+    // passes its limit, or where the newest decision, to put it above `below`, contradicts others.
+    bool raise(std::int32_t block, std::int64_t to, std::int32_t below = -1) {
+        const std::int64_t contradiction = below < 0 ? 0 : offset_[below] + period_;
         open_.assign(1, {block, to});
         while (!open_.empty()) {
             const auto [b, at] = open_.back();
@@ -194,6 +212,7 @@ class DisjunctiveSearch::Engine {
             if (offset_[b] >= at) continue;
             const std::int64_t aligned = align_up(b, at);
             if (aligned > most_[b]) return false;
+            if (b == below && aligned >= contradiction) return false;
             changes_.push_back({b, offset_[b]});
             offset_[b] = aligned;
             wait_for(b);
@@ -221,17 +240,20 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    // Closes in on every pair and section until nothing moves; false where the node is refuted.
+    // Closes in on pairs and sections until nothing moves, or for long enough; false where the node
+    // is refuted.
     bool close_in() {
-        do {
+        std::int64_t looks = kRounds * static_cast<std::int64_t>(offset_.size());
+        for (int round = 0; round < kRounds; ++round) {
             while (!queue_.empty()) {
                 const std::int32_t block = queue_.back();
                 queue_.pop_back();
                 waiting_[block] = 0;
-                if (rules_.forced && !force_pairs_of(block)) return false;
+                if (rules_.forced && --looks >= 0 && !force_pairs_of(block)) return false;
             }
             if (!raise_in_sections()) return false;
-        } while (!queue_.empty());
+            if (queue_.empty()) break;
+        }
         return true;
     }
 
@@ -309,6 +331,8 @@ class DisjunctiveSearch::Engine {
     const DisjunctiveRules rules_;
     Stop& stop_;
     std::int64_t work_ = 0;
+    // The largest modulus.
+    std::int64_t period_ = 1;
     SearchCounters counters_;
     // Least and largest offset of each block.
     std::vector<std::int64_t> offset_, most_;
