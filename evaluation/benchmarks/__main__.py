@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evaluation.benchmarks.auto import auto_page
+from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.measure import pin_to_one_core
 from evaluation.benchmarks.offsets import offsets_page
@@ -77,6 +78,26 @@ def auto(
     limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
     command = _command("auto", *limits, *(path.name for path in files or []))
     _publish(auto_page(files or [BERT], command, seeds, time_limit), output)
+
+
+@app.command()
+def exact(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Instances over lifetimes; at least one.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Wall seconds a run.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of ours, each with its own seed.")] = 5,
+    capacity: Annotated[
+        int | None, typer.Option(min=0, help="Bytes; what the files or their names say if absent.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Our branch and bound and omnimalloc's SuperMalloc: time to answer (needs `bench`)."""
+    chosen = files or []
+    options = [f"--time-limit {time_limit:g}", f"--seeds {seeds}"]
+    options += [] if capacity is None else [f"--capacity {capacity}"]
+    command = _command("exact", *(path.name for path in chosen), *options)
+    _publish(exact_page(chosen, command, time_limit, seeds, capacity), output)
 
 
 @app.command()

@@ -21,6 +21,8 @@ from planners.registry import UnsupportedProblemError
 SUPERMALLOC = "supermalloc"
 # Greedy allocators that omnimalloc does not keep with those of first fit.
 OTHER_GREEDY = ("best_fit", "omni")
+# Number of the allocation that stands for no tensor; see Peer._fit.
+STOPPER = -1
 
 # The package is optional and mypy does not look into it: omnimalloc's Allocation.
 Allocation = Any
@@ -250,8 +252,13 @@ class Peer:
         """Ask supermalloc's solver once, below one bound, instead of letting it lower its own.
 
         Its allocator takes no capacity; its parts are put together here as it does itself.
+
+        Note: its solver goes on below a placement that fits, until that meets its lower bound or
+        the time is over, and nothing switches that off. So it gets one more allocation, of as many
+        bytes as the capacity and alive when nothing else is. That one is in nobody's way, and it
+        makes the capacity the lower bound: the first placement that fits ends the search.
         """
-        from omnimalloc import _cpp
+        from omnimalloc import Allocation, _cpp
         from omnimalloc.allocators.supermalloc import DEFAULT_HEURISTICS, GREEDY_HEURISTICS
 
         begun, limit = time.monotonic(), self.budget.time_limit_seconds
@@ -259,19 +266,24 @@ class Peer:
         def remaining() -> float | None:
             return None if limit is None else max(0.0, begun + limit - time.monotonic())
 
-        base = _cpp.Partition.from_allocations(allocations)
-        if base.lower_bound > capacity:
-            return Placed(None, base.lower_bound, exhausted=True)
+        lower_bound = _cpp.Partition.from_allocations(allocations).lower_bound
+        if lower_bound > capacity:
+            return Placed(None, lower_bound, exhausted=True)
+        if not allocations:
+            return Placed(allocations)
+        last = max(allocation.end for allocation in allocations)
+        stopper = Allocation(STOPPER, capacity, last, last + 1)
+        base = _cpp.Partition.from_allocations((*allocations, stopper))
         searched = ["".join(heuristic) for heuristic in DEFAULT_HEURISTICS]
         packed = ["".join(heuristic) for heuristic in GREEDY_HEURISTICS]
         greedy = _cpp.greedy_pack_portfolio(
             base, [*searched, "", *packed], remaining(), self.budget.threads
         )
         if greedy.peak <= capacity:
-            return Placed(greedy.allocations, base.lower_bound)
+            return Placed(_without_stopper(greedy.allocations), lower_bound)
         left = remaining()
         if left == 0:
-            return Placed(None, base.lower_bound)
+            return Placed(None, lower_bound)
         bound = capacity + 1  # its bounds are exclusive
         found = _cpp.try_solve_many(
             [base.reorder(heuristic).with_bound(bound) for heuristic in searched],
@@ -287,5 +299,9 @@ class Peer:
         )
         if found is None:
             # It says "none below" and "no time left" alike: time that is left is the proof.
-            return Placed(None, base.lower_bound, exhausted=remaining() != 0)
-        return Placed(found.allocations, base.lower_bound)
+            return Placed(None, lower_bound, exhausted=remaining() != 0)
+        return Placed(_without_stopper(found.allocations), lower_bound)
+
+
+def _without_stopper(allocations: Sequence[Allocation]) -> Sequence[Allocation]:
+    return [allocation for allocation in allocations if allocation.id != STOPPER]

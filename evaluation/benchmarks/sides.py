@@ -13,8 +13,9 @@ from evaluation.benchmarks.omnimalloc_peer import Allocation, Peer, Placed
 from planners import registry
 from planners.budget import Budget
 from planners.check import find_violation
-from planners.plan import Plan, Result, Status, feasible
+from planners.plan import Parameters, Plan, Result, Status, feasible
 from planners.problem import Problem
+from planners.run import judge, run
 
 # A problem is read or made again in each child: it travels as what makes it.
 Source = Callable[[], Problem]
@@ -101,7 +102,62 @@ def peer_job(
         Its answer is not judged.
     """
     peer = Peer(allocator, budget or Budget())
-    return Job(partial(_warm_peer, source, peer), partial(_place, peer), partial(_finish, peer))
+    place = partial(_place, peer)
+    return Job(partial(_warm_peer, source, peer, place), place, partial(_finish, peer))
+
+
+def judged_planner_job(
+    source: Source,
+    planner: str,
+    budget: Budget | None = None,
+    parameters: Parameters | None = None,
+) -> Job[Problem, Result, Result]:
+    """Return the job of planning with one of ours, from the problem to the judged plan.
+
+    Parameters
+    ----------
+    source
+        Makes the problem; picklable.
+    planner
+        Registered name.
+    budget
+        Limits; none by default. Its clock starts with the call.
+    parameters
+        Of the planner; its defaults otherwise.
+
+    Returns
+    -------
+    Job
+        Its answer went through :func:`planners.run.run`, statistics included.
+    """
+    plan = partial(
+        _run, planner=planner, budget=budget or Budget(), parameters=dict(parameters or {})
+    )
+    return Job(partial(_warm_planner, source, plan), plan, _as_result)
+
+
+def judged_peer_job(
+    source: Source, allocator: str, budget: Budget | None = None
+) -> Job[PeerState, Result, Result]:
+    """Return the job of planning with one of omnimalloc's, from its allocations to a judged plan.
+
+    Parameters
+    ----------
+    source
+        Makes the problem; picklable.
+    allocator
+        Name in omnimalloc's registry.
+    budget
+        Limits; none by default, also where omnimalloc has some.
+
+    Returns
+    -------
+    Job
+        Its answer went through :func:`planners.run.judge`.
+    """
+    peer = Peer(allocator, budget or Budget())
+    place = partial(_place_and_judge, peer)
+    return Job(partial(_warm_peer, source, peer, place), place, _as_placed_result)
 
 
 def run_side(problem: Problem, job: Job[Any, Any, Result], repetitions: int) -> Side:
@@ -147,12 +203,19 @@ def _plan(problem: Problem, *, planner: str, budget: Budget) -> Plan | Result:
     return chosen.info.build(**chosen.parameters)(problem, budget.started())
 
 
+def _run(problem: Problem, *, planner: str, budget: Budget, parameters: Parameters) -> Result:
+    return run(registry.get(planner, **parameters), problem, budget)
+
+
 def _as_result(_problem: Problem, answer: Plan | Result) -> Result:
     return feasible(answer) if isinstance(answer, Plan) else answer
 
 
-def _warm_peer(source: Source, peer: Peer) -> PeerState:
-    peer.run(peer.allocations_of(Problem(*TINY)))
+def _warm_peer(
+    source: Source, peer: Peer, place: Callable[[PeerState], Placed | Result]
+) -> PeerState:
+    tiny = Problem(*TINY)
+    place((tiny, peer.allocations_of(tiny)))
     problem = source()
     return problem, peer.allocations_of(problem)
 
@@ -164,3 +227,11 @@ def _place(peer: Peer, state: PeerState) -> Placed:
 
 def _finish(peer: Peer, state: PeerState, placed: Placed) -> Result:
     return peer.result(state[0], placed)
+
+
+def _place_and_judge(peer: Peer, state: PeerState) -> Result:
+    return judge(state[0], peer.result(state[0], _place(peer, state)))
+
+
+def _as_placed_result(_state: PeerState, result: Result) -> Result:
+    return result

@@ -8,24 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks import __main__ as command_line
 from evaluation.benchmarks import greedy
 from planners import Problem, Result, write_problem
 from planners.plan import Plan, Status, feasible
-
-
-@pytest.fixture
-def main(monkeypatch: pytest.MonkeyPatch) -> object:
-    """Run the command line in this process, which keeps its cores."""
-    monkeypatch.setattr(command_line, "pin_to_one_core", lambda: None)
-
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            command_line.main()
-        return int(left.value.code or 0)
-
-    return run
 
 
 def side(peak: int | None, seconds: float, memory: int = 1 << 20) -> greedy.Side:

@@ -151,3 +151,18 @@ def test_a_limit_that_has_passed_is_no_proof() -> None:
     result = answer_of(limited, SUPERMALLOC, time_limit_seconds=1e-6)
     assert result.status is Status.NO_PLAN_FOUND
     assert result.reason == "the time limit passed"
+
+
+@needs_omnimalloc
+def test_the_allocation_that_ends_the_search_is_no_tensor() -> None:
+    problem = random_lifetimes(12, seed=1)
+    least = answer_of(problem, SUPERMALLOC).lower_bound
+    plan = answer_of(problem.with_capacity(2 * least), SUPERMALLOC).plan
+    assert plan is not None
+    assert len(plan.offsets) == problem.tensor_count
+    assert plan.peak <= 2 * least
+
+
+@needs_omnimalloc
+def test_no_tensors_fit_any_capacity() -> None:
+    assert answer_of(Problem([], [], []).with_capacity(0), SUPERMALLOC).peak == 0

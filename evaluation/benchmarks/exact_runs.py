@@ -1,0 +1,207 @@
+"""Exact planners asked the same question once a seed: what each side answered, and at what cost."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from evaluation.benchmarks.measure import progress
+from evaluation.benchmarks.omnimalloc_peer import SUPERMALLOC, require_expressible
+from evaluation.benchmarks.sides import Side, judged_peer_job, judged_planner_job, run_side
+from planners.bounds import lifetime_bound
+from planners.budget import Budget
+from planners.errors import GaplessError
+from planners.exact.branch_and_bound import NAME as OURS
+from planners.formats import read_any
+from planners.plan import Parameters, Result, Status
+from planners.problem import Problem
+
+FITS = (Status.OPTIMAL, Status.FEASIBLE)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One file, and what is asked of it.
+
+    Parameters
+    ----------
+    path
+        Instance over lifetimes.
+    capacity
+        Bytes: does a plan fit? None: what is the smallest peak?
+    """
+
+    path: Path
+    capacity: int | None
+
+    @property
+    def label(self) -> str:
+        """Name of the file, without its folder."""
+        return self.path.name
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What is planned."""
+        return read_question(self.path, self.capacity)
+
+    @cached_property
+    def lifetime_bound(self) -> int:
+        """Most bytes that are alive at once."""
+        return lifetime_bound(self.problem).bytes
+
+    def settled_by(self, result: Result) -> bool:
+        """Return whether an answer is final: with a capacity yes or no, without it an optimum."""
+        if self.capacity is None:
+            return result.status is Status.OPTIMAL
+        return result.status in FITS or result.status is Status.INFEASIBLE
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What one side answered to one question, once a seed.
+
+    Parameters
+    ----------
+    question
+        What was asked.
+    limit
+        Wall seconds that each run might take.
+    sides
+        One entry a seed, each of one run.
+    """
+
+    question: Question
+    limit: float
+    sides: tuple[Side, ...]
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The judged answers."""
+        return tuple(side.result for side in self.sides)
+
+    @property
+    def settled_count(self) -> int:
+        """For how many seeds the answer is final."""
+        return sum(map(self.question.settled_by, self.results))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the answer is final for every seed."""
+        return self.settled_count == len(self.sides)
+
+    @property
+    def seconds(self) -> float:
+        """Median processor seconds over the seeds."""
+        return statistics.median(side.seconds for side in self.sides)
+
+    @property
+    def worst_seconds(self) -> float:
+        """Largest processor seconds over the seeds."""
+        return max(side.seconds for side in self.sides)
+
+
+def read_question(path: Path, capacity: int | None) -> Problem:
+    """Return the problem of a file with another capacity."""
+    return read_any(path).with_capacity(capacity)
+
+
+def decision_question(path: Path, capacity: int | None) -> Question:
+    """Return the question whether the instance of a file fits.
+
+    Parameters
+    ----------
+    path
+        Instance over lifetimes, in any known format.
+    capacity
+        Bytes; None for the capacity of the problem, or else the one that the name of the file
+        carries, as in ``A.1048576.csv``.
+
+    Returns
+    -------
+    Question
+        With a capacity.
+
+    Raises
+    ------
+    GaplessError
+        The file cannot be read, omnimalloc cannot express it, or no capacity is known.
+    """
+    problem = read_any(path)
+    require_expressible(problem)
+    for known in (capacity, problem.capacity, _capacity_in_name(path)):
+        if known is not None:
+            return Question(path, known)
+    raise GaplessError(
+        f"{path}: a capacity is needed, in the problem, as the last part of the file's name "
+        "(A.1048576.csv) or by --capacity; found none"
+    )
+
+
+def our_runs(
+    question: Question, limit: float, seeds: Iterable[int], parameters: Parameters | None = None
+) -> Runs:
+    """Ask our planner, in a fresh process for each seed.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    limit
+        Wall seconds a run.
+    seeds
+        At least one.
+    parameters
+        Of the planner; its defaults otherwise.
+
+    Returns
+    -------
+    Runs
+        One a seed.
+    """
+    progress(f"{question.label}: {OURS}")
+    source = partial(read_question, question.path, question.capacity)
+    jobs = (
+        judged_planner_job(source, OURS, Budget(limit, seed=seed), parameters) for seed in seeds
+    )
+    return Runs(question, limit, tuple(run_side(question.problem, job, 1) for job in jobs))
+
+
+def peer_runs(question: Question, limit: float, count: int, threads: int) -> Runs:
+    """Ask omnimalloc's SuperMalloc, in fresh processes.
+
+    It takes no seed, so a run that found nothing in its time is not repeated.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    limit
+        Wall seconds a run.
+    count
+        Number of runs, at least one.
+    threads
+        Threads that it may use, all on the core that this process is pinned to.
+
+    Returns
+    -------
+    Runs
+        At most ``count``.
+    """
+    progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
+    source = partial(read_question, question.path, question.capacity)
+    job = judged_peer_job(source, SUPERMALLOC, Budget(limit, threads=threads))
+    sides: list[Side] = []
+    for _ in range(count):
+        sides.append(run_side(question.problem, job, 1))
+        if not question.settled_by(sides[-1].result):
+            break
+    return Runs(question, limit, tuple(sides))
+
+
+def _capacity_in_name(path: Path) -> int | None:
+    found = re.search(r"\.(\d+)$", path.stem)
+    return int(found[1]) if found else None
