@@ -189,7 +189,7 @@ def test_a_model_too_large_leaves_the_greedy_plan(
 ) -> None:
     monkeypatch.setattr(big_m, "MOST_PAIRS", 100)
     monkeypatch.setattr(cp_sat_model, "MOST_PAIRS", 100)
-    monkeypatch.setattr(search_parts, "MOST_PAIRS", 100)
+    monkeypatch.setattr(search_parts, "MOST_PAIRS_TO_COVER", 100)
     result = answer(planner, hard)
     assert result.status is Status.FEASIBLE
     assert "unsafe pairs" in result.reason
