@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
 #include <tuple>
 
+#include "canonical_state.h"
 #include "refuted_states.h"
 
 namespace gapless {
@@ -62,7 +62,6 @@ namespace gapless {
 
 namespace {
 
-constexpr int kRounds = 3;
 // Visits of a tensor between two looks at the clock; a visit takes some nanoseconds a section.
 constexpr std::int64_t kWorkPerCheck = 1 << 15;
 constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
@@ -97,34 +96,20 @@ class CanonicalSearch::Engine {
   public:
     Engine(const SearchProblem& problem, const Neighbours& neighbours,
            const std::vector<std::int32_t>& group)
-        : problem_(problem),
-          neighbours_(neighbours),
-          group_(group),
-          count_(problem.member_count()) {
-        for (std::int32_t t = 0; t < count_; ++t) {
-            size_.push_back(static_cast<Bytes>(problem.size[t]));
-            mask_.push_back(static_cast<Bytes>(problem.modulus[t] - 1));
-            residue_.push_back(static_cast<Bytes>(problem.residue[t]));
-            pinned_.push_back(static_cast<Bytes>(problem.pinned[t]));
-            if (problem.pinned[t] >= 0) has_pins_ = true;
-            const auto ranges = problem.ranges_of(t);
-            first_.push_back(ranges.front().first);
-            last_.push_back(ranges.back().last);
-        }
+        : group_(group),
+          count_(problem.member_count()),
+          state_(problem, neighbours),
+          bounds_(state_),
+          by_first_(group.size()),
+          place_by_first_(group.size()),
+          seen_(group.size() + 1) {
         std::mt19937_64 random(1);
         for (std::int32_t t = 0; t < count_; ++t) hash_.push_back(random());
-        by_first_.resize(size_.size());
         std::iota(by_first_.begin(), by_first_.end(), 0);
-        std::stable_sort(by_first_.begin(), by_first_.end(),
-                         [&](std::int32_t a, std::int32_t b) { return first_[a] < first_[b]; });
-        place_by_first_.resize(size_.size());
+        std::stable_sort(by_first_.begin(), by_first_.end(), [&](std::int32_t a, std::int32_t b) {
+            return state_.first[a] < state_.first[b];
+        });
         for (std::int32_t i = 0; i < count_; ++i) place_by_first_[by_first_[i]] = i;
-        const auto sections = static_cast<std::size_t>(problem.sections);
-        least_.resize(sections);
-        least_end_.resize(sections);
-        bound_.resize(size_.size());
-        rank_.resize(size_.size());
-        seen_.resize(static_cast<std::size_t>(count_) + 1);
     }
 
     Decision decide(const CanonicalQuestion& question, Stop& stop) {
@@ -135,14 +120,14 @@ class CanonicalSearch::Engine {
             verdict = explore_parts(all);
         }
         Decision decision{verdict, {}, counters_};
-        if (verdict == Verdict::kFits) decision.offsets.assign(low_.begin(), low_.end());
+        if (verdict == Verdict::kFits) {
+            decision.offsets.assign(state_.low.begin(), state_.low.end());
+        }
         return decision;
     }
 
   private:
     using Position = typename RefutedStates<Bytes>::Position;
-    // The bound of what is placed, so that it never seems to block anything.
-    static constexpr Bytes kPlaced = std::numeric_limits<Bytes>::max();
 
     // Sections [first, last) of a part, and the number that tells it from others.
     struct Part {
@@ -156,98 +141,20 @@ class CanonicalSearch::Engine {
             return std::tie(offset, rank) < std::tie(other.offset, other.rank);
         }
     };
-    // What a placement changed: the low of a tensor, or, as ~section, the height of a section.
-    struct Change {
-        std::int32_t where;
-        Bytes before;
-    };
-    struct Placement {
-        std::int32_t tensor;
-        std::size_t changes;
-    };
 
     void start(const CanonicalQuestion& question, Stop& stop) {
         question_ = &question;
         stop_ = &stop;
-        // Whatever is below 0 holds nothing, and may be too low for a narrow number.
-        capacity_ = static_cast<Bytes>(std::max<std::int64_t>(question.capacity, -1));
         counters_ = {};
         random_.seed(question.seed);
-        const auto sections = static_cast<std::size_t>(problem_.sections);
-        height_.assign(sections, 0);
-        remaining_.assign(sections, 0);
-        crossing_.assign(sections + 1, 0);
-        left_.assign(size_.size(), 1);
-        low_.assign(size_.size(), 0);
-        seen_.assign(seen_.size(), -1);
-        changes_.clear();
-        placements_.clear();
-        blocker_.resize(size_.size());
-        std::iota(blocker_.begin(), blocker_.end(), 0);
+        state_.start(question.capacity);
+        bounds_.start(question.rules, counters_);
+        std::fill(seen_.begin(), seen_.end(), -1);
         arena_.clear();
-        bounds_.clear();
+        kept_bounds_.clear();
         candidates_.clear();
         states_.clear();
         parts_ = 0;
-        for (std::int32_t t = 0; t < count_; ++t) {
-            low_[t] = pinned_[t] >= 0 ? pinned_[t] : align(t, 0);
-            count_in(t, 1);
-        }
-    }
-
-    Bytes align(std::int32_t t, Bytes at) const { return at + ((residue_[t] - at) & mask_[t]); }
-
-    template <class Visit>
-    void for_sections(std::int32_t t, Visit visit) const {
-        for (const SectionRange& range : problem_.ranges_of(t)) {
-            for (std::int32_t s = range.first; s < range.last; ++s) visit(s);
-        }
-    }
-
-    // Adds a tensor to what is left in its sections (sign 1), or takes it away (sign -1).
-    void count_in(std::int32_t t, std::int32_t sign) {
-        const Bytes bytes = sign > 0 ? size_[t] : -size_[t];
-        for_sections(t, [&](std::int32_t s) { remaining_[s] += bytes; });
-        for (std::int32_t s = first_[t] + 1; s < last_[t]; ++s) crossing_[s] += sign;
-    }
-
-    // Places a tensor at its low; whether its neighbours still fit above it.
-    bool place(std::int32_t t) {
-        placements_.push_back({t, changes_.size()});
-        const Bytes end = low_[t] + size_[t];
-        left_[t] = 0;
-        bound_[t] = kPlaced;
-        count_in(t, -1);
-        for_sections(t, [&](std::int32_t s) {
-            changes_.push_back({~s, height_[s]});
-            height_[s] = end;
-        });
-        bool fits = true;
-        for (const std::int32_t other : neighbours_.of(t)) {
-            if (!left_[other] || low_[other] >= end) continue;
-            if (pinned_[other] >= 0) {
-                fits = false;
-                continue;
-            }
-            changes_.push_back({other, low_[other]});
-            low_[other] = align(other, end);
-            if (low_[other] > capacity_ - size_[other]) fits = false;
-        }
-        return fits;
-    }
-
-    void undo_to(std::size_t placements) {
-        while (placements_.size() > placements) {
-            const Placement last = placements_.back();
-            placements_.pop_back();
-            while (changes_.size() > last.changes) {
-                const Change change = changes_.back();
-                changes_.pop_back();
-                (change.where < 0 ? height_[~change.where] : low_[change.where]) = change.before;
-            }
-            left_[last.tensor] = 1;
-            count_in(last.tensor, 1);
-        }
     }
 
     // Explores tensors that are independent of all others left, part by part.
@@ -260,30 +167,30 @@ class CanonicalSearch::Engine {
         std::vector<Run> runs;
         for (std::size_t i = 0; i < tensors.size(); ++i) {
             const std::int32_t t = tensors[i];
-            const bool apart = !runs.empty() && first_[t] >= runs.back().last;
+            const bool apart = !runs.empty() && state_.first[t] >= runs.back().last;
             if (runs.empty() || (apart && question_->rules.split)) {
-                runs.push_back({i, i, first_[t], last_[t]});
+                runs.push_back({i, i, state_.first[t], state_.last[t]});
             }
             runs.back().end = i + 1;
-            runs.back().last = std::max(runs.back().last, last_[t]);
+            runs.back().last = std::max(runs.back().last, state_.last[t]);
         }
         std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
             return a.end - a.begin < b.end - b.begin;
         });
-        const std::size_t placed = placements_.size();
+        const std::size_t placed = state_.placed();
         for (const Run& run : runs) {
             const std::size_t begin = arena_.size();
             arena_.insert(arena_.end(), tensors.begin() + static_cast<std::ptrdiff_t>(run.begin),
                           tensors.begin() + static_cast<std::ptrdiff_t>(run.end));
             rank_part(begin);
-            for (std::size_t i = begin; i < arena_.size(); ++i) bound_[arena_[i]] = 0;
+            for (std::size_t i = begin; i < arena_.size(); ++i) bounds_.bound[arena_[i]] = 0;
             const Part part{run.first, run.last, ++parts_ * 0x9E3779B97F4A7C15ULL};
             std::uint64_t key = part.key;
             for (std::size_t i = begin; i < arena_.size(); ++i) key ^= hash_[arena_[i]];
             const Verdict verdict = explore(begin, key, {-1, -1}, part);
             arena_.resize(begin);
             if (verdict != Verdict::kFits) {
-                undo_to(placed);
+                state_.undo_to(placed);
                 return verdict;
             }
         }
@@ -310,15 +217,15 @@ class CanonicalSearch::Engine {
         });
         for (std::size_t i = 0; i < ranked.size(); ++i) {
             arena_[begin + i] = ranked[i].tensor;
-            rank_[ranked[i].tensor] = static_cast<std::int32_t>(i);
+            bounds_.rank[ranked[i].tensor] = static_cast<std::int32_t>(i);
         }
     }
 
     // The smallest comes first.
     std::int64_t sort_key(SearchKey key, std::int32_t t) const {
         std::int64_t total = 0, length = 0;
-        for_sections(t, [&](std::int32_t s) {
-            total = std::max<std::int64_t>(total, height_[s] + remaining_[s]);
+        state_.for_sections(t, [&](std::int32_t s) {
+            total = std::max<std::int64_t>(total, state_.height[s] + state_.remaining[s]);
             ++length;
         });
         switch (key) {
@@ -327,17 +234,17 @@ class CanonicalSearch::Engine {
             case SearchKey::kLength:
                 return -length;
             case SearchKey::kArea:
-                return -length * size_[t];
+                return -length * state_.size[t];
             case SearchKey::kSize:
-                return -static_cast<std::int64_t>(size_[t]);
+                return -static_cast<std::int64_t>(state_.size[t]);
             case SearchKey::kEarliestStart:
-                return first_[t];
+                return state_.first[t];
             case SearchKey::kLatestStart:
-                return -first_[t];
+                return -state_.first[t];
             case SearchKey::kLatestEnd:
-                return -last_[t];
+                return -state_.last[t];
             case SearchKey::kEarliestEnd:
-                return last_[t];
+                return state_.last[t];
         }
         return 0;
     }
@@ -351,27 +258,27 @@ class CanonicalSearch::Engine {
         look_at_the_clock(static_cast<std::int64_t>(end - begin));
         const bool remembers = question_->rules.memory && question_->wander == 0;
         const auto tensors = [&] { return Tensors(arena_.data() + begin, end - begin); };
-        if (remembers && states_.recall(key, tensors(), low_, position)) {
+        if (remembers && states_.recall(key, tensors(), state_.low, position)) {
             ++counters_.by_memory;
             return Verdict::kRefuted;
         }
         const std::size_t first_candidate = candidates_.size();
         Verdict verdict = Verdict::kRefuted;
-        if (raise_bounds(tensors(), position, part)) {
-            const std::size_t kept = bounds_.size();
-            for (const std::int32_t t : tensors()) bounds_.push_back(bound_[t]);
+        if (bounds_.raise(tensors(), position, {part.first, part.last})) {
+            const std::size_t kept = kept_bounds_.size();
+            for (const std::int32_t t : tensors()) kept_bounds_.push_back(bounds_.bound[t]);
             collect_candidates(tensors(), position);
             for (std::size_t c = first_candidate; c < candidates_.size(); ++c) {
                 for (std::size_t i = begin; i < end; ++i)
-                    bound_[arena_[i]] = bounds_[kept + i - begin];
+                    bounds_.bound[arena_[i]] = kept_bounds_[kept + i - begin];
                 verdict = branch(candidates_[c], begin, end, key, part);
                 if (verdict != Verdict::kRefuted) break;
             }
             candidates_.resize(first_candidate);
-            bounds_.resize(kept);
+            kept_bounds_.resize(kept);
             if (verdict == Verdict::kRefuted && remembers) {
                 lows_.clear();
-                for (const std::int32_t t : tensors()) lows_.push_back(low_[t]);
+                for (const std::int32_t t : tensors()) lows_.push_back(state_.low[t]);
                 states_.remember(key, tensors(), lows_, position);
             }
         }
@@ -380,9 +287,10 @@ class CanonicalSearch::Engine {
 
     Verdict branch(Candidate next, std::size_t begin, std::size_t end, std::uint64_t key,
                    const Part& part) {
-        const std::size_t placed = placements_.size();
+        const std::size_t placed = state_.placed();
         Verdict verdict = Verdict::kRefuted;
-        if (place(next.tensor)) {
+        bounds_.forget(next.tensor);
+        if (state_.place(next.tensor)) {
             if (splits(next.tensor, part)) {
                 ++counters_.splits;
                 verdict = explore_rest(next.tensor, begin, end);
@@ -397,16 +305,16 @@ class CanonicalSearch::Engine {
             ++counters_.by_section;
         }
         arena_.resize(end);
-        if (verdict != Verdict::kFits) undo_to(placed);
+        if (verdict != Verdict::kFits) state_.undo_to(placed);
         return verdict;
     }
 
     // Whether what is left of a part no longer holds together where the tensor lay.
     bool splits(std::int32_t placed, const Part& part) const {
         if (!question_->rules.split) return false;
-        for (std::int32_t s = std::max(first_[placed], part.first + 1);
-             s <= std::min(last_[placed], part.last - 1); ++s) {
-            if (crossing_[s] == 0) return true;
+        for (std::int32_t s = std::max(state_.first[placed], part.first + 1);
+             s <= std::min(state_.last[placed], part.last - 1); ++s) {
+            if (state_.crossing[s] == 0) return true;
         }
         return false;
     }
@@ -423,9 +331,9 @@ class CanonicalSearch::Engine {
             return place_by_first_[a] < place_by_first_[b];
         });
         std::vector<std::int32_t> ranks;
-        for (const std::int32_t t : ranked) ranks.push_back(rank_[t]);
+        for (const std::int32_t t : ranked) ranks.push_back(bounds_.rank[t]);
         const Verdict verdict = explore_parts(rest);
-        for (std::size_t i = 0; i < ranked.size(); ++i) rank_[ranked[i]] = ranks[i];
+        for (std::size_t i = 0; i < ranked.size(); ++i) bounds_.rank[ranked[i]] = ranks[i];
         return verdict;
     }
 
@@ -434,147 +342,6 @@ class CanonicalSearch::Engine {
         if (work_ < kWorkPerCheck) return;
         work_ = 0;
         stop_->check();
-    }
-
-    bool passed_over(std::int32_t t, Position position) const {
-        return low_[t] < position.offset ||
-               (low_[t] == position.offset && rank_[t] < position.rank);
-    }
-
-    // Works out from where on each tensor may lie; false where the node is refuted.
-    bool raise_bounds(Tensors tensors, Position position, const Part& part) {
-        if (!first_bounds(tensors, position)) return false;
-        const CanonicalRules& rules = question_->rules;
-        for (int round = 0; round < kRounds; ++round) {
-            if (rules.passed_over && !raise_passed_over(tensors, position)) {
-                ++counters_.by_passed_over;
-                return false;
-            }
-            if (has_pins_) raise_above_pins(tensors);
-            if (!least_bounds_fit(tensors, part)) {
-                ++counters_.by_section;
-                return false;
-            }
-            if (!rules.lowest || !raise_above_lowest(tensors, part)) return true;
-        }
-        return true;
-    }
-
-    bool first_bounds(Tensors tensors, Position position) {
-        least_end_of_all_ = std::numeric_limits<Bytes>::max();
-        for (const std::int32_t t : tensors) {
-            least_end_of_all_ = std::min<Bytes>(least_end_of_all_, low_[t] + size_[t]);
-            bound_[t] = std::max(bound_[t], low_[t]);
-            if (!passed_over(t, position)) continue;
-            if (pinned_[t] >= 0) {
-                ++counters_.by_passed_over;
-                return false;
-            }
-            const Bytes least = std::max<Bytes>(position.offset, low_[t] + 1);
-            if (bound_[t] < least) bound_[t] = align(t, least);
-        }
-        if (question_->rules.dominance && least_end_of_all_ <= position.offset) {
-            ++counters_.by_dominance;
-            return false;
-        }
-        return true;
-    }
-
-    bool raise_passed_over(Tensors tensors, Position position) {
-        for (const std::int32_t t : tensors) {
-            if (passed_over(t, position) && !raise_above_blocker(t)) return false;
-        }
-        return true;
-    }
-
-    // Raises a tensor above the lowest end of what may block its low; false where nothing may.
-    bool raise_above_blocker(std::int32_t t) {
-        const Bytes blocked_below = low_[t] + size_[t];
-        // Something that may block it and ends no higher than its bound: nothing to raise.
-        const auto settles = [&](std::int32_t other) {
-            return bound_[other] < blocked_below && bound_[other] + size_[other] <= bound_[t];
-        };
-        if (settles(blocker_[t])) return true;
-        Bytes above = kPlaced;
-        for (const std::int32_t other : neighbours_.of(t)) {
-            if (bound_[other] >= blocked_below) continue;
-            const Bytes end = bound_[other] + size_[other];
-            if (end >= above) continue;
-            above = end;
-            blocker_[t] = other;
-            if (end <= bound_[t]) return true;
-        }
-        if (above == kPlaced) return false;
-        raise(t, above);
-        return true;
-    }
-
-    void raise_above_pins(Tensors tensors) {
-        for (const std::int32_t p : tensors) {
-            if (pinned_[p] < 0) continue;
-            for (const std::int32_t t : neighbours_.of(p)) {
-                if (!left_[t] || pinned_[t] >= 0) continue;
-                if (bound_[t] + size_[t] > pinned_[p] && bound_[t] < pinned_[p] + size_[p]) {
-                    raise(t, pinned_[p] + size_[p]);
-                }
-            }
-        }
-    }
-
-    bool raise(std::int32_t t, Bytes to) {
-        if (to <= bound_[t]) return false;
-        bound_[t] = align(t, to);
-        ++counters_.raised;
-        return true;
-    }
-
-    bool least_bounds_fit(Tensors tensors, const Part& part) {
-        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
-        std::fill(least_.begin() + part.first, least_.begin() + part.last, kNone);
-        for (const std::int32_t t : tensors) {
-            const Bytes bound = bound_[t];
-            if (bound > capacity_ - size_[t]) return false;
-            if (pinned_[t] >= 0 && bound > pinned_[t]) return false;
-            for (const SectionRange& range : problem_.ranges_of(t)) {
-                Bytes* least = least_.data();
-                for (std::int32_t s = range.first; s < range.last; ++s) {
-                    least[s] = std::min(least[s], bound);
-                }
-            }
-        }
-        for (std::int32_t s = part.first; s < part.last; ++s) {
-            if (least_[s] != kNone && least_[s] > capacity_ - remaining_[s]) return false;
-        }
-        return true;
-    }
-
-    // Raises what cannot be lowest in a section above what can; whether anything rose.
-    bool raise_above_lowest(Tensors tensors, const Part& part) {
-        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
-        std::fill(least_end_.begin() + part.first, least_end_.begin() + part.last, kNone);
-        const Bytes* const remaining = remaining_.data();
-        Bytes* const least_end = least_end_.data();
-        for (const std::int32_t t : tensors) {
-            const Bytes room = capacity_ - bound_[t], end = bound_[t] + size_[t];
-            for (const SectionRange& range : problem_.ranges_of(t)) {
-                for (std::int32_t s = range.first; s < range.last; ++s) {
-                    const Bytes offered = remaining[s] <= room ? end : kNone;
-                    least_end[s] = std::min(least_end[s], offered);
-                }
-            }
-        }
-        bool rose = false;
-        for (const std::int32_t t : tensors) {
-            const Bytes room = capacity_ - bound_[t];
-            Bytes above = 0;
-            for (const SectionRange& range : problem_.ranges_of(t)) {
-                for (std::int32_t s = range.first; s < range.last; ++s) {
-                    above = std::max<Bytes>(above, remaining[s] > room ? least_end[s] : 0);
-                }
-            }
-            if (raise(t, above)) rose = true;
-        }
-        return rose;
     }
 
     // Appends what may be next, in the order in which it is tried.
@@ -590,12 +357,12 @@ class CanonicalSearch::Engine {
                 }
                 seen_[group_[t]] = counters_.nodes;
             }
-            if (bound_[t] != low_[t] || passed_over(t, position)) continue;
-            if (rules.dominance && low_[t] >= least_end_of_all_) {
+            if (bounds_.bound[t] != state_.low[t] || bounds_.passed_over(t, position)) continue;
+            if (rules.dominance && state_.low[t] >= bounds_.least_end_of_all()) {
                 ++counters_.dominated;
                 continue;
             }
-            candidates_.push_back({low_[t], rank_[t], t});
+            candidates_.push_back({state_.low[t], bounds_.rank[t], t});
         }
         std::sort(candidates_.begin() + first, candidates_.end());
         wander(candidates_.begin() + first, candidates_.end());
@@ -611,44 +378,29 @@ class CanonicalSearch::Engine {
         std::rotate(first, chosen, chosen + 1);
     }
 
-    const SearchProblem& problem_;
-    const Neighbours& neighbours_;
     const std::vector<std::int32_t>& group_;
     const std::int32_t count_;
-    bool has_pins_ = false;
-
-    std::vector<Bytes> size_, mask_, residue_, pinned_;
-    // The sections of a tensor lie in [first, last), with holes where it has gaps.
-    std::vector<std::int32_t> first_, last_, by_first_, place_by_first_;
+    CanonicalState<Bytes> state_;
+    CanonicalBounds<Bytes> bounds_;
+    // The tensors by their first section, where each is among these, and a hash for each.
+    std::vector<std::int32_t> by_first_, place_by_first_;
     std::vector<std::uint64_t> hash_;
 
     const CanonicalQuestion* question_ = nullptr;
     Stop* stop_ = nullptr;
-    Bytes capacity_ = 0;
     std::int64_t work_ = 0;
     std::uint64_t parts_ = 0;
     SearchCounters counters_;
     std::mt19937 random_;
 
-    // A section: the top of what is placed, the bytes left, the tensors left that cross into it.
-    std::vector<Bytes> height_, remaining_;
-    std::vector<std::int32_t> crossing_;
-    std::vector<char> left_;
-    std::vector<Bytes> low_, bound_;
-    // What blocked a tensor last; itself, which never does, where nothing has.
-    std::vector<std::int32_t> blocker_;
-    // The bounds of every node on the way here, to go back to.
-    std::vector<Bytes> bounds_;
-    std::vector<std::int32_t> rank_;
-    std::vector<Change> changes_;
-    std::vector<Placement> placements_;
+    // Of every node on the way here: its tensors in the order of rank, its bounds to go back to,
+    // and its candidates.
     std::vector<std::int32_t> arena_;
+    std::vector<Bytes> kept_bounds_;
     std::vector<Candidate> candidates_;
     RefutedStates<Bytes> states_;
-
-    // Of the node at hand.
-    Bytes least_end_of_all_ = 0;
-    std::vector<Bytes> least_, least_end_, lows_;
+    // The lows of the node at hand, and the node that last saw each group of identical tensors.
+    std::vector<Bytes> lows_;
     std::vector<std::int64_t> seen_;
 };
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "canonical_bounds.h"
 #include "search_problem.h"
 #include "stop.h"
 
@@ -20,16 +21,6 @@ enum class SearchKey {
     kLatestStart,
     kLatestEnd,
     kEarliestEnd,
-};
-
-// The rules that may be left out, one by one, for an ablation; see the Note in the source.
-struct CanonicalRules {
-    bool dominance = true;
-    bool passed_over = true;
-    bool lowest = true;
-    bool identical = true;
-    bool split = true;
-    bool memory = true;
 };
 
 struct CanonicalQuestion {
