@@ -176,6 +176,49 @@ def search(
     )
 
 
+class Resumable:
+    """The search for one problem, which goes on where it stopped when it is called again.
+
+    What it proved is kept, and no question is asked twice. Other problems, such as windows of this
+    one, are searched afresh.
+
+    Parameters
+    ----------
+    problem
+        As for :func:`search`.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._search: _Search | None = None
+
+    def __call__(self, problem: Problem, budget: Budget, incumbent: Plan | None) -> Result:
+        """Search as far as a budget reaches.
+
+        Parameters
+        ----------
+        problem, budget, incumbent
+            As for :func:`search`; ``node_limit`` counts the nodes of this call.
+
+        Returns
+        -------
+        Result
+            With the statistics of all calls together, but the ``nodes`` of this one.
+        """
+        if problem is not self._problem:
+            return search(problem, budget, incumbent)
+        return plan_exactly(
+            problem, budget, NAME, lambda start: self._resume(start, budget).outcome(), incumbent
+        )
+
+    def _resume(self, start: Start, budget: Budget) -> _Search:
+        if self._search is None:
+            self._search = _Search(self._problem, start, budget, Rules())
+        else:
+            self._search.resume(start, budget)
+        return self._search
+
+
 @dataclass
 class _Part:
     """What is known of one part, in units: no plan below ``least``, one with ``most``."""
@@ -185,6 +228,12 @@ class _Part:
     most: int
     heads: list[int]
     questions: Iterator[_Question]
+    # The question that the node limit cut short; it is asked again if the search goes on.
+    cut_short: _Question | None = None
+
+    def next_question(self) -> _Question:
+        question, self.cut_short = self.cut_short or next(self.questions), None
+        return question
 
 
 @dataclass(frozen=True)
@@ -206,6 +255,7 @@ class _Search:
         self.rules = rules
         self.core_rules = rules.for_core()
         self.counters: Counter[str] = Counter()
+        self.nodes_before = 0
         self.order = ""
         self.random = Random(budget.seed)
         self.scaled: ScaledBlocks = scale_blocks(problem)
@@ -221,6 +271,17 @@ class _Search:
         self.least = max(
             self.scaled.up(start.bound.bytes), max(alone, default=0), *(p.least for p in self.parts)
         )
+
+    def resume(self, start: Start, budget: Budget) -> None:
+        """Get ready to go on, from a plan that may be better by now."""
+        self.start, self.budget = start, budget
+        self.nodes_before = self.counters["nodes"]
+        known = self.scaled.heads(self.problem, start.plan)
+        for part in self.parts:
+            heads = [known[block] for block in part.part.blocks.tolist()]
+            end = self._end(part.part, heads)
+            if end < part.most:
+                part.heads, part.most = heads, end
 
     def outcome(self) -> Outcome:
         reason, interrupted = "", False
@@ -262,7 +323,12 @@ class _Search:
             if not open_parts:
                 return
             for part in open_parts:
-                self._pursue(part, next(part.questions))
+                question = part.next_question()
+                try:
+                    self._pursue(part, question)
+                except _NodesSpentError:
+                    part.cut_short = question
+                    raise
 
     def _questions(self, part: SearchPart) -> Iterator[_Question]:
         """Yield what to ask: each order at the bound, then on the way there, then again."""
@@ -304,6 +370,9 @@ class _Search:
         for counter in COUNTERS:
             self.counters[counter] += getattr(decision.counters, counter)
         self.counters["questions"] += 1
+        spent = self.budget.node_limit is not None and self._nodes() >= self.budget.node_limit
+        if decision.verdict == _core.Verdict.NODE_LIMIT and spent:
+            raise _NodesSpentError
         if decision.verdict == _core.Verdict.FITS:
             part.heads = decision.offsets
             part.most = self._end(part.part, part.heads)
@@ -320,7 +389,7 @@ class _Search:
     ) -> _core.Decision:
         nodes = question.nodes
         if self.budget.node_limit is not None:
-            nodes = min(nodes, self.budget.node_limit - self.counters["nodes"])
+            nodes = min(nodes, self.budget.node_limit - self._nodes())
             if nodes <= 0:
                 raise _NodesSpentError
         seconds = self.budget.remaining_seconds()
@@ -344,6 +413,10 @@ class _Search:
             seconds,
         )
 
+    def _nodes(self) -> int:
+        """Return the nodes since the search began or went on."""
+        return self.counters["nodes"] - self.nodes_before
+
     def _end(self, part: SearchPart, heads: list[int]) -> int:
         blocks: list[int] = part.blocks.tolist()
         return max(
@@ -362,6 +435,7 @@ class _Search:
 
     def _statistics(self, interrupted: bool) -> dict[str, Scalar]:
         statistics: dict[str, Scalar] = {name: self.counters[name] for name in COUNTERS}
+        statistics["nodes"] = self._nodes()
         statistics["questions"] = self.counters["questions"]
         statistics["parts"] = len(self.parts)
         statistics["order"] = self.order

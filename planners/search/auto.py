@@ -9,6 +9,7 @@ from itertools import count
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
+from planners.exact.branch_and_bound import Resumable
 from planners.exact.branch_and_bound import search as branch_and_bound
 from planners.exact.incumbent import Start
 from planners.exact.outcome import Outcome, result_of
@@ -68,7 +69,7 @@ def auto(problem: Problem, budget: Budget) -> Result:
     KeyboardInterrupt
         Before the first plan was complete.
     """
-    return plan_any(problem, budget, branch_and_bound)
+    return plan_any(problem, budget, Resumable(problem))
 
 
 def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
