@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from random import Random
 
 from planners import _core
@@ -63,6 +63,10 @@ RESTART_SHARE = 2
 # Where between the best plan and the bound to ask; their number shares no divisor with that of the
 # orders, so that all pairs have their turn.
 AIMS = (0.5, 0.02, 0.25, 0.1, 0.75, 0.05, 0.35)
+# Before the first of those runs every order asks at so many capacities, evenly spread from the
+# bound up. A plan is often within a few thousand nodes of one order at one capacity, and of no
+# other order and no capacity next to it; nearest to the bound it is worth most.
+SWEEP_CAPACITIES = 48
 # A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
 MOST_NODES = 1 << 60
 
@@ -335,6 +339,7 @@ class _Search:
         chains = isinstance(part.search, _core.DisjunctiveSearch)
         orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
         nodes, aims, wanders = FIRST_NODES, cycle(AIMS), cycle(WANDERS)
+        swept = chains
         while True:
             for order in orders:
                 yield _Question(order, nodes, 0, 1.0)
@@ -342,6 +347,11 @@ class _Search:
             if nodes <= RESTART_NODES or chains:
                 for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
                     yield _Question(order, nodes, 0, aim)
+            elif not swept:
+                swept = True
+                for step, order in product(range(1, SWEEP_CAPACITIES), orders):
+                    yield _Question(order, RESTART_NODES, 0, 1 - step / SWEEP_CAPACITIES)
+                continue
             else:
                 for restart in range(RESTART_SHARE * len(orders) * nodes // RESTART_NODES):
                     order = (
