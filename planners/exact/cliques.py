@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
 
 from planners.budget import Budget
 from planners.columns import IntColumn
@@ -47,17 +50,27 @@ def clique_cover(
     ModelTooLargeError
         The cliques have too many members.
     """
-    adjacent = [0] * tensors
-    for a, b in pairs.tolist():
-        adjacent[a] |= 1 << b
-        adjacent[b] |= 1 << a
-    cover = _Cover(adjacent, budget, most_members)
+    cover = _Cover(_adjacent(tensors, pairs, budget), budget, most_members)
     for clique in known:
         cover.open(clique)
     for tensor in range(tensors):
         while cover.uncovered[tensor]:
             cover.open([tensor])
     return cover.cliques
+
+
+def _adjacent(tensors: int, pairs: IntColumn, budget: Budget) -> list[int]:
+    """Return, for every tensor, the set of those that it shares a pair with."""
+    both = np.concatenate((pairs, pairs[:, ::-1]))
+    both = both[np.argsort(both[:, 0], kind="stable")]
+    first = np.searchsorted(both[:, 0], np.arange(tensors + 1)).tolist()
+    adjacent = []
+    for begin, end in pairwise(first):
+        require_time(budget)
+        row = np.zeros(tensors, dtype=bool)
+        row[both[begin:end, 1]] = True
+        adjacent.append(int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little"))
+    return adjacent
 
 
 class _Cover:
