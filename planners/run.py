@@ -133,12 +133,15 @@ def _with_status(problem: Problem, answer: Result) -> Result:
     if capacity is not None and answer.plan.peak > capacity:
         if answer.status is Status.INFEASIBLE:
             return answer
-        return replace(
-            answer,
-            status=Status.NO_PLAN_FOUND,
-            reason=f"the best plan needs {answer.plan.peak - capacity} bytes more than the "
-            f"capacity of {capacity}",
+        missing = (
+            f"the best plan needs {answer.plan.peak - capacity} bytes more than the capacity of "
+            f"{capacity}"
         )
+        if answer.reason.startswith(missing):  # judged already, with fewer bounds
+            return answer
+        # What ended the planner says whether more time could help.
+        reason = f"{missing}; {answer.reason}" if answer.reason else missing
+        return replace(answer, status=Status.NO_PLAN_FOUND, reason=reason)
     if answer.plan.peak == answer.lower_bound:
         return replace(answer, status=Status.OPTIMAL)
     return answer

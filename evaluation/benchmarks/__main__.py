@@ -74,7 +74,7 @@ def auto(
     time_limit: Annotated[float, typer.Option(help="Seconds that a run may take.")] = 10.0,
     output: Output = None,
 ) -> None:
-    """How far `pressure` and `auto` come on any files, and at what cost."""
+    """How far `auto` comes, beside omnimalloc and CP-SAT (needs the extra `bench`)."""
     limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
     command = _command("auto", *limits, *(path.name for path in files or []))
     _publish(auto_page(files or [BERT], command, seeds, time_limit), output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from random import Random
 
 from planners import _core
@@ -63,6 +63,10 @@ RESTART_SHARE = 2
 # Where between the best plan and the bound to ask; their number shares no divisor with that of the
 # orders, so that all pairs have their turn.
 AIMS = (0.5, 0.02, 0.25, 0.1, 0.75, 0.05, 0.35)
+# Before the first of those runs every order asks at so many capacities, evenly spread from the
+# bound up. A plan is often within a few thousand nodes of one order at one capacity, and of no
+# other order and no capacity next to it; nearest to the bound it is worth most.
+SWEEP_CAPACITIES = 48
 # A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
 MOST_NODES = 1 << 60
 
@@ -176,6 +180,49 @@ def search(
     )
 
 
+class Resumable:
+    """The search for one problem, which goes on where it stopped when it is called again.
+
+    What it proved is kept, and no question is asked twice. Other problems, such as windows of this
+    one, are searched afresh.
+
+    Parameters
+    ----------
+    problem
+        As for :func:`search`.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._search: _Search | None = None
+
+    def __call__(self, problem: Problem, budget: Budget, incumbent: Plan | None) -> Result:
+        """Search as far as a budget reaches.
+
+        Parameters
+        ----------
+        problem, budget, incumbent
+            As for :func:`search`; ``node_limit`` counts the nodes of this call.
+
+        Returns
+        -------
+        Result
+            With the statistics of all calls together, but the ``nodes`` of this one.
+        """
+        if problem is not self._problem:
+            return search(problem, budget, incumbent)
+        return plan_exactly(
+            problem, budget, NAME, lambda start: self._resume(start, budget).outcome(), incumbent
+        )
+
+    def _resume(self, start: Start, budget: Budget) -> _Search:
+        if self._search is None:
+            self._search = _Search(self._problem, start, budget, Rules())
+        else:
+            self._search.resume(start, budget)
+        return self._search
+
+
 @dataclass
 class _Part:
     """What is known of one part, in units: no plan below ``least``, one with ``most``."""
@@ -185,6 +232,12 @@ class _Part:
     most: int
     heads: list[int]
     questions: Iterator[_Question]
+    # The question that the node limit cut short; it is asked again if the search goes on.
+    cut_short: _Question | None = None
+
+    def next_question(self) -> _Question:
+        question, self.cut_short = self.cut_short or next(self.questions), None
+        return question
 
 
 @dataclass(frozen=True)
@@ -206,6 +259,7 @@ class _Search:
         self.rules = rules
         self.core_rules = rules.for_core()
         self.counters: Counter[str] = Counter()
+        self.nodes_before = 0
         self.order = ""
         self.random = Random(budget.seed)
         self.scaled: ScaledBlocks = scale_blocks(problem)
@@ -221,6 +275,17 @@ class _Search:
         self.least = max(
             self.scaled.up(start.bound.bytes), max(alone, default=0), *(p.least for p in self.parts)
         )
+
+    def resume(self, start: Start, budget: Budget) -> None:
+        """Get ready to go on, from a plan that may be better by now."""
+        self.start, self.budget = start, budget
+        self.nodes_before = self.counters["nodes"]
+        known = self.scaled.heads(self.problem, start.plan)
+        for part in self.parts:
+            heads = [known[block] for block in part.part.blocks.tolist()]
+            end = self._end(part.part, heads)
+            if end < part.most:
+                part.heads, part.most = heads, end
 
     def outcome(self) -> Outcome:
         reason, interrupted = "", False
@@ -262,13 +327,19 @@ class _Search:
             if not open_parts:
                 return
             for part in open_parts:
-                self._pursue(part, next(part.questions))
+                question = part.next_question()
+                try:
+                    self._pursue(part, question)
+                except _NodesSpentError:
+                    part.cut_short = question
+                    raise
 
     def _questions(self, part: SearchPart) -> Iterator[_Question]:
         """Yield what to ask: each order at the bound, then on the way there, then again."""
         chains = isinstance(part.search, _core.DisjunctiveSearch)
         orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
         nodes, aims, wanders = FIRST_NODES, cycle(AIMS), cycle(WANDERS)
+        swept = chains
         while True:
             for order in orders:
                 yield _Question(order, nodes, 0, 1.0)
@@ -276,6 +347,11 @@ class _Search:
             if nodes <= RESTART_NODES or chains:
                 for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
                     yield _Question(order, nodes, 0, aim)
+            elif not swept:
+                swept = True
+                for step, order in product(range(1, SWEEP_CAPACITIES), orders):
+                    yield _Question(order, RESTART_NODES, 0, 1 - step / SWEEP_CAPACITIES)
+                continue
             else:
                 for restart in range(RESTART_SHARE * len(orders) * nodes // RESTART_NODES):
                     order = (
@@ -304,6 +380,9 @@ class _Search:
         for counter in COUNTERS:
             self.counters[counter] += getattr(decision.counters, counter)
         self.counters["questions"] += 1
+        spent = self.budget.node_limit is not None and self._nodes() >= self.budget.node_limit
+        if decision.verdict == _core.Verdict.NODE_LIMIT and spent:
+            raise _NodesSpentError
         if decision.verdict == _core.Verdict.FITS:
             part.heads = decision.offsets
             part.most = self._end(part.part, part.heads)
@@ -320,7 +399,7 @@ class _Search:
     ) -> _core.Decision:
         nodes = question.nodes
         if self.budget.node_limit is not None:
-            nodes = min(nodes, self.budget.node_limit - self.counters["nodes"])
+            nodes = min(nodes, self.budget.node_limit - self._nodes())
             if nodes <= 0:
                 raise _NodesSpentError
         seconds = self.budget.remaining_seconds()
@@ -344,6 +423,10 @@ class _Search:
             seconds,
         )
 
+    def _nodes(self) -> int:
+        """Return the nodes since the search began or went on."""
+        return self.counters["nodes"] - self.nodes_before
+
     def _end(self, part: SearchPart, heads: list[int]) -> int:
         blocks: list[int] = part.blocks.tolist()
         return max(
@@ -362,6 +445,7 @@ class _Search:
 
     def _statistics(self, interrupted: bool) -> dict[str, Scalar]:
         statistics: dict[str, Scalar] = {name: self.counters[name] for name in COUNTERS}
+        statistics["nodes"] = self._nodes()
         statistics["questions"] = self.counters["questions"]
         statistics["parts"] = len(self.parts)
         statistics["order"] = self.order

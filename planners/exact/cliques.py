@@ -50,8 +50,7 @@ def clique_cover(
     ModelTooLargeError
         The cliques have too many members.
     """
-    adjacent = _adjacent(tensors, pairs, budget)
-    cover = _Cover(adjacent, budget, most_members)
+    cover = _Cover(_adjacent(tensors, pairs, budget), budget, most_members)
     for clique in known:
         cover.open(clique)
     for tensor in range(tensors):
@@ -61,17 +60,16 @@ def clique_cover(
 
 
 def _adjacent(tensors: int, pairs: IntColumn, budget: Budget) -> list[int]:
-    """Return the partners of every tensor as a set of bits."""
+    """Return, for every tensor, the set of those that it shares a pair with."""
     both = np.concatenate((pairs, pairs[:, ::-1]))
     both = both[np.argsort(both[:, 0], kind="stable")]
-    ends = np.searchsorted(both[:, 0], np.arange(tensors + 1))
+    first = np.searchsorted(both[:, 0], np.arange(tensors + 1)).tolist()
     adjacent = []
-    for begin, end in pairwise(ends.tolist()):
+    for begin, end in pairwise(first):
         require_time(budget)
-        partners = np.zeros(tensors, dtype=bool)
-        partners[both[begin:end, 1]] = True
-        bits = np.packbits(partners, bitorder="little").tobytes()
-        adjacent.append(int.from_bytes(bits, "little"))
+        row = np.zeros(tensors, dtype=bool)
+        row[both[begin:end, 1]] = True
+        adjacent.append(int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little"))
     return adjacent
 
 

@@ -9,6 +9,7 @@ from itertools import count
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
+from planners.exact.branch_and_bound import Resumable
 from planners.exact.branch_and_bound import search as branch_and_bound
 from planners.exact.incumbent import Start
 from planners.exact.outcome import Outcome, result_of
@@ -17,7 +18,7 @@ from planners.greedy.pressure import PressureOrders
 from planners.plan import Plan, Result, infeasible, no_plan_found
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import register
-from planners.search.exact_step import ExactSearch, ExactStep, is_plain
+from planners.search.exact_step import ExactSearch, ExactStep
 from planners.search.order_walk import OrderWalk
 from planners.search.portfolio import Portfolio
 from planners.search.windows import Windows
@@ -68,7 +69,7 @@ def auto(problem: Problem, budget: Budget) -> Result:
     KeyboardInterrupt
         Before the first plan was complete.
     """
-    return plan_any(problem, budget, branch_and_bound)
+    return plan_any(problem, budget, Resumable(problem))
 
 
 def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
@@ -217,7 +218,7 @@ def place_window(
         OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
     assert attempts.best is not None
     nodes = attempts.count
-    if attempts.best.peak > problem.capacity and is_plain(problem):
+    if attempts.best.peak > problem.capacity and not problem.contiguous:
         answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), attempts.best)
         nodes += EXACT_NODES_A_WINDOW
         if answer.plan is not None:

@@ -16,22 +16,20 @@ ExactSearch = Callable[[Problem, Budget, Plan | None], Result]
 and ``infeasible`` are proofs. ``statistics`` may hold ``nodes``, and ``interrupted`` after
 Ctrl-C."""
 
-# An exact search gets nowhere with more blocks, and would only keep the others waiting.
+# An exact search gets nowhere with more blocks, and would only keep the others waiting: over
+# lifetimes; over other unsafe pairs, which it first covers by cliques; and with chains.
 MOST_BLOCKS = 3_000
-# Nodes in the first turn, over lifetimes; and where chains or general unsafe pairs make a node cost
-# ten times as much and reach less far.
+MOST_BLOCKS_IN_GENERAL = 1_000
+MOST_BLOCKS_WITH_CHAINS = 500
+# Nodes in the first turn, and where chains make a node cost ten times as much.
 NODES_A_TURN = 5_000
-NODES_A_TURN_IN_GENERAL = 500
-MOST_BLOCKS_IN_GENERAL = 500
-
-
-def is_plain(problem: Problem) -> bool:
-    """Return whether lifetimes alone decide, without chains, so that nodes are cheap."""
-    return lifetimes_decide(problem) and not problem.contiguous
+NODES_A_TURN_WITH_CHAINS = 500
 
 
 class ExactStep:
     """Asks an exact search again and again, each time for more nodes.
+
+    One that remembers the problem goes on where it stopped, with the best plan of all searches.
 
     Parameters
     ----------
@@ -46,14 +44,16 @@ class ExactStep:
         self.exhausted = False
         self.lower_bound = 0
         self._attempts = attempts
-        plain = is_plain(attempts.problem)
-        self._nodes = NODES_A_TURN if plain else NODES_A_TURN_IN_GENERAL
-        self._most_blocks = MOST_BLOCKS if plain else MOST_BLOCKS_IN_GENERAL
+        self._nodes = NODES_A_TURN_WITH_CHAINS if attempts.problem.contiguous else NODES_A_TURN
 
     @property
     def applies(self) -> bool:
         """Whether the problem is small enough."""
-        return self._attempts.problem.blocks.count <= self._most_blocks
+        problem = self._attempts.problem
+        if problem.contiguous:
+            return problem.blocks.count <= MOST_BLOCKS_WITH_CHAINS
+        most = MOST_BLOCKS if lifetimes_decide(problem) else MOST_BLOCKS_IN_GENERAL
+        return problem.blocks.count <= most
 
     def run(self, length: int) -> None:
         """Search once.

@@ -84,7 +84,7 @@ def test_the_limit_of_the_exact_search_doubles() -> None:
 
     result = plan_any(RING, Budget(node_limit=3_000_000).started(), fruitless)
     assert result.status is Status.FEASIBLE
-    assert limits[:3] == [500, 1_000, 2_000]
+    assert limits[:3] == [5_000, 10_000, 20_000]
     assert sum(limit for limit in limits if limit is not None) <= 3_000_000
 
 
