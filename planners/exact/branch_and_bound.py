@@ -64,9 +64,8 @@ RESTART_SHARE = 2
 # orders, so that all pairs have their turn.
 AIMS = (0.5, 0.02, 0.25, 0.1, 0.75, 0.05, 0.35)
 # Before the first of those runs every order asks at so many capacities, evenly spread from the
-# bound up, where a plan is worth most. This pays where the bound is out of reach: of MiniMalloc's
-# instance D one order finds a plan of 970 units in 2,600 nodes, and neither another order nor a
-# capacity next to it does.
+# bound up, where a plan is worth most. It is there for one instance, MiniMalloc's D: one order
+# finds a plan of 970 units in 2,600 nodes, and no other order nor a capacity next to it does.
 SWEEP_CAPACITIES = 48
 # A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
 MOST_NODES = 1 << 60

@@ -19,6 +19,7 @@ from planners.plan import Plan, Result, infeasible, no_plan_found
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
+from planners.search.last_resort import offer_without_reuse
 from planners.search.order_walk import OrderWalk
 from planners.search.portfolio import Portfolio
 from planners.search.windows import Windows
@@ -63,11 +64,6 @@ def auto(problem: Problem, budget: Budget) -> Result:
     -------
     Result
         See :func:`plan_any`.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Before the first plan was complete.
     """
     return plan_any(problem, budget, Resumable(problem))
 
@@ -92,10 +88,6 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
         Never worse than any greedy planner that the budget had room for, with the best bound.
         ``statistics``: ``attempts``, ``found_by``, and ``interrupted`` after Ctrl-C.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        Before the first plan was complete.
     """
     budget = _with_node_limit(problem, budget)
     if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
@@ -111,15 +103,12 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
     try:
         _search(attempts, bound, step)
     except TimeoutError:
-        if attempts.best is None:
-            return no_plan_found(
-                "the time limit passed before the first greedy plan", bound.bytes, bound.name
-            )
         reason = "time limit"
     except KeyboardInterrupt:
-        if attempts.best is None:
-            raise
         reason, interrupted = "interrupted", True
+    if attempts.best is None and not offer_without_reuse(attempts):
+        ended = "Ctrl-C came" if interrupted else "the time limit passed"
+        return no_plan_found(f"{ended} before the first greedy plan", bound.bytes, bound.name)
     assert attempts.best is not None
     statistics: dict[str, Scalar] = {"attempts": attempts.count, "found_by": attempts.found_by}
     if interrupted:

@@ -8,9 +8,11 @@ import pytest
 
 from instances.synthetic import data_parallel_graph, random_lifetimes, training_graph
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, check, place, registry, run
+from planners.greedy.attempts import Attempts
 from planners.registry import get
+from planners.search.last_resort import offer_without_reuse
 from tests.interrupts import interrupt_after, stop_after
-from tests.random_problems import random_problem
+from tests.random_problems import SOLVABLE, random_problem
 
 HARD = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
 """No greedy planner and no search met a bound of it yet."""
@@ -101,10 +103,27 @@ def test_ctrl_c_keeps_the_best_plan(attempts: int, monkeypatch: pytest.MonkeyPat
     assert result.statistics["attempts"] == attempts
 
 
-def test_ctrl_c_before_the_first_plan_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupt_after(monkeypatch, 0)
-    with pytest.raises(KeyboardInterrupt):
-        auto(random_lifetimes(20))
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, TimeoutError])
+def test_before_the_first_plan_there_is_one_without_reuse(
+    ends: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(60):
+        stop_after(monkeypatch, 0, ends)
+        rng = random.Random(f"no reuse {seed}")
+        problem = random_problem(rng, rng.choice(list(Safety)), (1, 12), features=SOLVABLE)
+        result = auto(problem)
+        pinned = bool((problem.pinned >= 0).any())
+        assert (result.plan is None) == pinned, result
+        if pinned:
+            assert result.status is Status.NO_PLAN_FOUND
+        else:
+            assert result.statistics["found_by"] == "no reuse"
+            assert result.statistics.get("interrupted", False) == (ends is KeyboardInterrupt)
+
+
+def test_no_plan_without_reuse_leaves_int64() -> None:
+    attempts = Attempts(Problem([1 << 61, 1 << 61], [0, 0], [1, 1]), 2, Budget())
+    assert not offer_without_reuse(attempts)
 
 
 def test_the_time_limit_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
