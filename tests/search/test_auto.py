@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from instances.synthetic import data_parallel_graph, random_lifetimes, training_graph
@@ -122,7 +123,11 @@ def test_before_the_first_plan_there_is_one_without_reuse(
 
 
 def test_no_plan_without_reuse_leaves_int64() -> None:
-    attempts = Attempts(Problem([1 << 61, 1 << 61], [0, 0], [1, 1]), 2, Budget())
+    # Padded to the alignment of one tensor, these would take more than 2**63 bytes.
+    ones = np.ones(1 << 23, dtype=np.int64)
+    alignment = ones.copy()
+    alignment[0] = 1 << 40
+    attempts = Attempts(Problem(ones, 0 * ones, ones, alignment=alignment), 1, Budget())
     assert not offer_without_reuse(attempts)
 
 
