@@ -124,7 +124,7 @@ def test_before_the_first_plan_there_is_one_without_reuse(
 
 def test_no_plan_without_reuse_leaves_int64() -> None:
     # Padded to the alignment of one tensor, these would take more than 2**63 bytes.
-    ones = np.ones(1 << 23, dtype=np.int64)
+    ones = np.ones((1 << 21) + 1, dtype=np.int64)
     alignment = ones.copy()
     alignment[0] = 1 << 40
     attempts = Attempts(Problem(ones, 0 * ones, ones, alignment=alignment), 1, Budget())
