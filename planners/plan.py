@@ -65,6 +65,27 @@ class Plan:
             return cls(column, 0)
         return cls(column, int((column + problem.size).max(initial=0)))
 
+    @classmethod
+    def of_blocks(cls, problem: Problem, heads: IntColumn) -> Plan:
+        """Return the plan with these offsets of the blocks and the peak they give.
+
+        Parameters
+        ----------
+        problem
+            The problem that is planned.
+        heads
+            int64 bytes, one a block: where its first member lies.
+
+        Returns
+        -------
+        Plan
+            Not judged; the referee does that.
+        """
+        blocks = problem.blocks
+        offsets = np.empty(problem.tensor_count, dtype=np.int64)
+        offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
+        return cls.of(problem, offsets)
+
 
 @dataclass(frozen=True)
 class Result:

@@ -104,11 +104,7 @@ class ScaledBlocks:
         Plan
             Not judged.
         """
-        blocks = problem.blocks
-        head_bytes = np.array(heads, dtype=np.int64) * self.unit
-        offsets = np.empty(problem.tensor_count, dtype=np.int64)
-        offsets[blocks.members] = np.repeat(head_bytes, np.diff(blocks.offsets)) + blocks.before
-        return Plan.of(problem, offsets)
+        return Plan.of_blocks(problem, np.array(heads, dtype=np.int64) * self.unit)
 
 
 def scale_blocks(problem: Problem) -> ScaledBlocks:

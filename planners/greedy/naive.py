@@ -46,6 +46,4 @@ def naive(problem: Problem, _budget: Budget) -> Plan:
         for block, (modulus, residue, size) in enumerate(zip(*columns, strict=True)):
             heads[block] = end + (residue - end) % modulus
             end = int(heads[block]) + size
-    offsets = np.empty(problem.tensor_count, dtype=np.int64)
-    offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
-    return Plan.of(problem, offsets)
+    return Plan.of_blocks(problem, heads)

@@ -35,7 +35,5 @@ def offer_without_reuse(attempts: Attempts) -> bool:
         return False
     padded = -(-(blocks.residue + blocks.size) // strictest) * strictest
     heads = np.cumsum(padded) - padded + blocks.residue
-    offsets = np.empty(problem.tensor_count, dtype=np.int64)
-    offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
-    attempts.offer(Plan.of(problem, offsets), "no reuse")
+    attempts.offer(Plan.of_blocks(problem, heads), "no reuse")
     return True

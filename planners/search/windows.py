@@ -110,7 +110,7 @@ class Windows:
             if not self._mend(block, heads, target):
                 self._share = self._share / 2 if wanted > 1 else FIRST_SHARE
                 return False
-        attempts.offer(self.plan_of(heads), "windows placed anew")
+        attempts.offer(Plan.of_blocks(attempts.problem, heads), "windows placed anew")
         return True
 
     def _mend(self, block: int, heads: IntColumn, target: int) -> bool:
@@ -164,21 +164,3 @@ class Windows:
             near.update(blocks.block_of[problem.core.unsafe_with(tensor)].tolist())
         near.discard(block)
         return near
-
-    def plan_of(self, heads: IntColumn) -> Plan:
-        """Return the plan that has every block at its head's offset.
-
-        Parameters
-        ----------
-        heads
-            int64, one a block.
-
-        Returns
-        -------
-        Plan
-            Of the whole problem.
-        """
-        blocks = self._attempts.problem.blocks
-        offsets = np.empty(self._attempts.problem.tensor_count, dtype=np.int64)
-        offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
-        return Plan.of(self._attempts.problem, offsets)

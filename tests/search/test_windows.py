@@ -42,7 +42,7 @@ def test_a_plan_of_a_part_fits_back_into_the_whole(safety: Safety) -> None:
         before = heads.tolist()
         window.write_heads(answer.plan, heads)
         moved += heads.tolist() != before
-        whole = Windows(Attempts(problem, 0, Budget().started()), place_window).plan_of(heads)
+        whole = Plan.of_blocks(problem, heads)
         check(problem, whole)
         assert whole.peak <= plan.peak
     assert moved > 10
