@@ -40,7 +40,7 @@ class RefutedStates {
 
     void remember(std::uint64_t key, std::span<const std::int32_t> tensors,
                   std::span<const Bytes> lows, Position position) {
-        if (lows_.size() + lows.size() > kMostValues) return;
+        if (lows_.size() + kValuesAnEntry * (entries_.size() + 1) > kMostValues) return;
         const auto [head, fresh] = heads_.try_emplace(key, -1);
         entries_.push_back({position, static_cast<std::int64_t>(lows_.size()),
                             static_cast<std::int64_t>(lows.size()), head->second});
@@ -68,7 +68,9 @@ class RefutedStates {
         return true;
     }
 
-    static constexpr std::size_t kMostValues = std::size_t{1} << 24;
+    // About 100 MB, an entry counted with its place in the table.
+    static constexpr std::size_t kMostValues = std::size_t{1} << 23;
+    static constexpr std::size_t kValuesAnEntry = 10;
     std::unordered_map<std::uint64_t, std::int64_t> heads_;
     std::vector<Entry> entries_;
     std::vector<std::int32_t> tensors_;
