@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 
 from planners import _core
-from planners.blocks import NOT_PINNED
 from planners.bounds import antichain_bound
 from planners.budget import Budget
 from planners.columns import IntColumn
@@ -192,7 +191,4 @@ def _column(values: list[int], chosen: IntColumn) -> IntColumn:
 
 def lowest_heads(scaled: ScaledBlocks) -> list[int]:
     """Return the least offset of every block: where a block without bytes lies."""
-    return [
-        residue if pin == NOT_PINNED else pin
-        for residue, pin in zip(scaled.residue, scaled.pinned, strict=True)
-    ]
+    return [scaled.lowest(block) for block in range(scaled.count)]

@@ -127,9 +127,6 @@ class DisjunctiveSearch::Engine {
     std::int64_t greatest_bottom(std::int32_t member) const {
         return most_[problem_.block[member]] + problem_.before[member];
     }
-    std::int64_t greatest_top(std::int32_t member) const {
-        return greatest_bottom(member) + problem_.size[member];
-    }
     std::int64_t align_up(std::int32_t b, std::int64_t at) const {
         return at + ((problem_.residue[b] - at) & (problem_.modulus[b] - 1));
     }
