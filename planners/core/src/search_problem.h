@@ -37,8 +37,8 @@ enum class Verdict { kFits, kRefuted, kNodeLimit };
 // How often a search did what.
 struct SearchCounters {
     std::int64_t nodes = 0;
-    // Nodes that a rule refuted. The disjunctive search counts all of its own as `by_section`: bounds
-    // from pairs and from sections meet in one fixed point.
+    // Nodes that a rule refuted. The disjunctive search counts all of its own as `by_section`:
+    // bounds from pairs and from sections meet in one fixed point.
     std::int64_t by_section = 0, by_passed_over = 0, by_dominance = 0, by_memory = 0;
     // Candidates that a rule passed over.
     std::int64_t dominated = 0, identical = 0;
