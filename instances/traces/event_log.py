@@ -98,7 +98,8 @@ def trace_of_events(
     Raises
     ------
     InstanceError
-        An address is allocated while it is in use or freed while it is not, or a column breaks a rule of the trace.
+        An address is allocated while it is in use or freed while it is not, or a column breaks a
+        rule of the trace.
     """
     requests = _Requests(len(log.kind))
     for address, (size, stream) in log.before.items():

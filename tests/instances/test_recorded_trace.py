@@ -53,7 +53,7 @@ def test_a_block_that_is_freed_unseen_was_there_before(tmp_path: Path) -> None:
         ({"size": SIZE.reshape(2, -1)}, "array size: one dimension of whole numbers"),
         ({"names": NAMES[:2]}, "'free_completed' is needed"),
         ({"action": np.ones(8, dtype=np.int8)}, "event 1: an address is allocated once"),
-        ({"size": -SIZE}, "field size, tensor 0: bytes are at least 0"),
+        ({"size": -SIZE}, "field size, request 0: bytes are at least 0"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
