@@ -12,7 +12,7 @@ def number_phases(phases: Sequence[Phase]) -> tuple[list[int], list[int]]:
 
     An iteration ends where a forward pass follows the optimizer. Within one, the n-th forward and
     the n-th backward pass belong to the n-th microbatch: so they do where microbatch follows
-    microbatch, and in a pipeline that keeps their order. The optimizer counts as microbatch 0.
+    microbatch, and in a pipeline that keeps their order.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def number_phases(phases: Sequence[Phase]) -> tuple[list[int], list[int]]:
         if phase is Phase.FORWARD and previous is Phase.OPTIMIZER:
             iteration += 1
             seen = dict.fromkeys(Phase, 0)
-        microbatches.append(0 if phase is Phase.OPTIMIZER else seen[phase])
+        microbatches.append(seen[phase])
         iterations.append(iteration)
         seen[phase] += 1
         previous = phase

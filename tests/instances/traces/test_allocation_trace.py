@@ -138,6 +138,15 @@ def test_marker_allocations_begin_phases() -> None:
     assert trace.iteration_count == 2
 
 
+def test_marks_that_are_given_say_which_requests_are_markers() -> None:
+    marker = next(iter(MARKER_BYTES))
+    log = log_of(
+        (ALLOC, 64, marker, 0), *free(64, marker), (ALLOC, 64, marker, 0), *free(64, marker)
+    )
+    trace = trace_of_events(log, marks=Marks([3], [int(BACKWARD)], [0], [0]))
+    assert trace.is_marker.tolist() == [False, True]
+
+
 def test_microbatches_of_an_interleaved_pipeline_are_numbered_by_kind_of_pass() -> None:
     phases = [FORWARD, FORWARD, BACKWARD, FORWARD, BACKWARD, BACKWARD, OPTIMIZER, FORWARD]
     assert number_phases(phases) == ([0, 1, 0, 2, 1, 2, 0, 0], [0, 0, 0, 0, 0, 0, 0, 1])

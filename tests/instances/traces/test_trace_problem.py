@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
-from instances.traces.iterations import iteration_window
+from instances.traces.iterations import iteration_phases, iteration_window
 from instances.traces.trace_problem import iteration_problem, whole_problem
 from planners.errors import InstanceError
 
@@ -48,6 +48,15 @@ def three_iterations() -> AllocationTrace:
         mark_microbatch=[0] * 9, mark_iteration=[0, 0, 0, 1, 1, 1, 2, 2, 2],
         name="three",
     )  # fmt: skip
+
+
+def test_what_was_there_before_is_asked_for_in_no_phase() -> None:
+    trace = AllocationTrace(
+        4, [7, 9], [0, 0], [4, 2], [4, 2], before=[True, False],
+        mark_event=[0], mark_phase=[FORWARD], mark_microbatch=[0], mark_iteration=[0],
+    )  # fmt: skip
+    assert [requests.tolist() for requests in iteration_phases(trace, 0)] == [[1]]
+    assert iteration_problem(trace, persistent=False).size.tolist() == [9]
 
 
 def test_the_whole_trace_keeps_every_request() -> None:
