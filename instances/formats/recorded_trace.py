@@ -9,32 +9,71 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.event_log import (
+    EVENT_KINDS,
+    EventLog,
+    Marks,
+    events_of_trace,
+    trace_of_events,
+)
+from instances.traces.trace_problem import whole_problem
+from planners.columns import INT64_MAX
 from planners.errors import InstanceError
 from planners.formats import Format
 from planners.problem import MAX_TENSORS, Problem
 
 ARRAYS = ("action", "addr", "size", "names")
+MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
+MODULE_ARRAYS = ("module", "module_names")
+BEFORE_ARRAYS = ("before_addr", "before_size", "before_stream")
+OPTIONAL_ARRAYS = ("stream", *MARK_ARRAYS, *MODULE_ARRAYS, *BEFORE_ARRAYS)
+NEEDED_ACTIONS = ("alloc", "free_completed")
 MAX_BYTES = 1 << 30
-ALLOC, FREED = "alloc", "free_completed"
+MAX_MODULES = 1 << 20
 
 
 def read_recorded_trace(path: Path) -> Problem:
     """Read the allocations of a whole recording as lifetimes.
 
-    A step is an event of the recording. A block lives from its ``alloc`` to its
-    ``free_completed``, when the device is done with it, or to the end of the recording. Sizes are
-    the bytes that were requested. Blocks that were there before the recording are not known and
-    left out.
-
     Parameters
     ----------
     path
-        A ``.npz`` with the arrays ``action`` (index into ``names``), ``addr``, ``size``, ``names``.
+        See :func:`read_recorded_trace_file`.
 
     Returns
     -------
     Problem
-        Lifetimes decide; tensors in the order of their allocation.
+        Lifetimes decide; tensors in the order of their allocation; a step is an event.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file and event.
+    """
+    trace = read_recorded_trace_file(path)
+    try:
+        return whole_problem(trace)
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+
+
+def read_recorded_trace_file(path: Path) -> AllocationTrace:
+    """Read a recording: what was asked of the allocator, and what it asked of the device.
+
+    Parameters
+    ----------
+    path
+        A ``.npz`` with the arrays ``action`` (index into ``names``), ``addr``, ``size``, ``names``,
+        and perhaps ``stream``; ``mark_event``, ``mark_phase``, ``mark_microbatch`` and
+        ``mark_iteration``, without which small allocations of odd sizes mark the phases; ``module``
+        (index into ``module_names``, -1 for none); and ``before_addr``, ``before_size`` and
+        ``before_stream`` of the blocks that were there at first.
+
+    Returns
+    -------
+    AllocationTrace
+        Sizes are the bytes that were requested.
 
     Raises
     ------
@@ -42,9 +81,42 @@ def read_recorded_trace(path: Path) -> Problem:
         The file cannot be read or breaks a rule; the message names file and event.
     """
     try:
-        return _problem(_load(path), path)
+        return _trace(_load(path), path)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
+
+
+def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
+    """Write a trace as arrays of events.
+
+    Parameters
+    ----------
+    trace
+        What to write.
+    path
+        Target, ``.npz``. The same trace gives the same arrays.
+    """
+    log, marks = events_of_trace(trace)
+    was_there = np.flatnonzero(trace.before)
+    arrays: dict[str, Any] = {
+        "action": log.kind.astype(np.int8),
+        "addr": log.address,
+        "size": log.size,
+        "stream": log.stream,
+        "names": np.array(EVENT_KINDS),
+        "mark_event": marks.event,
+        "mark_phase": marks.phase,
+        "mark_microbatch": marks.microbatch,
+        "mark_iteration": marks.iteration,
+    }
+    if trace.module_names:
+        arrays["module"] = log.module.astype(np.int32)
+        arrays["module_names"] = np.array(trace.module_names, dtype=np.str_)
+    if len(was_there):
+        arrays["before_addr"] = trace.address[was_there]
+        arrays["before_size"] = trace.size[was_there]
+        arrays["before_stream"] = trace.stream[was_there]
+    np.savez_compressed(path, **arrays)
 
 
 def _recognises(path: Path, head: bytes) -> bool:
@@ -65,47 +137,96 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
             missing = [name for name in ARRAYS if name not in arrays.files]
             if missing:
                 raise InstanceError(f"array {missing[0]}: missing; needed are {', '.join(ARRAYS)}")
-            return {name: arrays[name] for name in ARRAYS}
+            known = {*ARRAYS, *OPTIONAL_ARRAYS}
+            return {name: arrays[name] for name in arrays.files if name in known}
     except InstanceError:
         raise
     except Exception as error:  # zipfile and NumPy raise many kinds on damaged archives
         raise InstanceError(f"the file is no whole archive of arrays: {error}") from None
 
 
-def _problem(arrays: dict[str, NDArray[Any]], path: Path) -> Problem:
-    action, address, size = (_column(name, arrays[name]) for name in ARRAYS[:3])
-    if not len(action) == len(address) == len(size) <= MAX_TENSORS:
-        raise InstanceError(
-            f"arrays action, addr and size need the same length, at most {MAX_TENSORS}, found "
-            f"{len(action)}, {len(address)} and {len(size)}"
-        )
-    names = [str(name) for name in arrays["names"].ravel()[:64]]
-    alloc, freed = (_code(names, name) for name in (ALLOC, FREED))
-    born: list[int] = []
-    dies: list[int] = []
-    live: dict[int, int] = {}
-    for event in np.flatnonzero((action == alloc) | (action == freed)).tolist():
-        block = int(address[event])
-        if action[event] == freed:
-            tensor = live.pop(block, None)
-            if tensor is not None:
-                dies[tensor] = event
-        elif block in live:
-            raise InstanceError(
-                f"event {event}: an address is allocated once until it is freed, found {block:#x} "
-                f"again, allocated at event {born[live[block]]}"
-            )
-        else:
-            live[block] = len(born)
-            born.append(event)
-            dies.append(len(action))
-    return Problem(
-        size[born],
-        born,
-        dies,
+def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
+    columns = {name: _column(name, arrays[name]) for name in ("action", "addr", "size")}
+    for name in ("stream", "module"):
+        if name in arrays:
+            columns[name] = _column(name, arrays[name])
+    _require_one_length(columns)
+    events = len(columns["action"])
+    return trace_of_events(
+        EventLog(
+            kind=_kinds(columns["action"], arrays["names"]),
+            address=columns["addr"],
+            size=columns["size"],
+            stream=columns.get("stream", np.zeros(events, dtype=np.int64)),
+            module=columns.get("module", np.empty(0, dtype=np.int64)),
+            before=_before(arrays),
+        ),
+        marks=_marks(arrays),
+        module_names=_names("module_names", arrays, MAX_MODULES),
         name=path.stem,
         origin={"format": RECORDED_TRACE.name, "file": path.name},
     )
+
+
+def _require_one_length(columns: dict[str, NDArray[Any]]) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1 or lengths["action"] > MAX_TENSORS:
+        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise InstanceError(
+            f"arrays {', '.join(lengths)} need the same length, at most {MAX_TENSORS}, found "
+            f"{found}"
+        )
+
+
+def _kinds(action: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
+    """Translate the file's codes to ours; an action that we do not know is no event of ours."""
+    listed = [str(name) for name in names.ravel()[:64]]
+    for name in NEEDED_ACTIONS:
+        if name not in listed:
+            raise InstanceError(f"array names: {name!r} is needed, found {', '.join(listed)}")
+    for event in np.flatnonzero((action < 0) | (action >= len(listed)))[:1].tolist():
+        raise InstanceError(
+            f"array action, event {event}: an index into the {len(listed)} names is needed, found "
+            f"{action[event]}"
+        )
+    ours = [EVENT_KINDS.index(name) if name in EVENT_KINDS else -1 for name in listed]
+    kinds: NDArray[np.int64] = np.array(ours, dtype=np.int64)[action]
+    return kinds
+
+
+def _marks(arrays: dict[str, NDArray[Any]]) -> Marks | None:
+    present = [name for name in MARK_ARRAYS if name in arrays]
+    if not present:
+        return None
+    if len(present) < len(MARK_ARRAYS):
+        raise InstanceError(
+            f"arrays {', '.join(MARK_ARRAYS)}: all or none, found {', '.join(present)}"
+        )
+    return Marks(*(_column(name, arrays[name]) for name in MARK_ARRAYS))
+
+
+def _before(arrays: dict[str, NDArray[Any]]) -> dict[int, tuple[int, int]]:
+    if not any(name in arrays for name in BEFORE_ARRAYS):
+        return {}
+    if not all(name in arrays for name in BEFORE_ARRAYS):
+        raise InstanceError(f"arrays {', '.join(BEFORE_ARRAYS)}: all or none")
+    columns = {name: _column(name, arrays[name]) for name in BEFORE_ARRAYS}
+    if len({len(column) for column in columns.values()}) > 1:
+        raise InstanceError(f"arrays {', '.join(BEFORE_ARRAYS)} need the same length")
+    address, size, stream = (columns[name].tolist() for name in BEFORE_ARRAYS)
+    return dict(zip(address, zip(size, stream, strict=True), strict=True))
+
+
+def _names(array: str, arrays: dict[str, NDArray[Any]], most: int) -> list[str]:
+    if array not in arrays:
+        return []
+    names = arrays[array]
+    if names.ndim != 1 or names.dtype.kind != "U" or len(names) > most:
+        raise InstanceError(
+            f"array {array}: one dimension of at most {most} strings is needed, found "
+            f"{names.dtype} of shape {names.shape}"
+        )
+    return [str(name) for name in names]
 
 
 def _column(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -114,10 +235,9 @@ def _column(name: str, values: NDArray[Any]) -> NDArray[Any]:
             f"array {name}: one dimension of whole numbers is needed, found {values.dtype} of "
             f"shape {values.shape}"
         )
-    return values
-
-
-def _code(names: list[str], name: str) -> int:
-    if name not in names:
-        raise InstanceError(f"array names: {name!r} is needed, found {', '.join(names)}")
-    return names.index(name)
+    if values.size and values.max() > INT64_MAX:
+        raise InstanceError(
+            f"array {name}, entry {values.argmax()}: a number that fits int64 is needed, found "
+            f"{values.max()}"
+        )
+    return values.astype(np.int64)

@@ -33,12 +33,15 @@ def test_blocks_live_until_their_free_is_complete(tmp_path: Path) -> None:
     assert problem.end.tolist() == [4, 7, 8]
 
 
-def test_a_free_of_a_block_from_before_the_recording_is_left_out(tmp_path: Path) -> None:
+def test_a_block_that_is_freed_unseen_was_there_before(tmp_path: Path) -> None:
     trace = write_trace(
         tmp_path / "run.npz",
         action=np.array([3, 1]), addr=np.array([7, 7]), size=np.array([9, 9]),
     )  # fmt: skip
-    assert read_recorded_trace(trace).start.tolist() == [1]
+    problem = read_recorded_trace(trace)
+    assert problem.size.tolist() == [9, 9]
+    assert problem.start.tolist() == [0, 1]
+    assert problem.end.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_a_free_of_a_block_from_before_the_recording_is_left_out(tmp_path: Path)
         ({"size": SIZE.reshape(2, -1)}, "array size: one dimension of whole numbers"),
         ({"names": NAMES[:2]}, "'free_completed' is needed"),
         ({"action": np.ones(8, dtype=np.int8)}, "event 1: an address is allocated once"),
-        ({"size": -SIZE}, "field size, tensor 0: bytes are at least 0"),
+        ({"size": -SIZE}, "field size, request 0: bytes are at least 0"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

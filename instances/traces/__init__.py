@@ -1,0 +1,1 @@
+"""Allocation traces: what a run asked of its allocator, and the problems within it."""

@@ -1,0 +1,248 @@
+"""The allocation trace: every request of a run to its allocator, with phases and modules."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.columns import (
+    BoolColumn,
+    IntColumn,
+    frozen_column,
+    frozen_names,
+    frozen_rows,
+)
+from planners.errors import InstanceError
+from planners.problem import MAX_TENSORS, Scalar
+
+SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
+NO_MODULE = -1
+
+IntValues = Iterable[int] | NDArray[np.integer]
+
+
+class Phase(enum.IntEnum):
+    """Part of a training iteration that begins at a mark."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    OPTIMIZER = 2
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class AllocationTrace:
+    """Requests to an allocator, in the order in which they were made.
+
+    Immutable and validated here. Time is counted in events: an allocation, a free that the
+    program requests, the completion of a free on the device, a change of a segment, or the
+    beginning of a phase. Only their order matters; several columns may name the same event.
+
+    Parameters
+    ----------
+    event_count
+        Events are numbered from 0 to ``event_count - 1``.
+    size
+        int64 bytes as requested, at least 0.
+    alloc
+        int64 event of each request's allocation, ascending; 0 where `before` says so.
+    free_requested
+        int64 event at which the program gave the block back; ``event_count`` where it never did.
+    freed
+        int64 event at which the device was done with the block, after `alloc` and not before
+        `free_requested`; ``event_count`` where it never was.
+    stream
+        int64 handle of the stream that asked; 0, the default stream, where not given.
+    address
+        int64 device address of the block; 0 where not given.
+    before
+        Whether the block was there when the trace began.
+    is_marker
+        Whether a request only marks the beginning of a phase, and nothing uses its bytes.
+    alloc_module, free_module
+        int64 index into `module_names` of the module in which a block was allocated and given
+        back; -1 for none.
+    module_names
+        Names, outermost module first, parts separated by dots.
+    mark_event, mark_phase, mark_microbatch, mark_iteration
+        int64, one entry a phase: the event at which it begins, ascending, its :class:`Phase`, and
+        the numbers of its microbatch and iteration, from 0.
+    segments
+        Rows ``(event, kind, address, size, stream)`` of what the allocator asked of the device;
+        ``kind`` is an index into :data:`SEGMENT_KINDS`.
+    name, origin
+        Provenance, as in :class:`planners.problem.Problem`.
+
+    Raises
+    ------
+    InstanceError
+        A column breaks a rule; the message names column and request.
+    """
+
+    event_count: int
+    size: IntColumn
+    alloc: IntColumn
+    free_requested: IntColumn
+    freed: IntColumn
+    stream: IntColumn
+    address: IntColumn
+    before: BoolColumn
+    is_marker: BoolColumn
+    alloc_module: IntColumn
+    free_module: IntColumn
+    module_names: tuple[str, ...]
+    mark_event: IntColumn
+    mark_phase: IntColumn
+    mark_microbatch: IntColumn
+    mark_iteration: IntColumn
+    segments: IntColumn
+    name: str
+    origin: Mapping[str, Scalar]
+
+    def __init__(
+        self,
+        event_count: int,
+        size: IntValues,
+        alloc: IntValues,
+        free_requested: IntValues,
+        freed: IntValues,
+        *,
+        stream: IntValues | None = None,
+        address: IntValues | None = None,
+        before: Iterable[bool] | BoolColumn | None = None,
+        is_marker: Iterable[bool] | BoolColumn | None = None,
+        alloc_module: IntValues | None = None,
+        free_module: IntValues | None = None,
+        module_names: Sequence[str] = (),
+        mark_event: IntValues = (),
+        mark_phase: IntValues = (),
+        mark_microbatch: IntValues = (),
+        mark_iteration: IntValues = (),
+        segments: Iterable[Sequence[int]] | IntColumn = (),
+        name: str = "trace",
+        origin: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        def put(field: str, value: object) -> None:
+            object.__setattr__(self, field, value)
+
+        put("event_count", int(event_count))
+        put("size", frozen_column("size", size, "request"))
+        for field, values, default in (
+            ("alloc", alloc, 0),
+            ("free_requested", free_requested, 0),
+            ("freed", freed, 0),
+            ("stream", stream, 0),
+            ("address", address, 0),
+            ("alloc_module", alloc_module, NO_MODULE),
+            ("free_module", free_module, NO_MODULE),
+        ):
+            put(field, self._column(field, values, default))
+        put("before", self._flags("before", before))
+        put("is_marker", self._flags("is_marker", is_marker))
+        put("module_names", frozen_names("module_names", module_names, entry="module"))
+        marks = {
+            "mark_event": mark_event,
+            "mark_phase": mark_phase,
+            "mark_microbatch": mark_microbatch,
+            "mark_iteration": mark_iteration,
+        }
+        for field, values in marks.items():
+            put(field, frozen_column(field, values, "mark"))
+        put("segments", frozen_rows("segments", segments, width=5))
+        put("name", name)
+        put("origin", dict(origin or {}))
+        self._validate()
+
+    @property
+    def request_count(self) -> int:
+        """Number of requests."""
+        return len(self.size)
+
+    @property
+    def iteration_count(self) -> int:
+        """Number of iterations that begin within the trace; 0 where nothing marks them."""
+        return int(self.mark_iteration.max(initial=-1)) + 1
+
+    def _column(self, field: str, values: IntValues | None, default: int) -> IntColumn:
+        if values is None:
+            values = np.full(self.request_count, default, dtype=np.int64)
+        column = frozen_column(field, values, "request")
+        self._require_length(field, len(column))
+        return column
+
+    def _flags(self, field: str, values: Iterable[bool] | BoolColumn | None) -> BoolColumn:
+        flags = np.array(
+            np.zeros(self.request_count) if values is None else list(values), dtype=np.bool_
+        )
+        self._require_length(field, len(flags))
+        flags.setflags(write=False)
+        return flags
+
+    def _require_length(self, field: str, found: int) -> None:
+        if found != self.request_count:
+            raise InstanceError(
+                f"field {field}: one entry a request is needed, found {found} for "
+                f"{self.request_count} requests of field size"
+            )
+
+    def _validate(self) -> None:
+        if self.request_count > MAX_TENSORS:
+            raise InstanceError(
+                f"field size: at most {MAX_TENSORS} requests, found {self.request_count}"
+            )
+        self._require("size", self.size >= 0, "bytes are at least 0")
+        self._validate_times()
+        self._validate_modules()
+        self._validate_marks()
+        kind = self.segments[:, 1]
+        for row in np.flatnonzero((kind < 0) | (kind >= len(SEGMENT_KINDS)))[:1].tolist():
+            raise InstanceError(
+                f"field segments, row {row}: a kind from 0 to {len(SEGMENT_KINDS) - 1} is needed, "
+                f"found {kind[row]}"
+            )
+
+    def _require(self, field: str, right: BoolColumn, rule: str) -> None:
+        for request in np.flatnonzero(~right)[:1].tolist():
+            raise InstanceError(
+                f"field {field}, request {request}: {rule}, found {getattr(self, field)[request]}"
+            )
+
+    def _validate_times(self) -> None:
+        never = self.event_count
+        self._require("alloc", (self.alloc >= 0) & (self.alloc < never), f"an event below {never}")
+        ascending = np.diff(self.alloc, prepend=0) >= 0
+        self._require("alloc", ascending, "requests are in the order of their allocation")
+        # What was there before may go with the very first event.
+        requested = (self.free_requested > self.alloc) | self.before & (self.free_requested >= 0)
+        requested &= self.free_requested <= never
+        self._require("free_requested", requested, f"an event after the allocation, up to {never}")
+        done = (self.freed >= self.free_requested) & (self.freed <= never)
+        self._require("freed", done, f"no event before free_requested and none above {never}")
+
+    def _validate_modules(self) -> None:
+        for field in ("alloc_module", "free_module"):
+            module = getattr(self, field)
+            known = (module >= NO_MODULE) & (module < len(self.module_names))
+            self._require(field, known, f"-1 or below {len(self.module_names)}, the module_names")
+
+    def _validate_marks(self) -> None:
+        marks = len(self.mark_event)
+        for field in ("mark_phase", "mark_microbatch", "mark_iteration"):
+            if len(getattr(self, field)) != marks:
+                raise InstanceError(
+                    f"field {field}: one entry a mark is needed, found "
+                    f"{len(getattr(self, field))} for {marks} of mark_event"
+                )
+        wrong = (np.diff(self.mark_event, prepend=0) < 0) | (self.mark_event > self.event_count)
+        wrong |= (self.mark_phase < 0) | (self.mark_phase >= len(Phase))
+        wrong |= (self.mark_microbatch < 0) | (np.diff(self.mark_iteration, prepend=0) < 0)
+        for mark in np.flatnonzero(wrong)[:1].tolist():
+            raise InstanceError(
+                f"mark {mark}: events up to {self.event_count} and iterations ascend from 0, "
+                f"phases are 0 to {len(Phase) - 1}, microbatches at least 0, found event "
+                f"{self.mark_event[mark]}, phase {self.mark_phase[mark]}, microbatch "
+                f"{self.mark_microbatch[mark]}, iteration {self.mark_iteration[mark]}"
+            )

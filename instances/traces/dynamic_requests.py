@@ -1,0 +1,141 @@
+"""Dynamic requests: those that another iteration of the same program makes with another size.
+
+Note: how two iterations are compared
+-------------------------------------
+Rationale. A program whose shapes depend on data, such as a mixture of experts, asks for other
+sizes at the same point of each iteration, and for more or fewer of them. Which request of one
+iteration stands where in another is not recorded; it has to be found.
+
+Approach. Phase by phase, requests of equal module and size are paired: the n-th with the n-th
+where both phases have as many of them, and of these pairs the longest subsequence is kept that
+ascends on both sides. Between two kept pairs what agrees from the left, then from the right, is
+paired as well. A request without a partner is dynamic. This takes O(n log n), where an exact
+longest common subsequence of 25,000 requests would take minutes.
+
+Limits. A dynamic request that by chance has the same size in every iteration counts as static; so
+would all of an iteration that is compared with none. `dynamic_modules` says what is known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.iterations import iteration_phases
+from planners.columns import BoolColumn, IntColumn
+
+
+def find_dynamic_requests(
+    trace: AllocationTrace, iteration: int, modules: Sequence[str] = ()
+) -> BoolColumn:
+    """Tell which requests of an iteration vary from iteration to iteration.
+
+    The first iteration makes the state of the optimizer and is not compared with later ones.
+
+    Parameters
+    ----------
+    trace
+        With marks; where it has fewer than two iterations after the first, nothing is compared.
+    iteration
+        Whose requests are judged.
+    modules
+        Patterns such as ``"*.experts.*"``: requests allocated in a module whose name matches are
+        dynamic without comparison.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool, one a request of the whole trace; false outside the iteration.
+    """
+    dynamic = np.zeros(trace.request_count, dtype=np.bool_)
+    inside = iteration_phases(trace, iteration)
+    for other in range(1, trace.iteration_count):
+        if iteration == 0 or other == iteration:
+            continue
+        counterparts = iteration_phases(trace, other)
+        for phase, requests in enumerate(inside):
+            there = counterparts[phase] if phase < len(counterparts) else requests[:0]
+            partner = pair_requests(_keys(trace, requests), _keys(trace, there))
+            dynamic[requests[[not found for found in partner]]] = True
+    matching = [any(fnmatchcase(name, pattern) for pattern in modules)
+                for name in trace.module_names]  # fmt: skip
+    if any(matching):
+        in_module = np.array([*matching, False])[trace.alloc_module]
+        for requests in inside:
+            dynamic[requests] |= in_module[requests]
+    return dynamic
+
+
+def pair_requests(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[bool]:
+    """Tell which entries of one sequence have a partner in another that runs much alike.
+
+    Parameters
+    ----------
+    ours, theirs
+        What has to be equal, in order.
+
+    Returns
+    -------
+    list of bool
+        One an entry of `ours`.
+    """
+    paired = [False] * len(ours)
+    last_ours, last_theirs = -1, -1
+    for at, there in [*_ascending_pairs(ours, theirs), (len(ours), len(theirs))]:
+        left, right = last_ours + 1, last_theirs + 1
+        while left < at and right < there and ours[left] == theirs[right]:
+            paired[left] = True
+            left, right = left + 1, right + 1
+        stop, back = at - 1, there - 1
+        while stop >= left and back >= right and ours[stop] == theirs[back]:
+            paired[stop] = True
+            stop, back = stop - 1, back - 1
+        if at < len(ours):
+            paired[at] = True
+        last_ours, last_theirs = at, there
+    return paired
+
+
+def _ascending_pairs(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Pair the n-th with the n-th of what both have equally often; keep what ascends longest."""
+    counts, counts_there = Counter(ours), Counter(theirs)
+    waiting: dict[Hashable, list[int]] = {}
+    for position in reversed(range(len(theirs))):
+        waiting.setdefault(theirs[position], []).append(position)
+    candidates = [
+        (position, waiting[key].pop())
+        for position, key in enumerate(ours)
+        if counts[key] == counts_there[key]
+    ]
+    return _longest_ascending(candidates)
+
+
+def _longest_ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Longest subsequence whose second entries ascend; the first ones do already."""
+    tails: list[int] = []
+    tail_pair: list[int] = []
+    previous: list[int] = []
+    for index, (_, value) in enumerate(pairs):
+        length = bisect_left(tails, value)
+        previous.append(tail_pair[length - 1] if length else -1)
+        if length == len(tails):
+            tails.append(value)
+            tail_pair.append(index)
+        else:
+            tails[length], tail_pair[length] = value, index
+    chain: list[tuple[int, int]] = []
+    index = tail_pair[-1] if tail_pair else -1
+    while index >= 0:
+        chain.append(pairs[index])
+        index = previous[index]
+    return chain[::-1]
+
+
+def _keys(trace: AllocationTrace, requests: IntColumn) -> list[tuple[int, int]]:
+    modules = trace.alloc_module[requests].tolist()
+    return list(zip(modules, trace.size[requests].tolist(), strict=True))

@@ -1,0 +1,302 @@
+"""From the events of an allocator to its requests: who frees what was allocated where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.traces.allocation_trace import (
+    NO_MODULE,
+    SEGMENT_KINDS,
+    AllocationTrace,
+    Phase,
+)
+from instances.traces.phase_marks import number_phases
+from planners.columns import IntColumn
+from planners.errors import InstanceError
+from planners.problem import Scalar
+
+ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
+FIRST_SEGMENT_KIND = 3
+EVENT_KINDS = ("alloc", "free_requested", "free_completed", *SEGMENT_KINDS)
+
+# Odd sizes that nothing else asks for and that are freed at once: how a phase is marked in a
+# recording, whose allocator knows nothing of phases.
+MARKER_BYTES = {101: Phase.FORWARD, 103: Phase.BACKWARD, 105: Phase.OPTIMIZER}
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """Events of an allocator, in the order in which they happened, one array entry an event.
+
+    Parameters
+    ----------
+    kind
+        Index into :data:`EVENT_KINDS`.
+    address, size, stream
+        Of the block or the segment; bytes of a block as requested.
+    module
+        Index of the module in which it happened, -1 for none; empty where modules are not known.
+    before
+        Blocks that are known to have been there when the log began: address to (bytes, stream).
+        One that the log frees without having seen it need not be named here.
+    """
+
+    kind: NDArray[np.integer]
+    address: NDArray[np.integer]
+    size: NDArray[np.integer]
+    stream: NDArray[np.integer]
+    module: NDArray[np.integer] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    before: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The phases of a run: the event at which each begins, and what it is."""
+
+    event: Sequence[int] | IntColumn
+    phase: Sequence[int] | IntColumn
+    microbatch: Sequence[int] | IntColumn
+    iteration: Sequence[int] | IntColumn
+
+
+def trace_of_events(
+    log: EventLog,
+    *,
+    marks: Marks | None = None,
+    module_names: Sequence[str] = (),
+    name: str = "trace",
+    origin: Mapping[str, Scalar] | None = None,
+) -> AllocationTrace:
+    """Return the requests that a log of events tells of.
+
+    A block that is freed without having been allocated was there before the log began. One whose
+    free completes without having been requested, as logs that know one kind of free have it, was
+    requested then.
+
+    Parameters
+    ----------
+    log
+        The events.
+    marks
+        Where phases begin; by default, at allocations of :data:`MARKER_BYTES` that are freed by
+        the events right behind them.
+    module_names
+        What `log.module` indexes.
+    name, origin
+        Provenance.
+
+    Returns
+    -------
+    AllocationTrace
+        Blocks from before first, then one request an allocation.
+
+    Raises
+    ------
+    InstanceError
+        An address is allocated while it is in use or freed while it is not, or a column breaks a
+        rule of the trace.
+    """
+    requests = _Requests(len(log.kind))
+    for address, (size, stream) in log.before.items():
+        requests.there_before(address, size, stream)
+    kinds = log.kind.tolist()
+    modules = log.module.tolist() if len(log.module) else repeat(NO_MODULE, len(kinds))
+    for event, (kind, address, size, stream, module) in enumerate(
+        zip(
+            kinds, log.address.tolist(), log.size.tolist(), log.stream.tolist(), modules,
+            strict=True,
+        )
+    ):  # fmt: skip
+        if kind == ALLOC:
+            requests.allocate(event, address, size, stream, module)
+        elif kind == FREE_REQUESTED:
+            requests.request_free(event, address, size, stream, module)
+        elif kind == FREE_COMPLETED:
+            requests.complete_free(event, address, size, stream, module)
+    return requests.trace(log, marks, module_names, name, origin or {})
+
+
+class _Requests:
+    """Columns of the requests, and which block is at an address now."""
+
+    def __init__(self, never: int) -> None:
+        self.never = never
+        self.at: dict[int, int] = {}
+        self.seen: set[int] = set()
+        self.size: list[int] = []
+        self.stream: list[int] = []
+        self.address: list[int] = []
+        self.alloc: list[int] = []
+        self.free_requested: list[int] = []
+        self.freed: list[int] = []
+        self.alloc_module: list[int] = []
+        self.free_module: list[int] = []
+        self.before: list[bool] = []
+
+    def allocate(self, event: int, address: int, size: int, stream: int, module: int) -> None:
+        if address in self.at:
+            raise InstanceError(
+                f"event {event}: an address is allocated once until it is freed, found "
+                f"{address:#x} again, allocated at event {self.alloc[self.at[address]]}"
+            )
+        self._add(event, address, size, stream, module, before=False)
+
+    def there_before(self, address: int, size: int, stream: int) -> int:
+        return self._add(0, address, size, stream, NO_MODULE, before=True)
+
+    def request_free(self, event: int, address: int, size: int, stream: int, module: int) -> None:
+        request = self.at.get(address)
+        if request is None:
+            if address in self.seen:
+                raise InstanceError(
+                    f"event {event}: an address is freed once after its allocation, found "
+                    f"{address:#x} freed again"
+                )
+            request = self.there_before(address, size, stream)
+        self.free_requested[request] = min(self.free_requested[request], event)
+        self.free_module[request] = module
+
+    def complete_free(self, event: int, address: int, size: int, stream: int, module: int) -> None:
+        if self.at.get(address) is None or self.free_requested[self.at[address]] == self.never:
+            self.request_free(event, address, size, stream, module)
+        self.freed[self.at.pop(address)] = event
+
+    def _add(
+        self, event: int, address: int, size: int, stream: int, module: int, *, before: bool
+    ) -> int:
+        request = len(self.size)
+        self.at[address] = request
+        self.seen.add(address)
+        self.size.append(size)
+        self.stream.append(stream)
+        self.address.append(address)
+        self.alloc.append(event)
+        self.alloc_module.append(module)
+        self.before.append(before)
+        self.free_requested.append(self.never)
+        self.freed.append(self.never)
+        self.free_module.append(NO_MODULE)
+        return request
+
+    def trace(
+        self,
+        log: EventLog,
+        marks: Marks | None,
+        module_names: Sequence[str],
+        name: str,
+        origin: Mapping[str, Scalar],
+    ) -> AllocationTrace:
+        # Blocks from before turn up when they are freed; they stand first, at event 0.
+        order = np.argsort(~np.array(self.before, dtype=np.bool_), kind="stable")
+        columns = {
+            column: np.array(getattr(self, column), dtype=np.int64)[order]
+            for column in (
+                "size", "stream", "address", "alloc", "free_requested", "freed", "alloc_module",
+                "free_module",
+            )
+        }  # fmt: skip
+        before = np.array(self.before, dtype=np.bool_)[order]
+        is_marker = _find_markers(columns)
+        if marks is None:
+            marks = _marks_of_markers(columns, is_marker)
+        else:
+            is_marker &= np.isin(columns["alloc"], marks.event)
+        segments = np.flatnonzero(log.kind >= FIRST_SEGMENT_KIND)
+        return AllocationTrace(
+            max(len(log.kind), 1),
+            before=before,
+            is_marker=is_marker,
+            module_names=module_names,
+            mark_event=marks.event,
+            mark_phase=marks.phase,
+            mark_microbatch=marks.microbatch,
+            mark_iteration=marks.iteration,
+            segments=np.column_stack(
+                [
+                    segments,
+                    log.kind[segments].astype(np.int64) - FIRST_SEGMENT_KIND,
+                    log.address[segments].astype(np.int64),
+                    log.size[segments].astype(np.int64),
+                    log.stream[segments].astype(np.int64),
+                ]
+            ),
+            name=name,
+            origin=origin,
+            **columns,
+        )
+
+
+def _find_markers(columns: Mapping[str, IntColumn]) -> NDArray[np.bool_]:
+    at_once = columns["free_requested"] == columns["alloc"] + 1
+    is_marker: NDArray[np.bool_] = np.isin(columns["size"], list(MARKER_BYTES)) & at_once
+    return is_marker
+
+
+def _marks_of_markers(columns: Mapping[str, IntColumn], is_marker: NDArray[np.bool_]) -> Marks:
+    phases = [MARKER_BYTES[size] for size in columns["size"][is_marker].tolist()]
+    microbatch, iteration = number_phases(phases)
+    return Marks(columns["alloc"][is_marker], [int(phase) for phase in phases], microbatch,
+                 iteration)  # fmt: skip
+
+
+def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
+    """Return the events that a trace tells of, each with a number of its own.
+
+    Parameters
+    ----------
+    trace
+        Any. Events that share a number follow each other: what the allocator asks of the device,
+        the request of a free and its completion, then allocations.
+
+    Returns
+    -------
+    log : EventLog
+        From which :func:`trace_of_events` makes the trace again, but for numbers of events.
+    marks : Marks
+        With the numbers of this log.
+    """
+    requests = np.arange(trace.request_count)
+    requested = requests[trace.free_requested < trace.event_count]
+    freed = requests[trace.freed < trace.event_count]
+    allocated = requests[~trace.before]
+    segments = trace.segments
+    time = np.concatenate(
+        [segments[:, 0], trace.free_requested[requested], trace.freed[freed],
+         trace.alloc[allocated]]
+    )  # fmt: skip
+    order = np.argsort(time, kind="stable")
+
+    def column(of_segments: IntColumn, *of_requests: IntColumn) -> IntColumn:
+        return np.concatenate([of_segments, *of_requests])[order]
+
+    def per_request(values: IntColumn) -> tuple[IntColumn, IntColumn, IntColumn]:
+        return values[requested], values[freed], values[allocated]
+
+    log = EventLog(
+        kind=column(
+            segments[:, 1] + FIRST_SEGMENT_KIND,
+            np.full(len(requested), FREE_REQUESTED),
+            np.full(len(freed), FREE_COMPLETED),
+            np.full(len(allocated), ALLOC),
+        ),
+        address=column(segments[:, 2], *per_request(trace.address)),
+        size=column(segments[:, 3], *per_request(trace.size)),
+        stream=column(segments[:, 4], *per_request(trace.stream)),
+        module=column(
+            np.full(len(segments), NO_MODULE),
+            trace.free_module[requested],
+            trace.free_module[freed],
+            trace.alloc_module[allocated],
+        ),
+        before={
+            int(trace.address[request]): (int(trace.size[request]), int(trace.stream[request]))
+            for request in requests[trace.before]
+        },
+    )
+    begins = np.searchsorted(time[order], trace.mark_event)
+    return log, Marks(begins, trace.mark_phase, trace.mark_microbatch, trace.mark_iteration)

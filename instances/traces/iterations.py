@@ -1,0 +1,95 @@
+"""Iterations of a trace: where one begins and ends, and what is asked for in its phases."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from instances.traces.allocation_trace import AllocationTrace
+from planners.columns import IntColumn
+from planners.errors import InstanceError
+
+
+def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
+    """Return the events of an iteration, half-open.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        From 0, or from the end where negative: -1 is the last.
+
+    Returns
+    -------
+    begin, end : int
+        From the first mark of the iteration to the first of the next, or to the end of the trace.
+
+    Raises
+    ------
+    InstanceError
+        The trace has no such iteration.
+    """
+    number = resolve_iteration(trace, iteration)
+    first = np.searchsorted(trace.mark_iteration, [number, number + 1])
+    begin = int(trace.mark_event[first[0]])
+    is_last = first[1] == len(trace.mark_event)
+    return begin, trace.event_count if is_last else int(trace.mark_event[first[1]])
+
+
+def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
+    """Return the number of an iteration that may be counted from the end.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        From 0, or from the end where negative.
+
+    Returns
+    -------
+    int
+        From 0.
+
+    Raises
+    ------
+    InstanceError
+        The trace has no such iteration.
+    """
+    count = trace.iteration_count
+    if count == 0:
+        raise InstanceError(
+            "the trace marks no phases, so its iterations are not known; take the whole trace"
+        )
+    number = iteration + count if iteration < 0 else iteration
+    if not 0 <= number < count or number not in trace.mark_iteration:
+        raise InstanceError(
+            f"iteration {iteration}: the trace has the iterations 0 to {count - 1} (or -1 for the "
+            f"last, -2 for the one before)"
+        )
+    return number
+
+
+def iteration_phases(trace: AllocationTrace, iteration: int) -> list[IntColumn]:
+    """Return the requests that are allocated in each phase of an iteration, markers left out.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        As in :func:`iteration_window`.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        int64 requests, one array a phase.
+    """
+    number = resolve_iteration(trace, iteration)
+    begins = trace.mark_event[trace.mark_iteration == number]
+    bounds = [*begins.tolist(), iteration_window(trace, number)[1]]
+    first = np.searchsorted(trace.alloc, bounds)
+    asked = [np.arange(a, b) for a, b in pairwise(first.tolist())]
+    return [requests[~trace.is_marker[requests] & ~trace.before[requests]] for requests in asked]

@@ -1,0 +1,168 @@
+"""From traces to problems: iterations, what is persistent, what is dynamic."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
+from instances.traces.iterations import iteration_phases, iteration_window
+from instances.traces.trace_problem import iteration_problem, whole_problem
+from planners.errors import InstanceError
+
+FORWARD, BACKWARD, OPTIMIZER = (int(phase) for phase in Phase)
+
+
+def three_iterations() -> AllocationTrace:
+    """A weight; in each iteration a marker, an activation, a gradient; a state from the first on.
+
+    event     0 | 1     2   3    4     5      6  | 7 ... 12 | 13 ... 18
+    weight    [------------------------------------------------------->
+    marker      .
+    act               [--------------)
+    grad                    [-----------------)      (freed in the next iteration)
+    state                             [------------------------------->
+    """
+    size, alloc, freed = [1000], [0], [19]
+    for begin in (1, 7, 13):
+        size += [101, 10 + begin, 300]
+        alloc += [begin, begin + 1, begin + 2]
+        freed += [begin + 1, begin + 4, min(begin + 6, 19)]
+        if begin == 1:
+            size, alloc, freed = [*size, 50], [*alloc, begin + 5], [*freed, 19]
+    marks = [event for begin in (1, 7, 13) for event in (begin, begin + 2, begin + 4)]
+    return AllocationTrace(
+        19, size, alloc, freed, freed,
+        is_marker=[bytes_ == 101 for bytes_ in size],
+        alloc_module=[0 if bytes_ in (300, 50) else -1 for bytes_ in size],
+        free_module=[-1] * len(size),
+        module_names=["block.experts"],
+        mark_event=marks, mark_phase=[FORWARD, BACKWARD, OPTIMIZER] * 3,
+        mark_microbatch=[0] * 9, mark_iteration=[0, 0, 0, 1, 1, 1, 2, 2, 2],
+        name="three",
+    )  # fmt: skip
+
+
+def test_what_was_there_before_is_asked_for_in_no_phase() -> None:
+    trace = AllocationTrace(
+        4, [7, 9], [0, 0], [4, 2], [4, 2], before=[True, False],
+        mark_event=[0], mark_phase=[FORWARD], mark_microbatch=[0], mark_iteration=[0],
+    )  # fmt: skip
+    assert [requests.tolist() for requests in iteration_phases(trace, 0)] == [[1]]
+    assert iteration_problem(trace, persistent=False).size.tolist() == [9]
+
+
+def test_the_whole_trace_keeps_every_request() -> None:
+    trace = three_iterations()
+    problem = whole_problem(trace)
+    assert problem.size.tolist() == trace.size.tolist()
+    assert problem.end.tolist() == trace.freed.tolist()
+
+
+def test_an_iteration_is_cut_out() -> None:
+    trace = three_iterations()
+    assert [iteration_window(trace, number) for number in (0, 1, 2)] == [(1, 7), (7, 13), (13, 19)]
+    problem = iteration_problem(trace, 1)
+    # weight, state, activation, gradient; the gradient of the first iteration was freed at 7.
+    assert problem.size.tolist() == [1000, 50, 17, 300]
+    assert problem.start.tolist() == [0, 0, 1, 2]
+    assert problem.end.tolist() == [6, 6, 4, 6]
+    assert problem.phase_start is not None
+    assert problem.phase_end is not None
+    assert problem.phase_start.tolist() == [-1, -1, 0, 1]
+    assert problem.phase_end.tolist() == [3, 3, 2, 3]
+    assert problem.origin["iteration"] == 1
+
+
+def test_persistent_tensors_may_stay_out() -> None:
+    problem = iteration_problem(three_iterations(), -1, persistent=False)
+    assert problem.size.tolist() == [23, 300]
+
+
+def test_what_the_first_iteration_makes_for_good_is_its_own() -> None:
+    problem = iteration_problem(three_iterations(), 0, persistent=False)
+    assert problem.size.tolist() == [11, 300, 50]
+
+
+def test_sizes_are_rounded_on_demand() -> None:
+    problem = iteration_problem(three_iterations(), 1, round_to=512)
+    assert problem.size.tolist() == [1024, 512, 512, 512]
+
+
+@pytest.mark.parametrize("iteration", [3, -4])
+def test_an_iteration_that_is_not_there_is_refused(iteration: int) -> None:
+    with pytest.raises(InstanceError, match="the trace has the iterations 0 to 2"):
+        iteration_problem(three_iterations(), iteration)
+
+
+def test_a_trace_without_marks_has_no_iterations() -> None:
+    with pytest.raises(InstanceError, match="marks no phases"):
+        iteration_problem(AllocationTrace(2, [1], [0], [1], [2]))
+
+
+# --- dynamic requests ----------------------------------------------------------------------
+
+
+def test_a_size_that_varies_is_dynamic_and_the_first_iteration_does_not_count() -> None:
+    trace = three_iterations()
+    problem = iteration_problem(trace, 1, persistent=False)
+    assert problem.dynamic is not None
+    assert problem.dynamic.tolist() == [True, False]
+    assert not find_dynamic_requests(trace, 0).any()
+
+
+def test_a_module_may_be_known_to_be_dynamic() -> None:
+    problem = iteration_problem(three_iterations(), 2, dynamic_modules=["*.experts"])
+    assert problem.dynamic is not None
+    # A weight that was there before is no request of the iteration.
+    assert problem.size[problem.dynamic].tolist() == [23, 300]
+
+
+def longest_common(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """Length of the longest common subsequence, by the table."""
+    best = np.zeros((len(ours) + 1, len(theirs) + 1), dtype=int)
+    for i, j in itertools.product(range(len(ours)), range(len(theirs))):
+        same = best[i, j] + 1 if ours[i] == theirs[j] else 0
+        best[i + 1, j + 1] = max(same, best[i, j + 1], best[i + 1, j])
+    return int(best[-1, -1])
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12))
+def test_what_is_paired_is_a_common_subsequence(ours: list[int], theirs: list[int]) -> None:
+    paired = pair_requests(ours, theirs)
+    kept = [value for value, found in zip(ours, paired, strict=True) if found]
+    rest = iter(theirs)
+    assert all(value in rest for value in kept)
+    assert len(kept) <= longest_common(ours, theirs)
+
+
+@given(st.lists(st.integers(0, 4), max_size=30))
+def test_iterations_that_are_alike_pair_whole(sizes: list[int]) -> None:
+    assert all(pair_requests(sizes, sizes))
+
+
+def test_static_requests_around_dynamic_ones_are_found() -> None:
+    rng = random.Random(5)
+    template = [(rng.randrange(100, 140), rng.random() < 0.1) for _ in range(600)]
+
+    def run(seed: int) -> list[int]:
+        sizes = random.Random(seed)
+        made: list[int] = []
+        for size, varies in template:
+            made += [sizes.randrange(10**6, 10**9) for _ in range(sizes.randrange(1, 4))] * varies
+            made.append(size)
+        return made
+
+    ours, theirs = run(1), run(2)
+    paired = pair_requests(ours, theirs)
+    static = [found for size, found in zip(ours, paired, strict=True) if size < 10**6]
+    dynamic = [found for size, found in zip(ours, paired, strict=True) if size >= 10**6]
+    assert all(static)
+    assert not any(dynamic)
