@@ -18,6 +18,7 @@ another text format for most values.
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 from typing import Any, NoReturn
 
@@ -27,6 +28,10 @@ from planners.errors import InstanceError
 # A dictionary with one entry takes five bytes of a file and 232 of memory.
 MAX_CONTAINERS = 8_000_000
 MAX_INTEGER_BYTES = 16
+
+# Stacks of calls, which share their frames, are long runs of these.
+_BINGETS: Any = re.compile(rb"(?:h.)+", re.DOTALL)
+_LONG_BINGETS: Any = re.compile(rb"(?:j.{4})+", re.DOTALL)
 
 _NAMES = {
     getattr(pickle, name)[0]: name
@@ -89,14 +94,19 @@ class _Machine:
         # than in methods: a snapshot has some twenty of them an event.
         data, stack = self.data, self.stack
         memo: dict[int, Any] = {}
-        append = stack.append
+        append, mark = stack.append, self.marks.append
         at = self.at
         while True:
             opcode = data[at]
             at += 1
             if opcode == 0x68:  # BINGET
-                append(memo[data[at]])
-                at += 1
+                if data[at + 1] == 0x68:
+                    end = _BINGETS.match(data, at - 1).end()
+                    stack.extend([memo[index] for index in data[at:end:2]])
+                    at = end
+                else:
+                    append(memo[data[at]])
+                    at += 1
             elif opcode == 0x8A:  # LONG1
                 end = at + 1 + data[at]
                 if end - at > MAX_INTEGER_BYTES + 1 or end > len(data):
@@ -104,13 +114,21 @@ class _Machine:
                 append(int.from_bytes(data[at + 1 : end], "little", signed=True))
                 at = end
             elif opcode == 0x6A:  # LONG_BINGET
-                append(memo[int.from_bytes(data[at : at + 4], "little")])
-                at += 4
+                if data[at + 4] == 0x6A:
+                    end = _LONG_BINGETS.match(data, at - 1).end()
+                    indices = struct.iter_unpack("<xI", data[at - 1 : end])
+                    stack.extend([memo[index] for (index,) in indices])
+                    at = end
+                else:
+                    append(memo[int.from_bytes(data[at : at + 4], "little")])
+                    at += 4
             elif opcode == 0x4B:  # BININT1
                 append(data[at])
                 at += 1
             elif opcode == 0x94:  # MEMOIZE
                 memo[len(memo)] = stack[-1]
+            elif opcode == 0x28:  # MARK
+                mark(len(stack))
             elif opcode == 0x71:  # BINPUT
                 memo[data[at]] = stack[-1]
                 at += 1
@@ -182,12 +200,11 @@ class _Machine:
         target = self.stack[-1]
         if type(target) is not dict or len(values) % 2:
             raise TypeError
-        for key in values[::2]:
-            if type(key) is not str:
-                raise InstanceError(
-                    f"a string as the key of an entry is needed, found {shown(key)}"
-                )
-        target.update(zip(values[::2], values[1::2], strict=True))
+        keys = values[::2]
+        if not set(map(type, keys)) <= {str}:
+            wrong = next(key for key in keys if type(key) is not str)
+            raise InstanceError(f"a string as the key of an entry is needed, found {shown(wrong)}")
+        target.update(zip(keys, values[1::2], strict=True))
 
     def push_dict(self) -> None:
         values = self.pop_to_mark()
@@ -221,7 +238,6 @@ _STEPS: dict[int, Any] = {
     opcode[0]: step
     for opcode, step in {
         pickle.FRAME: lambda m: m.number("<Q"),
-        pickle.MARK: lambda m: m.marks.append(len(m.stack)),
         pickle.NONE: lambda m: m.push(None),
         pickle.NEWTRUE: lambda m: m.push(True),
         pickle.NEWFALSE: lambda m: m.push(False),
