@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from instances.formats.judged_plan import require_valid_plan
 from instances.formats.target_file import refuse_target, write_target
 from planners.blocks import NOT_PINNED
-from planners.check import check
 from planners.plan import Plan
 from planners.problem import Problem, Safety
 
@@ -45,7 +45,7 @@ def write_minimalloc_csv(problem: Problem, path: Path, plan: Plan | None = None)
     """
     _require_holdable(problem)
     if plan is not None:
-        check(problem, plan)
+        require_valid_plan(problem, plan)
     columns = {
         "id": _ids(problem),
         "lower": problem.start.tolist(),
