@@ -6,6 +6,8 @@ from pathlib import Path
 
 from planners.errors import InstanceError
 
+_CHUNK_BYTES = 1 << 20
+
 
 def read_bounded(path: Path, limit: int) -> bytes:
     """Read a file that holds at most so many bytes.
@@ -15,7 +17,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
     path
         The file; untrusted.
     limit
-        Bytes; of a longer file no more than these and one are read.
+        Bytes; of a longer file hardly more than these are read.
 
     Returns
     -------
@@ -29,14 +31,18 @@ def read_bounded(path: Path, limit: int) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(limit + 1)
+            # In pieces: one read of so many bytes would set them aside for the smallest file.
+            chunks, room = [], limit
+            while chunk := file.read(_CHUNK_BYTES):
+                chunks.append(chunk)
+                room -= len(chunk)
+                if room < 0:
+                    raise InstanceError(f"at most {limit} bytes are read, found more")
     except OSError as error:
         raise InstanceError(f"the file cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise InstanceError(f"no file can have this name: {error}") from None
-    if len(data) > limit:
-        raise InstanceError(f"at most {limit} bytes are read, found more")
-    return data
+    return b"".join(chunks)
 
 
 def read_bounded_text(path: Path, limit: int) -> str:

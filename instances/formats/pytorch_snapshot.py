@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,8 @@ def _log_of_device(snapshot: dict[str, Any], device: int) -> EventLog:
 
 def _events(where: str, entries: list[Any]) -> IntColumn:
     """Return rows of kind, address, size and stream of the events that matter."""
-    rows: list[tuple[int, int, int, int]] = []
+    # Rows end to end: as tuples they would take as much memory as the events themselves.
+    numbers = array("q")
     for event, entry in enumerate(entries):
         try:
             kind = KIND_OF_ACTION.get(entry["action"])
@@ -178,8 +180,8 @@ def _events(where: str, entries: list[Any]) -> IntColumn:
             _refuse_numbers(f"{where}, event {event}", entry)
         if not 0 <= min(row) <= max(row) <= INT64_MAX:
             _refuse_numbers(f"{where}, event {event}", entry)
-        rows.append(row)
-    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+        numbers.extend(row)
+    return np.array(numbers, dtype=np.int64).reshape(-1, 4)
 
 
 def _refuse_numbers(where: str, entry: dict[str, Any]) -> None:

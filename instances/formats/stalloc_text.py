@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ MAX_FILE_BYTES = 1 << 28
 # Weight gradients that are computed apart (W) are part of the backward pass.
 PHASE_OF_LETTER = {"F": Phase.FORWARD, "B": Phase.BACKWARD, "W": Phase.BACKWARD}
 
+_LINE = re.compile(r".*\n?")
 _REQUEST = re.compile(r"([01]) (0x[0-9a-fA-F]{1,16}|0) ([0-9]{1,19}) (0x[0-9a-fA-F]{1,16}|0)")
 _ITERATION = re.compile(r"Iteration Index : ([0-9]{1,9}|end)")
 _PHASE = re.compile(r"micro-batch : ([FBW])")
@@ -94,9 +96,9 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
     recording = _Recording()
     try:
         text = read_bounded_text(path, MAX_FILE_BYTES)
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(_LINE.finditer(text), start=1):
             try:
-                if recording.take(line.strip()):
+                if recording.take(line[0].strip()):
                     break
             except InstanceError as error:
                 raise InstanceError(f"line {number}: {error}") from None
@@ -117,7 +119,9 @@ class _Recording:
     """What the lines so far have told."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int, int, int]] = []
+        # Rows of five numbers, end to end: as tuples they would take six times the memory.
+        self.numbers = array("q")
+        self.events = 0
         self.marks: list[tuple[int, int, int, int]] = []
         self.iteration = -1
         self.awaits_phase = False
@@ -151,7 +155,8 @@ class _Recording:
         if max(numbers) > INT64_MAX:
             raise InstanceError(f"numbers up to 2**63 - 1 are needed, found {max(numbers)}")
         if numbers[0]:
-            self.rows.append((kind, *numbers, self.module))
+            self.numbers.extend((kind, *numbers, self.module))
+            self.events += 1
 
     def _layer(self, name: str, letter: str, edge: str) -> None:
         scope = (name, letter)
@@ -174,13 +179,13 @@ class _Recording:
         self.iteration = number
         self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
         # Where it is followed by no micro-batch, an iteration is one forward pass.
-        self.marks.append((len(self.rows), Phase.FORWARD, 0, number))
+        self.marks.append((self.events, Phase.FORWARD, 0, number))
         self.awaits_phase = True
 
     def _phase(self, letter: str) -> None:
         if self.iteration < 0:
             return
-        event = len(self.rows)
+        event = self.events
         if self.awaits_phase:
             event = self.marks.pop()[0]
             self.awaits_phase = False
@@ -188,7 +193,7 @@ class _Recording:
         self.seen[letter] += 1
 
     def trace(self, path: Path) -> AllocationTrace:
-        kind, address, size, stream, module = np.array(self.rows, np.int64).reshape(-1, 5).T
+        kind, address, size, stream, module = np.array(self.numbers, np.int64).reshape(-1, 5).T
         marks = np.array(self.marks, dtype=np.int64).reshape(-1, 4).T
         return trace_of_events(
             EventLog(kind, address, size, stream, module),
