@@ -8,8 +8,8 @@ keys take exponential time to hash, strings claim sizes that are set aside befor
 is there. So the opcodes that a dump of plain containers consists of are interpreted here, some
 thirty, and every other one is refused by name. There is no opcode for a class, a call, an attribute
 or a buffer; the memo is a dictionary; the keys of dictionaries are strings; a length is held
-against the rest of the file before anything is read. What can be made is bounded by the length of
-the file, and the containers, which take the most memory for one byte of a file, are counted.
+against the rest of the file before anything is read. Values that are made are counted; references
+to values that are there are bounded by the length of the file.
 
 Limits: protocols 2 to 5, as ``pickle.dump`` has written for twenty years; protocols 0 and 1 have
 another text format for most values.
@@ -25,8 +25,10 @@ from typing import Any, NoReturn
 from planners.columns import shown
 from planners.errors import InstanceError
 
-# A dictionary with one entry takes five bytes of a file and 232 of memory.
+# A dictionary with one entry takes five bytes of a file and 232 of memory; a number of two bytes
+# takes three of a file and 36 of memory.
 MAX_CONTAINERS = 8_000_000
+MAX_SCALARS = 40_000_000
 MAX_INTEGER_BYTES = 16
 
 # Stacks of calls, which share their frames, are long runs of these.
@@ -83,6 +85,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.containers = 0
+        self.scalars = 0
 
     def run(self) -> Any:
         if self.data[:1] != pickle.PROTO or not 2 <= self.data[1] <= 5:
@@ -111,6 +114,9 @@ class _Machine:
                 end = at + 1 + data[at]
                 if end - at > MAX_INTEGER_BYTES + 1 or end > len(data):
                     self._refuse_integer(end - at - 1)
+                self.scalars += 1
+                if self.scalars > MAX_SCALARS:
+                    self._require_room()
                 append(int.from_bytes(data[at + 1 : end], "little", signed=True))
                 at = end
             elif opcode == 0x6A:  # LONG_BINGET
@@ -169,13 +175,21 @@ class _Machine:
         return value
 
     def push(self, value: Any) -> None:
+        self.scalars += 1
+        self._require_room()
         self.stack.append(value)
 
     def push_container(self, value: Any) -> None:
         self.containers += 1
-        if self.containers > MAX_CONTAINERS:
-            raise InstanceError(f"at most {MAX_CONTAINERS} containers are read, found more")
+        self._require_room()
         self.stack.append(value)
+
+    def _require_room(self) -> None:
+        if self.containers > MAX_CONTAINERS or self.scalars > MAX_SCALARS:
+            raise InstanceError(
+                f"at most {MAX_CONTAINERS} containers and {MAX_SCALARS} numbers and strings are "
+                "read, found more"
+            )
 
     def pop_to_mark(self) -> list[Any]:
         mark = self.marks.pop()

@@ -24,7 +24,8 @@ from planners.errors import InstanceError
 from planners.formats import Format
 from planners.problem import Problem
 
-MAX_FILE_BYTES = 1 << 28
+# Stacks of calls take most of a snapshot: a thousand bytes an event and more.
+MAX_FILE_BYTES = 1 << 29
 KEYS = ("segments", "device_traces")
 # States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
 # has had two names.

@@ -155,6 +155,15 @@ def test_containers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         load_plain(pickle.dumps([[], {}, []]))
 
 
+@pytest.mark.parametrize("number", [300, 2**40])
+def test_numbers_are_counted(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(plain_pickle, "MAX_SCALARS", 3)
+    numbers = [number + index for index in range(4)]
+    assert load_plain(pickle.dumps(numbers[:3])) == numbers[:3]
+    with pytest.raises(InstanceError, match="3 numbers and strings are read, found more"):
+        load_plain(pickle.dumps(numbers))
+
+
 DUMPED = pickle.dumps({"segments": [{"address": 2**40, "x": (1, 2.5, None)}], "y": ["a", b"b"]})
 
 
