@@ -18,7 +18,9 @@ from planners.plan import Plan
 from planners.problem import Problem
 
 TARGET = "a Perfetto trace"
-COUNTERS_PROCESS = 0
+# Perfetto takes process 0 and thread 0 for the idle ones, and looks threads up by their number
+# alone; so both start at 1 and no two lanes share a number.
+COUNTERS_PROCESS = 1
 
 
 def write_perfetto_trace(problem: Problem, plan: Plan, path: Path) -> None:
@@ -68,22 +70,23 @@ def write_perfetto_trace(problem: Problem, plan: Plan, path: Path) -> None:
 
 def _tensor_events(problem: Problem, plan: Plan, rows: IntColumn) -> Iterator[dict[str, Any]]:
     streams = np.array(stream_of_tensors(problem), dtype=np.int64)[rows[:, 0]]
+    threads = COUNTERS_PROCESS + 1
     for stream in np.unique(streams).tolist():
         process = COUNTERS_PROCESS + 1 + stream
-        yield _named("process_name", process, 0, f"stream {stream}")
-        lanes = 0
+        yield _named("process_name", process, threads, f"stream {stream}")
+        first = threads
         own = rows[streams == stream]
         for lane, tensor, start, end in _in_lanes(own[np.lexsort((own[:, 0], own[:, 1]))]):
-            if lane == lanes:
-                yield _named("thread_name", process, lane, f"lane {lane}")
-                lanes += 1
+            if first + lane == threads:
+                yield _named("thread_name", process, threads, f"lane {lane}")
+                threads += 1
             offset, size = int(plan.offsets[tensor]), int(problem.size[tensor])
             yield {
                 "ph": "X",
                 "name": name_of_tensor(problem, tensor),
                 "cat": "tensor",
                 "pid": process,
-                "tid": lane,
+                "tid": first + lane,
                 "ts": start,
                 "dur": end - start,
                 "args": {
@@ -112,7 +115,7 @@ def _in_lanes(rows: IntColumn) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _counter_events(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
-    yield _named("process_name", COUNTERS_PROCESS, 0, f"memory of {problem.name}")
+    yield _named("process_name", COUNTERS_PROCESS, COUNTERS_PROCESS, f"memory of {problem.name}")
     steps, live = live_profile(problem)
     steps = steps - steps.min(initial=INT64_MAX)
     for step, alive in zip(steps.tolist(), live.tolist(), strict=True):
@@ -123,7 +126,7 @@ def _counter_events(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
 
 def _count(name: str, step: int, value: int) -> dict[str, Any]:
     return {
-        "ph": "C", "name": name, "pid": COUNTERS_PROCESS, "tid": 0, "ts": step,
+        "ph": "C", "name": name, "pid": COUNTERS_PROCESS, "tid": COUNTERS_PROCESS, "ts": step,
         "args": {"bytes": value},
     }  # fmt: skip
 

@@ -37,6 +37,7 @@ def require_schema(trace: dict[str, Any]) -> None:
         assert isinstance(event["name"], str)
         assert type(event["pid"]) is type(event["tid"]) is type(event["ts"]) is int
         assert event["ts"] >= 0
+        assert min(event["pid"], event["tid"]) > 0
         if event["ph"] == "X":
             assert type(event["dur"]) is int
             assert event["dur"] > 0
@@ -55,7 +56,7 @@ def test_a_tensor_is_an_event_over_its_lifetime(tmp_path: Path) -> None:
     require_schema(trace)
     tensors = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert [(e["name"], e["tid"], e["ts"], e["dur"]) for e in tensors] == [
-        ("a", 0, 0, 2), ("b", 1, 0, 4), ("c", 0, 2, 2),
+        ("a", 2, 0, 2), ("b", 3, 0, 4), ("c", 2, 2, 2),
     ]  # fmt: skip
     assert tensors[1]["args"] == {"tensor": 1, "bytes": 20, "offset": 10, "offset_end": 30}
 
@@ -76,8 +77,8 @@ def test_a_stream_is_a_process(tmp_path: Path) -> None:
     problem = Problem([8, 8], graph=graph)
     events = trace_of(problem, place(problem), tmp_path)["traceEvents"]
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert names == {0: "memory of problem", 1: "stream 0", 2: "stream 1"}
-    assert [event["pid"] for event in events if event["ph"] == "X"] == [1, 2]
+    assert names == {1: "memory of problem", 2: "stream 0", 3: "stream 1"}
+    assert [(e["pid"], e["tid"]) for e in events if e["ph"] == "X"] == [(2, 2), (3, 3)]
 
 
 @pytest.mark.parametrize("sizes", [[], [0]])
