@@ -154,6 +154,13 @@ def test_of_several_devices_one_is_named(tmp_path: Path) -> None:
         read_pytorch_snapshot_trace(path, device=7)
 
 
+def test_what_another_device_holds_is_left_out(tmp_path: Path) -> None:
+    held = segment([block(512, 300, "active_allocated", 4096)], device=1)
+    path = dumped(tmp_path, snapshot([event("alloc", 0, 8)], [], segments=[held]))
+    assert read_pytorch_snapshot_trace(path).size.tolist() == [8]
+    assert read_pytorch_snapshot_trace(path, device=1).size.tolist() == [300]
+
+
 def test_without_events_the_segments_name_the_device(tmp_path: Path) -> None:
     blocks = [block(512, 300, "active_allocated", 0)]
     path = dumped(tmp_path, snapshot([], [], segments=[segment(blocks, device=1)]))

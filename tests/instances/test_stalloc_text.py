@@ -78,6 +78,14 @@ def test_an_iteration_begins_at_its_own_line(tmp_path: Path) -> None:
     assert trace.mark_iteration.tolist() == [0, 0, 0, 0, 1]
 
 
+def test_microbatches_are_counted_anew_in_each_iteration(tmp_path: Path) -> None:
+    phases = "micro-batch : F\nmicro-batch : F\nmicro-batch : B\n"
+    text = f"Iteration Index : 4\n{phases}Iteration Index : 5\n{phases}"
+    trace = read_stalloc_trace(written(tmp_path, text))
+    assert trace.mark_microbatch.tolist() == [0, 1, 0, 0, 1, 0]
+    assert trace.mark_iteration.tolist() == [4, 4, 4, 5, 5, 5]
+
+
 def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
     problem = read_any(written(tmp_path, TEXT, "trace.log"))
     assert problem.size.tolist() == [1048576, 64, 100, 200, 300]
@@ -176,6 +184,13 @@ def test_blocks_from_before_are_set_up_and_plain_modules_get_a_class(tmp_path: P
         "model.mlp->Module Layer : F-start\n1 0x30 7 0\nmodel.mlp->Module Layer : F-end\n"
         "Iteration Index : end\n"
     )
+
+
+def test_modules_of_a_backward_pass_begin_and_end_in_it(tmp_path: Path) -> None:
+    text = "Iteration Index : 0\nmicro-batch : B\na.mlp->M Layer : B-start\n1 0xa 8 0\n"
+    write_stalloc_text(read_stalloc_trace(written(tmp_path, text)), tmp_path / "again.txt")
+    rest = "a.mlp->M Layer : B-end\nIteration Index : end\n"
+    assert (tmp_path / "again.txt").read_text() == text + rest
 
 
 def test_what_the_format_cannot_hold_is_refused(tmp_path: Path) -> None:
