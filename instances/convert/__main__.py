@@ -20,7 +20,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    source: Annotated[Path, typer.Argument(help="File of any format that is read.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="File of any format that is read.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
     to: Annotated[
         str | None,
