@@ -181,4 +181,5 @@ def _split(total: IntColumn, shares: NDArray[np.float64]) -> IntColumn:
     # Rounding must not let the last part miss the total.
     reached[:, -1] = 1
     edges = np.floor(reached * (total - parts)[:, None]).astype(np.int64)
-    return np.diff(edges, axis=1, prepend=0) + 1
+    split: IntColumn = np.diff(edges, axis=1, prepend=0) + 1
+    return split
