@@ -173,7 +173,8 @@ def description(entry: Entry, folder: Path) -> str:
             fields[field] = _both(fields[field])
     if entry.tags:
         fields["tags"] = ", ".join(entry.tags)
-    fields["committed"] = _where(entry, folder)
+    fields["file"] = f"{entry.file}, {_where(entry, folder)}"
+    del fields["committed"]
     for name, size in bounds.items():
         fields[f"bound {name}"] = _both(size)
     fields["best known"] = f"{_both(best['peak'])}, {best['status']}"
