@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from instances.catalogue.best_plan import DEFAULT_PLANNERS, DEFAULT_TIME_LIMIT_SECONDS
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
 from instances.catalogue.listing import (
     choose_entries,
@@ -112,6 +113,12 @@ def update(
         Path | None,
         typer.Option(metavar="DIR", help="Where regenerated instances lie; new ones are added."),
     ] = None,
+    planners: Annotated[
+        str, typer.Option(metavar="NAMES", help="Who looks for plans, as in planners.compare.")
+    ] = DEFAULT_PLANNERS,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
+    ] = DEFAULT_TIME_LIMIT_SECONDS,
     catalogue: Catalogue = CATALOGUE,
 ) -> None:
     """Derive counts and bounds again, look for better plans, and write the catalogue.
@@ -134,6 +141,8 @@ def update(
             name,
             before,
             committed=committed,
+            planners=planners,
+            seconds=time_limit,
             on_start=_progress,
         )
         _progress(0, "")

@@ -17,14 +17,15 @@ from planners.problem import Problem
 from planners.registry import choose
 
 GREEDY = "greedy-*,many-objects-*,pressure"
-SEARCH = "auto"
-TIME_LIMIT_SECONDS = 5.0
+DEFAULT_PLANNERS = f"{GREEDY},auto"
+DEFAULT_TIME_LIMIT_SECONDS = 5.0
 
 
 def find_best(
     problem: Problem,
     facts: Facts,
-    planners: str = f"{GREEDY},{SEARCH}",
+    planners: str = DEFAULT_PLANNERS,
+    seconds: float = DEFAULT_TIME_LIMIT_SECONDS,
     *,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
 ) -> Best:
@@ -38,6 +39,8 @@ def find_best(
         What follows from it.
     planners
         As on the command line of ``planners.compare``.
+    seconds
+        Time limit of each planner.
     on_start
         Called with index and label before each planner.
 
@@ -53,13 +56,13 @@ def find_best(
         optimum known by construction.
     """
     asked = problem.with_capacity(None)
-    budget = Budget(time_limit_seconds=TIME_LIMIT_SECONDS)
+    budget = Budget(time_limit_seconds=seconds)
     comparison = compare_planners(asked, choose(planners), budget, on_start=on_start)
     if comparison.interrupted:
         raise KeyboardInterrupt
     _require_valid(comparison)
     if comparison.best is None:
-        raise GaplessError(f"{problem.name}: no planner found a plan within {TIME_LIMIT_SECONDS} s")
+        raise GaplessError(f"{problem.name}: no planner found a plan within {seconds:g} s")
     result = comparison.best.result
     assert result.peak is not None
     best = Best(

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from instances.catalogue.best_plan import find_best, merge
+from instances.catalogue.best_plan import (
+    DEFAULT_PLANNERS,
+    DEFAULT_TIME_LIMIT_SECONDS,
+    find_best,
+    merge,
+)
 from instances.catalogue.entry import Best, Entry, Facts, Kind
 from instances.catalogue.facts import facts_of
 from planners.problem import Problem, Safety
@@ -46,6 +51,8 @@ def updated_entry(
     recorded: Entry | None,
     *,
     committed: bool,
+    planners: str = DEFAULT_PLANNERS,
+    seconds: float = DEFAULT_TIME_LIMIT_SECONDS,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
 ) -> Entry:
     """Derive the entry of an instance file again, and look for a better plan.
@@ -61,6 +68,8 @@ def updated_entry(
         instance is the same and no better plan is found.
     committed
         Whether the file is in the repository.
+    planners, seconds
+        Who looks for a plan, and the time limit of each.
     on_start
         Called with index and label before each planner.
 
@@ -76,7 +85,7 @@ def updated_entry(
     """
     problem = read_problem(path)
     facts = facts_of(problem, BOUND_SECONDS)
-    found = find_best(problem, facts, on_start=on_start)
+    found = find_best(problem, facts, planners, seconds, on_start=on_start)
     entry = _described(problem, path, name, facts, found, committed=committed)
     if recorded is None:
         return entry
