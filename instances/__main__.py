@@ -27,8 +27,6 @@ from planners import standard_output
 from planners.errors import GaplessError, InstanceError
 
 EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
-EXIT_NOBODY_READS = 141
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(synthetic_app, name="synthetic")
@@ -171,11 +169,6 @@ def main() -> None:
         app(prog_name="python -m instances")
     except GaplessError as error:
         sys.exit(_complain(error))
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        standard_output.abandon()
-        sys.exit(EXIT_NOBODY_READS)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from instances.catalogue.entry import Entry
-from instances.catalogue.listing import choose_entries, description, plain_table, record
+from instances.catalogue.listing import choose_entries, description, plain_table, record, rich_table
 from planners.errors import InstanceError
 from tests.instances.catalogue.entries import BEST, FACTS, entry
 
@@ -47,6 +49,14 @@ def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
     )
     assert "25.000 %" in ring
     assert "regenerated, not here" in ring
+
+
+def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
+    console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(rich_table(CATALOGUE.values(), tmp_path))
+    lines = console.export_text(styles=True).splitlines()
+    proven = {entry: "\x1b[32m" in line for entry in CATALOGUE for line in lines if entry in line}
+    assert proven == {"bert": True, "ring-1": False, "ring-2": True}
 
 
 @pytest.mark.parametrize(

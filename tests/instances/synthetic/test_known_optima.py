@@ -136,6 +136,26 @@ def test_streams_have_an_antichain_as_high_as_the_known_plan(
     assert antichain_bound(problem).bytes == problem.origin["optimum"]
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_regions_wait_only_for_those_whose_addresses_or_stream_they_take_over(seed: int) -> None:
+    """With a tensor a region: free, make it, free it, make, and from there the arcs lead on."""
+    run = run_regions(25, 25, 90, 300, Random(seed))
+    graph = run.graph
+    following = {
+        node: after
+        for stream in set(graph.stream.tolist())
+        for node, after in pairwise(np.flatnonzero(graph.stream == stream).tolist())
+    }
+    maker = {node: tensor for tensor, node in enumerate(graph.producer.tolist())}
+    reader = {following[int(graph.consumers_of(tensor)[0])]: tensor for tensor in range(25)}
+    assert len(graph.control)
+    for last, first in graph.control.tolist():
+        earlier, later = reader[last], maker[following[first]]
+        share = run.offset[earlier] < run.offset[later] + run.size[later]
+        share &= run.offset[later] < run.offset[earlier] + run.size[earlier]
+        assert share or graph.stream[last] == graph.stream[first]
+
+
 def test_the_global_order_of_streams_hides_the_optimum() -> None:
     problems = [multi_stream_packing(200, regions=25, seed=seed) for seed in SEEDS]
     hidden = [lifetime_bound(p).bytes < 0.9 * int(p.origin["optimum"]) for p in problems]
