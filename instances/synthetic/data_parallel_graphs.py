@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from instances.synthetic.provenance import provenance
+from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
 from planners.graph import Graph
 from planners.problem import Problem
@@ -36,7 +36,15 @@ def data_parallel_graph(
     Problem
         Five tensors a layer and branch: an activation, two workspaces, two gradients; and an
         update a bucket. Sizes are multiples of 512 bytes, up to 64 MiB.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
+    require_between("layers", layers, 1)
+    require_between("branches", branches, 1)
+    require_between("bucket_layers", bucket_layers, 1)
     rng = random.Random(seed)
     step = _Step()
     # Branches are alike from layer to layer, as the blocks of a model are.

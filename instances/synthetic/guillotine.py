@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from random import Random
 
-from instances.synthetic.packing import PERFECT, Packing, Rectangle, pack
+from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
 from planners.problem import Problem
@@ -75,8 +75,8 @@ def cut_by_guillotine(tensors: int, steps: int, units: int, rng: Random) -> Pack
     InstanceError
         A parameter is out of range.
     """
-    require_between("steps", steps, 1)
-    require_between("units", units, 1)
+    require_between("steps", steps, 1, MOST_STEPS)
+    require_between("units", units, 1, MOST_UNITS)
     return pack(cut_rectangle(Rectangle(0, steps, 0, units), tensors, rng), rng)
 
 

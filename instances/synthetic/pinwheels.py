@@ -14,7 +14,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from random import Random
 
-from instances.synthetic.packing import PERFECT, Packing, Rectangle, pack
+from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
 from planners.problem import Problem
@@ -88,8 +88,8 @@ def nest_pinwheels(pinwheels: int, steps: int, units: int, rng: Random) -> Packi
         A parameter is out of range, or the pieces become too small for another pinwheel.
     """
     require_between("pinwheels", pinwheels, 1)
-    require_between("steps", steps, LEAST_SIDE)
-    require_between("units", units, LEAST_SIDE)
+    require_between("steps", steps, LEAST_SIDE, MOST_STEPS)
+    require_between("units", units, LEAST_SIDE, MOST_UNITS)
     whole = Rectangle(0, steps, 0, units)
     large, small = [(-float(whole.area), whole)], []
     for made in range(pinwheels):

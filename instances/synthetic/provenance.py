@@ -67,6 +67,7 @@ def require_between(parameter: str, value: float, least: float, most: float | No
     InstanceError
         Names the parameter and the range.
     """
-    if value < least or (most is not None and value > most):
+    # Written so that what is not a number is refused as well.
+    if not (least <= value and (most is None or value <= most)):
         wanted = f"at least {least}" if most is None else f"{least} to {most}"
         raise InstanceError(f"parameter {parameter}: {wanted} is needed, found {value}")

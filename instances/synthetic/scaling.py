@@ -49,7 +49,7 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
     tensors
         Number of tensors, 99 to 10,000,000.
     seed
-        Start of every random choice.
+        Start of every random choice, at least 0.
 
     Returns
     -------
@@ -61,6 +61,7 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
     InstanceError
         A parameter is out of range.
     """
+    require_between("seed", seed, 0)
     packing = draw_training(tensors, np.random.default_rng(seed))
     return Problem(
         packing.size,

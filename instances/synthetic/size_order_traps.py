@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from random import Random
 
-from instances.synthetic.packing import Packing, Rectangle, pack
+from instances.synthetic.packing import MOST_UNITS, Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
 from planners.problem import Problem
 
@@ -82,7 +82,7 @@ def paths_of_four(copies: int, units: int) -> Packing:
         A parameter is out of range.
     """
     require_between("copies", copies, 1)
-    require_between("units", units, 4)
+    require_between("units", units, 4, MOST_UNITS)
     rectangles = []
     for copy in range(copies):
         now = STEPS_A_COPY * copy

@@ -29,7 +29,7 @@ from random import Random
 import numpy as np
 
 from instances.synthetic.guillotine import cut_rectangle
-from instances.synthetic.packing import Rectangle
+from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, Rectangle
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import UNIT_BYTES
 from planners.columns import IntColumn
@@ -124,8 +124,8 @@ def run_regions(tensors: int, regions: int, steps: int, units: int, rng: Random)
         A parameter is out of range.
     """
     require_between("regions", regions, 1, tensors)
-    require_between("steps", steps, 1)
-    require_between("units", units, 1)
+    require_between("steps", steps, 1, MOST_STEPS)
+    require_between("units", units, 1, MOST_UNITS)
     areas = sorted(cut_rectangle(Rectangle(0, steps, 0, units), regions, rng))
     counts = _share_out(tensors, [area.area for area in areas])
     contents = [

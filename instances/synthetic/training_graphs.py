@@ -6,10 +6,10 @@ import random
 
 import numpy as np
 
-from instances.synthetic.provenance import provenance
+from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
 from planners.graph import Graph
-from planners.problem import Problem
+from planners.problem import MAX_TENSORS, Problem
 
 
 def training_graph(
@@ -29,7 +29,8 @@ def training_graph(
     streams
         Number of streams.
     chains, chain_length
-        Number of contiguous chains, and tensors in each.
+        Number of contiguous chains, and tensors in each, at least 2; together they are at most
+        the gradients, half of all tensors.
     seed
         Start of every random choice.
 
@@ -37,7 +38,16 @@ def training_graph(
     -------
     Problem
         One tensor a node; sizes are multiples of 512 bytes, up to 64 MiB.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
+    require_between("tensors", tensors, 2, MAX_TENSORS)
+    require_between("streams", streams, 1)
+    require_between("chain_length", chain_length, 2)
+    require_between("chains", chains, 0, (tensors - tensors // 2) // chain_length)
     rng = random.Random(seed)
     half = tensors // 2
     consumers: list[list[int]] = [[] for _ in range(tensors)]

@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 
-from instances.synthetic.provenance import provenance
+from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.problem import Problem
+from planners.problem import MAX_TENSORS, Problem
 
 OPERATIONS_PER_LAYER = 24
 
@@ -34,7 +34,15 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
     -------
     Problem
         Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
+    require_between("tensors", tensors, 0, MAX_TENSORS)
+    if layers is not None:
+        require_between("layers", layers, 1)
     rng = random.Random(seed)
     depth = "" if layers is None else f"-{layers}-layers"
     origin = provenance("training_trace", tensors=tensors, layers=layers, seed=seed)

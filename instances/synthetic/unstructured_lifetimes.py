@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from instances.synthetic.provenance import provenance
+from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.problem import Problem
+from planners.problem import MAX_TENSORS, Problem
 
 
 def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
@@ -23,7 +23,13 @@ def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
     -------
     Problem
         Starts are uniform over ``tensors`` steps; one lifetime in ten is long.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
+    require_between("tensors", tensors, 0, MAX_TENSORS)
     rng = random.Random(seed)
     start = [rng.randrange(tensors) for _ in range(tensors)]
     longest = [tensors if rng.random() < 0.1 else 64 for _ in range(tensors)]

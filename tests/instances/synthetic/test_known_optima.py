@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from random import Random
@@ -11,12 +12,17 @@ import pytest
 
 from instances.synthetic import (
     chained_packing,
+    data_parallel_graph,
     guillotine_packing,
     multi_stream_packing,
     neighbour_ring,
     non_guillotine_packing,
+    random_lifetimes,
     scaling_family,
+    size_order_trap,
     tight_capacity,
+    training_graph,
+    training_trace,
 )
 from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.neighbour_rings import ring_with_one_unit_more
@@ -198,14 +204,26 @@ def test_the_scaling_family_reaches_a_million() -> None:
     [
         (lambda: guillotine_packing(0), "parameter tensors: at least 1 is needed, found 0"),
         (lambda: guillotine_packing(7, steps=2, units=3), "at most one a cell .* 6, .*found 7"),
-        (lambda: guillotine_packing(7, steps=0), "parameter steps: at least 1 is needed, found 0"),
-        (lambda: non_guillotine_packing(1, units=2), "parameter units: at least 3 is needed"),
+        (lambda: guillotine_packing(7, steps=0), r"parameter steps: 1 to 1\d+ is needed, found 0"),
+        (lambda: guillotine_packing(7, units=1 << 80), "parameter units: 1 to 1\\d+ is needed"),
+        (lambda: size_order_trap(1, units=1 << 80), "parameter units: 4 to 1\\d+ is needed"),
+        (lambda: non_guillotine_packing(1, units=2), "parameter units: 3 to 1\\d+ is needed"),
         (lambda: non_guillotine_packing(9, steps=9, units=9), "had room for .*, found 9"),
         (lambda: tight_capacity(9, utilisation=1.1), "utilisation: 0 to 1 is needed, found 1.1"),
+        (lambda: tight_capacity(9, utilisation=math.nan), "utilisation: 0 to 1 .* found nan"),
         (lambda: neighbour_ring(1), "parameter pairs: at least 2 is needed, found 1"),
         (lambda: multi_stream_packing(4, regions=5), "regions: 1 to 4 is needed, found 5"),
         (lambda: chained_packing(9, chains=9), "were found, 9 are needed"),
         (lambda: chained_packing(9, chain_length=1), "chain_length: at least 2 is needed"),
+        (lambda: scaling_family(99, seed=-1), "seed: at least 0 is needed, found -1"),
+        (lambda: training_graph(1), "tensors: 2 to 20000000 is needed, found 1"),
+        (lambda: training_graph(20, streams=0), "streams: at least 1 is needed, found 0"),
+        (lambda: training_graph(20, chains=3), "chains: 0 to 2 is needed, found 3"),
+        (lambda: data_parallel_graph(0), "layers: at least 1 is needed, found 0"),
+        (lambda: data_parallel_graph(1, branches=0), "branches: at least 1 is needed, found 0"),
+        (lambda: data_parallel_graph(1, bucket_layers=0), "bucket_layers: at least 1 is needed"),
+        (lambda: training_trace(50, layers=-1), "layers: at least 1 is needed, found -1"),
+        (lambda: random_lifetimes(-1), "tensors: 0 to 20000000 is needed, found -1"),
         (lambda: scaling_family(98), "tensors: 99 to 10000000 is needed, found 98"),
     ],
 )
