@@ -410,7 +410,7 @@ def test_bert_is_regenerated_byte_for_byte(tmp_path: Path, bert: Problem) -> Non
 
 @pytest.mark.torch
 def test_two_layers_of_bert() -> None:
-    from instances.extract.models import build_bert
+    from instances.extract.models.bert import build_bert
     from instances.extract.optimizers import AdamW
     from instances.extract.training_step import trace_training_step
 
