@@ -49,9 +49,7 @@ def extract(name: str, settings: StepSettings) -> Problem:
     trace = trace_training_step(
         lambda: model.build(settings), OPTIMIZERS[settings.optimizer](), settings.clip_norm
     )
-    origin = _describe(model, settings)
-    origin["persistent_bytes"] = sum(trace.size[storage] for storage in trace.persistent)
-    return build_problem(trace, settings, name, origin)
+    return build_problem(trace, settings, name, _describe(model, settings))
 
 
 def _require_packages(*packages: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from planners.errors import InstanceError
+from instances.extract.streams import StreamScheme
+from planners.errors import InstanceError, near_names
 
 # MindSpore, in which the paper measured, allows 350 nodes on a stream of ordinary kernels on
 # Ascend. BERT-base then spreads over 17 streams, and parallel execution costs memory: its heaviest
@@ -14,6 +15,10 @@ DEFAULT_NODES_PER_STREAM = 350
 
 # PyTorch's DistributedDataParallel calls its 25 * 2**20 bytes "25 MB" (bucket_cap_mb).
 BYTES_PER_BUCKET_MB = 1 << 20
+
+STREAMS = tuple(scheme.value for scheme in StreamScheme)
+REPLICATED = "replicated"
+SHARDED = "sharded"
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,12 @@ class StepSettings:
         of the framework in which the paper measured.
     bucket_mb
         Capacity of an all-reduce bucket in units of 2**20 bytes.
+    streams
+        ``"category"`` or ``"roles"``, see :class:`instances.extract.streams.StreamScheme`.
+    parallel
+        ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
+    ranks
+        Ranks that shards, and the experts of a mixture, are divided among.
 
     Raises
     ------
@@ -48,15 +59,35 @@ class StepSettings:
     clip_norm: float = 1.0
     nodes_per_stream: int = DEFAULT_NODES_PER_STREAM
     bucket_mb: int = 25
+    streams: str = StreamScheme.CATEGORY.value
+    parallel: str = REPLICATED
+    ranks: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("batch", "seq", "nodes_per_stream", "bucket_mb"):
+        for name in ("batch", "seq", "nodes_per_stream", "bucket_mb", "ranks"):
             if getattr(self, name) < 1:
                 raise InstanceError(f"setting {name}: at least 1, found {getattr(self, name)}")
         if not (math.isfinite(self.clip_norm) and self.clip_norm >= 0):
             raise InstanceError(
                 f"setting clip_norm: a finite number, 0 for no clipping, found {self.clip_norm}"
             )
+        for name, allowed in (("streams", STREAMS), ("parallel", (REPLICATED, SHARDED))):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InstanceError(
+                    f"setting {name}: {' or '.join(allowed)}, found {value!r}; "
+                    f"{near_names(value, allowed)}"
+                )
+
+    @property
+    def stream_scheme(self) -> StreamScheme:
+        """How nodes are given streams."""
+        return StreamScheme(self.streams)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether a rank keeps shards of parameters, gradients and optimizer state."""
+        return self.parallel == SHARDED
 
     @property
     def bucket_bytes(self) -> int:
