@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +83,6 @@ def test_a_gather_serves_uses_between_which_few_other_units_are_used(uses: list[
         served = [r.readers for r in residencies if r.unit == unit]
         assert [node for readers in served for node in readers] == nodes
         starts = {readers[0] for readers in served}
-        for earlier, later in zip(nodes, nodes[1:], strict=False):
+        for earlier, later in pairwise(nodes):
             others = set().union(*uses[earlier + 1 : later])
             assert (later in starts) == (len(others) > UNITS_BETWEEN)

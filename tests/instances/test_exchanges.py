@@ -1,0 +1,60 @@
+"""Buffers of all-to-all exchanges: chains, and the copies that keep tensors in one chain each."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.extract.exchanges import chain_exchanges
+from instances.extract.storages import Kernel, Phase, StorageTable
+
+FORWARD = Phase.FORWARD
+
+
+def exchange(sent: tuple[int, ...], received: tuple[int, ...]) -> Kernel:
+    return Kernel("all_to_all", FORWARD, sent, creates=received)
+
+
+def table(count: int) -> StorageTable:
+    return StorageTable([10 + storage for storage in range(count)], [f"t{s}" for s in range(count)])
+
+
+def test_what_is_sent_is_a_chain_and_what_is_received_another() -> None:
+    kernels = [Kernel("dispatch", FORWARD, creates=(0, 1)), exchange((0, 1), (2,))]
+    assert chain_exchanges(kernels, table(3), ()) == (kernels, [(0, 1), (2,)])
+
+
+def test_a_chunk_that_is_sent_on_as_received_is_copied() -> None:
+    storages = table(6)
+    merged, chains = chain_exchanges([exchange((0, 1), (2, 3)), exchange((3, 2), (4, 5))],
+                                     storages, ())  # fmt: skip
+    assert merged == [
+        exchange((0, 1), (2, 3)),
+        Kernel("clone", FORWARD, reads=(3,), creates=(6,)),
+        Kernel("clone", FORWARD, reads=(2,), creates=(7,)),
+        exchange((6, 7), (4, 5)),
+    ]
+    assert chains == [(0, 1), (2, 3), (6, 7), (4, 5)]
+    assert storages.size[6:] == [13, 12]
+    assert storages.name[6:] == ["t3 to send", "t2 to send"]
+
+
+def test_a_gradient_or_a_parameter_is_copied_before_it_is_sent() -> None:
+    merged, chains = chain_exchanges([exchange((0, 1), (2,))], table(3), {1})
+    assert merged[0] == Kernel("clone", FORWARD, reads=(1,), creates=(3,))
+    assert chains == [(0, 3), (2,)]
+
+
+@given(st.lists(st.lists(st.integers(0, 20), max_size=4, unique=True), max_size=5),
+       st.sets(st.integers(0, 20)))  # fmt: skip
+def test_no_tensor_is_in_two_chains(sent: list[list[int]], taken: set[int]) -> None:
+    storages = table(21)
+    kernels = [exchange(tuple(chunks), (storages.add(1, "received"),)) for chunks in sent]
+    merged, chains = chain_exchanges(kernels, storages, taken)
+    members = [storage for chain in chains for storage in chain]
+    assert len(members) == len(set(members))
+    assert taken.isdisjoint(members)
+    # Each chunk arrives as itself or as a copy that is made just before.
+    copied = {k.creates[0]: k.reads[0] for k in merged if k.op == "clone"}
+    arrived = [k.reads for k in merged if k.op == "all_to_all"]
+    assert [[copied.get(s, s) for s in reads] for reads in arrived] == sent
