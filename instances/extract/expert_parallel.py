@@ -56,7 +56,7 @@ def _(chunks: Sequence[Tensor], rows: Sequence[int]) -> list[Tensor]:
     return [chunks[0].new_empty((count, chunks[0].shape[1])) for count in rows]
 
 
-def _remember_rows(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+def _remember_rows(ctx: Any, inputs: tuple[Any, ...], **_: Any) -> None:
     ctx.rows = [len(chunk) for chunk in inputs[0]]
 
 
@@ -94,11 +94,15 @@ def dispatch_rows(hidden: Tensor, order: Tensor, rows: Sequence[int]) -> list[Te
     """
     chosen = hidden[order // (len(order) // len(hidden))]
     empty = hidden.new_zeros((sum(rows) - len(order), hidden.shape[1]))
-    return [chunk.clone() for chunk in torch.cat([chosen, empty]).split(list(rows))]
+    return _copied_parts(torch.cat([chosen, empty]), rows)
+
+
+def _copied_parts(tensor: Tensor, rows: Sequence[int]) -> list[Tensor]:
+    return [part.clone() for part in torch.ops.aten.split_with_sizes(tensor, list(rows))]
 
 
 @dispatch_rows.register_fake
-def _(hidden: Tensor, order: Tensor, rows: Sequence[int]) -> list[Tensor]:
+def _(hidden: Tensor, _order: Tensor, rows: Sequence[int]) -> list[Tensor]:
     return [hidden.new_empty((count, hidden.shape[1])) for count in rows]
 
 
@@ -126,11 +130,11 @@ def dispatch_rows_backward(gradients: Sequence[Tensor], order: Tensor, tokens: i
 
 
 @dispatch_rows_backward.register_fake
-def _(gradients: Sequence[Tensor], order: Tensor, tokens: int) -> Tensor:
+def _(gradients: Sequence[Tensor], _order: Tensor, tokens: int) -> Tensor:
     return gradients[0].new_empty((tokens, gradients[0].shape[1]))
 
 
-def _remember_order(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+def _remember_order(ctx: Any, inputs: tuple[Any, ...], **_: Any) -> None:
     hidden, order, _ = inputs
     ctx.save_for_backward(order)
     ctx.tokens = len(hidden)
@@ -167,7 +171,7 @@ def combine_rows(chunks: Sequence[Tensor], weights: Tensor, order: Tensor) -> Te
 
 
 @combine_rows.register_fake
-def _(chunks: Sequence[Tensor], weights: Tensor, order: Tensor) -> Tensor:
+def _(chunks: Sequence[Tensor], weights: Tensor, _order: Tensor) -> Tensor:
     return chunks[0].new_empty((len(weights), chunks[0].shape[1]))
 
 
@@ -195,16 +199,16 @@ def combine_rows_backward(
     pairs = weights.new_empty(len(order))
     pairs[order] = (arriving * rows)[: len(order)].sum(1)
     arriving[: len(order)] *= weights.flatten()[order, None]
-    of_chunks = [chunk.clone() for chunk in arriving.split([len(chunk) for chunk in chunks])]
+    of_chunks = _copied_parts(arriving, [len(chunk) for chunk in chunks])
     return [*of_chunks, pairs.view_as(weights)]
 
 
 @combine_rows_backward.register_fake
-def _(gradient: Tensor, chunks: Sequence[Tensor], weights: Tensor, order: Tensor) -> list[Tensor]:
+def _(_gradient: Tensor, chunks: Sequence[Tensor], weights: Tensor, _order: Tensor) -> list[Tensor]:
     return [*(torch.empty_like(chunk) for chunk in chunks), torch.empty_like(weights)]
 
 
-def _remember_rows_and_weights(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _remember_rows_and_weights(ctx: Any, inputs: tuple[Any, ...], **_: Any) -> None:
     chunks, weights, order = inputs
     ctx.save_for_backward(weights, order, *chunks)
 
@@ -216,6 +220,38 @@ def _combine_back(ctx: Any, gradient: Tensor) -> tuple[list[Tensor], Tensor, Non
 
 
 combine_rows.register_autograd(_combine_back, setup_context=_remember_rows_and_weights)
+
+
+class GatedExpert(torch.nn.Module):
+    """An expert for every token, scaled by a gate.
+
+    Parameters
+    ----------
+    expert
+        On (tokens, width).
+    gate
+        Returns (tokens, 1) for (tokens, width).
+    """
+
+    def __init__(self, expert: torch.nn.Module, gate: torch.nn.Module) -> None:
+        super().__init__()
+        self.expert = expert
+        self.gate = gate
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return the expert's rows, scaled.
+
+        Parameters
+        ----------
+        hidden
+            (tokens, width).
+
+        Returns
+        -------
+        torch.Tensor
+            (tokens, width).
+        """
+        return torch.sigmoid(self.gate(hidden)) * self.expert(hidden)
 
 
 class ExpertParallelBlock(torch.nn.Module):
@@ -246,6 +282,7 @@ class ExpertParallelBlock(torch.nn.Module):
         self.experts = torch.nn.ModuleList(experts)
         self.shared = shared
         self.ranks = ranks
+        parameter: Any
         for parameter in self.experts.parameters():
             # No other rank has this expert. Megatron marks such parameters by the same word.
             parameter.allreduce = False
@@ -277,4 +314,5 @@ class ExpertParallelBlock(torch.nn.Module):
             for expert, chunk in zip(self.experts, received, strict=True)
         ]
         returned = all_to_all(computed, [share] * total)
-        return (combine_rows(returned, weights, order) + shared).view_as(hidden_states)
+        combined: Tensor = combine_rows(returned, weights, order)
+        return (combined + shared).view_as(hidden_states)

@@ -65,7 +65,8 @@ class Trace:
     updates
         For a storage that holds a new value of a persistent one, that persistent storage.
     gradients
-        Storage of each parameter's gradient, in the order of the parameters.
+        Storage of each gradient that ranks have in common, in the order of the parameters: of
+        every trained parameter but experts that no other rank has.
     returned
         Storages of what the step returns: the loss.
     parameters

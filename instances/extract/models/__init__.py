@@ -2,7 +2,12 @@
 
 # Importing a family registers its models.
 from instances.extract.models import bert as bert
+from instances.extract.models import causal_lm as causal_lm
+from instances.extract.models import classifiers as classifiers
+from instances.extract.models import pangu as pangu
+from instances.extract.models import transformer as transformer
 from instances.extract.models.registry import MODELS as MODELS
 from instances.extract.models.registry import Model as Model
+from instances.extract.models.registry import find_model as find_model
 
-__all__ = ["MODELS", "Model"]
+__all__ = ["MODELS", "Model", "find_model"]

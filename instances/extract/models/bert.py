@@ -5,18 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from instances.extract.models.registry import register
+from instances.extract.models.tokens import require_positions, token_batch
 from instances.extract.settings import StepSettings
-from planners.errors import InstanceError
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
 
-@register("bert-base", "transformers.BertForMaskedLM(BertConfig())")
+BERT_LAYERS = ("bert.encoder.layer",)
+
+
+@register(
+    "bert-base",
+    "transformers.BertForMaskedLM(BertConfig())",
+    StepSettings(layers=12),
+    recomputed=BERT_LAYERS,
+)
 def bert_base(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     """Build BERT-base for masked-language modelling."""
     return build_bert(settings)
+
+
+@register(
+    "bert-large",
+    "transformers.BertForMaskedLM(BertConfig(1024 wide, 16 heads))",
+    StepSettings(layers=24),
+    recomputed=BERT_LAYERS,
+)
+def bert_large(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+    """Build BERT-large for masked-language modelling."""
+    return build_bert(settings, hidden_size=1024, num_attention_heads=16, intermediate_size=4096)
 
 
 def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
@@ -25,32 +44,27 @@ def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str,
     Parameters
     ----------
     settings
-        Batch and sequence length.
+        Batch, sequence length, layers.
     config
         Fields of ``transformers.BertConfig`` that differ from BERT-base.
 
     Returns
     -------
     module : torch.nn.Module
-        In training mode.
+        The model.
     batch : dict of torch.Tensor
-        Tokens, padding mask, token types and labels, each (batch, seq) int64.
+        Tokens, padding mask, token types and, for training, labels, each (batch, seq) int64.
 
     Raises
     ------
     InstanceError
         The sequence is longer than the model's positions.
     """
-    import torch
     from transformers import BertConfig, BertForMaskedLM
 
+    if settings.layers is not None:
+        config["num_hidden_layers"] = settings.layers
     bert_config = BertConfig(**config)
-    if settings.seq > bert_config.max_position_embeddings:
-        raise InstanceError(
-            f"setting seq: at most {bert_config.max_position_embeddings} tokens, the positions of "
-            f"BERT, found {settings.seq}"
-        )
-    shape = (settings.batch, settings.seq)
-    fields = ("input_ids", "attention_mask", "token_type_ids", "labels")
-    batch = {field: torch.zeros(shape, dtype=torch.int64) for field in fields}
-    return BertForMaskedLM(bert_config).train(), batch
+    require_positions(settings, bert_config.max_position_embeddings)
+    batch = token_batch(settings, "input_ids", "attention_mask", "token_type_ids")
+    return BertForMaskedLM(bert_config), batch

@@ -1,0 +1,76 @@
+"""Qwen2-MoE, a decoder with sparse blocks, whose experts are spread over ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from instances.extract.models.registry import register
+from instances.extract.models.tokens import require_positions, token_batch
+from instances.extract.settings import StepSettings
+from planners.errors import InstanceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+
+@register(
+    "qwen2-moe",
+    "transformers.Qwen2MoeForCausalLM(Qwen2MoeConfig()) with experts spread over ranks",
+    StepSettings(batch=2, seq=960, layers=12, ranks=4, precision="bfloat16", streams="roles"),
+    recomputed=("model.layers",),
+)
+def qwen2_moe(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+    """Build Qwen2-MoE with 60 experts, of which each token goes through 4."""
+    return build_qwen2_moe(settings)
+
+
+def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
+    """Build a Qwen2-MoE for language modelling, and a batch.
+
+    Parameters
+    ----------
+    settings
+        Batch, sequence length, layers and ranks.
+    config
+        Fields of ``transformers.Qwen2MoeConfig`` that differ from its defaults.
+
+    Returns
+    -------
+    module : torch.nn.Module
+        Its sparse blocks hold the experts of one rank.
+    batch : dict of torch.Tensor
+        Tokens and for training labels, each (batch, seq) int64.
+
+    Raises
+    ------
+    InstanceError
+        The experts cannot be divided among the ranks, or the sequence is too long.
+    """
+    from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
+
+    moe_config = Qwen2MoeConfig(num_hidden_layers=settings.layers, use_cache=False, **config)
+    if moe_config.num_experts % settings.ranks:
+        raise InstanceError(
+            f"setting ranks: a divisor of {moe_config.num_experts}, the number of experts, "
+            f"found {settings.ranks}"
+        )
+    require_positions(settings, moe_config.max_position_embeddings)
+    model = Qwen2MoeForCausalLM(moe_config)
+    for layer in model.model.layers:
+        layer.mlp = _spread_experts(layer.mlp, moe_config, settings.ranks)
+    return model, token_batch(settings, "input_ids")
+
+
+def _spread_experts(block: Any, config: Any, ranks: int) -> Module:
+    """Return a sparse block with a part of the experts, each with weights of its own."""
+    from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
+
+    from instances.extract.expert_parallel import ExpertParallelBlock, GatedExpert
+
+    experts = [
+        Qwen2MoeMLP(config, intermediate_size=config.moe_intermediate_size)
+        for _ in range(config.num_experts // ranks)
+    ]
+    shared = GatedExpert(block.shared_expert, block.shared_expert_gate)
+    return ExpertParallelBlock(block.gate, experts, shared, ranks)
