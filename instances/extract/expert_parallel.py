@@ -251,7 +251,8 @@ class GatedExpert(torch.nn.Module):
         torch.Tensor
             (tokens, width).
         """
-        return torch.sigmoid(self.gate(hidden)) * self.expert(hidden)
+        scaled: Tensor = torch.sigmoid(self.gate(hidden)) * self.expert(hidden)
+        return scaled
 
 
 class ExpertParallelBlock(torch.nn.Module):
@@ -314,5 +315,5 @@ class ExpertParallelBlock(torch.nn.Module):
             for expert, chunk in zip(self.experts, received, strict=True)
         ]
         returned = all_to_all(computed, [share] * total)
-        combined: Tensor = combine_rows(returned, weights, order)
-        return (combined + shared).view_as(hidden_states)
+        combined: Tensor = combine_rows(returned, weights, order) + shared
+        return combined.view_as(hidden_states)

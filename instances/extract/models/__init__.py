@@ -5,6 +5,7 @@ from instances.extract.models import bert as bert
 from instances.extract.models import causal_lm as causal_lm
 from instances.extract.models import classifiers as classifiers
 from instances.extract.models import pangu as pangu
+from instances.extract.models import qwen2_moe as qwen2_moe
 from instances.extract.models import transformer as transformer
 from instances.extract.models.registry import MODELS as MODELS
 from instances.extract.models.registry import Model as Model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from instances.extract.models.registry import register
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @register(
     "qwen2-moe",
     "transformers.Qwen2MoeForCausalLM(Qwen2MoeConfig()) with experts spread over ranks",
-    StepSettings(batch=2, seq=960, layers=12, ranks=4, precision="bfloat16", streams="roles"),
+    StepSettings(batch=2, seq=960, layers=12, ranks=4, precision="bfloat16"),
     recomputed=("model.layers",),
 )
 def qwen2_moe(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
@@ -49,7 +50,8 @@ def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict
     """
     from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
 
-    moe_config = Qwen2MoeConfig(num_hidden_layers=settings.layers, use_cache=False, **config)
+    shape: dict[str, Any] = {"num_hidden_layers": settings.layers, **config}
+    moe_config = Qwen2MoeConfig(use_cache=False, **shape)
     if moe_config.num_experts % settings.ranks:
         raise InstanceError(
             f"setting ranks: a divisor of {moe_config.num_experts}, the number of experts, "
@@ -68,8 +70,9 @@ def _spread_experts(block: Any, config: Any, ranks: int) -> Module:
 
     from instances.extract.expert_parallel import ExpertParallelBlock, GatedExpert
 
+    make_expert: Callable[..., Module] = Qwen2MoeMLP
     experts = [
-        Qwen2MoeMLP(config, intermediate_size=config.moe_intermediate_size)
+        make_expert(config, intermediate_size=config.moe_intermediate_size)
         for _ in range(config.num_experts // ranks)
     ]
     shared = GatedExpert(block.shared_expert, block.shared_expert_gate)
