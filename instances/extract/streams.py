@@ -39,10 +39,10 @@ class Role(enum.Enum):
 # What makes or moves data without arithmetic. An operator that is named in neither set computes.
 OTHER_OPS = frozenset(
     {
-        "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy_", "embedding", "fill_",
-        "full", "full_like", "index", "input", "masked_fill", "masked_fill_", "new_ones",
-        "new_zeros", "ones", "ones_like", "output", "scalar_tensor", "stack", "zeros",
-        "zeros_like",
+        "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy_", "dispatch_rows",
+        "embedding", "fill_", "full", "full_like", "index", "input", "masked_fill",
+        "masked_fill_", "new_ones", "new_zeros", "ones", "ones_like", "output", "scalar_tensor",
+        "stack", "zeros", "zeros_like",
     }
 )  # fmt: skip
 

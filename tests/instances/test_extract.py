@@ -21,7 +21,7 @@ from instances.extract.buckets import fill_buckets, insert_all_reduces
 from instances.extract.settings import StepSettings
 from instances.extract.step_problem import build_problem
 from instances.extract.storages import Kernel, Phase, Trace, TracedOp, merge_storages
-from instances.extract.streams import Category, assign_streams, category_of
+from instances.extract.streams import Category, StreamScheme, assign_streams, category_of
 from planners import Problem
 from planners.errors import InstanceError
 from planners.problem_file import read_problem
@@ -209,6 +209,18 @@ def test_an_in_place_write_waits_for_earlier_readers_of_the_tensor() -> None:
     assert find_control_arcs(kernels) == [(1, 2)]
 
 
+def test_a_kernel_waits_for_those_who_have_read_what_it_comes_after() -> None:
+    kernels = [
+        Kernel("all_gather", FORWARD, creates=(0,)),
+        Kernel("mm", FORWARD, reads=(0,), creates=(1,)),
+        Kernel("mm", FORWARD, reads=(0,), creates=(2,)),
+        Kernel("all_gather", FORWARD, creates=(3,), after=(0, 1)),
+        Kernel("mm", FORWARD, reads=(0,), creates=(4,)),
+    ]
+    # The third reader comes later; nobody has read storage 1 yet.
+    assert find_control_arcs(kernels) == [(1, 3), (2, 3)]
+
+
 # --- streams -------------------------------------------------------------------------------
 
 
@@ -229,6 +241,16 @@ def test_streams_hold_few_nodes_of_one_category_in_order(ops: list[str], limit: 
         counts = list(Counter(own).values())
         assert all(count == limit for count in counts[:-1])
         assert all(count <= limit for count in counts)
+
+
+def test_by_role_collectives_and_copies_from_the_host_have_a_stream_each() -> None:
+    ops = ["input", "all_gather", "mm", "cat", "all_to_all", "reduce_scatter", "sub", "output"]
+    assert assign_streams(ops, 1, StreamScheme.ROLES) == [0, 1, 2, 2, 1, 1, 2, 0]
+
+
+@pytest.mark.parametrize("op", ["all_gather", "all_reduce", "all_to_all", "reduce_scatter"])
+def test_collectives_communicate(op: str) -> None:
+    assert category_of(op) is Category.COMMUNICATION
 
 
 # --- the problem ---------------------------------------------------------------------------
@@ -260,6 +282,9 @@ def test_a_tiny_step_becomes_this_problem() -> None:
         ({"batch": 0}, "setting batch: at least 1, found 0"),
         ({"nodes_per_stream": -1}, "setting nodes_per_stream: at least 1, found -1"),
         ({"bucket_mb": 0}, "setting bucket_mb: at least 1, found 0"),
+        ({"ranks": 0}, "setting ranks: at least 1, found 0"),
+        ({"streams": "one"}, "setting streams: category or roles, found 'one'"),
+        ({"parallel": "split"}, "setting parallel: replicated or sharded, found 'split'"),
         ({"clip_norm": float("nan")}, "setting clip_norm: a finite number"),
         ({"clip_norm": -1.0}, "setting clip_norm: a finite number"),
     ],

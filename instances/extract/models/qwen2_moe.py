@@ -60,12 +60,27 @@ def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict
     require_positions(settings, moe_config.max_position_embeddings)
     model = Qwen2MoeForCausalLM(moe_config)
     for layer in model.model.layers:
-        layer.mlp = _spread_experts(layer.mlp, moe_config, settings.ranks)
+        layer.mlp = spread_experts(layer.mlp, moe_config, settings.ranks)
     return model, token_batch(settings, "input_ids")
 
 
-def _spread_experts(block: Any, config: Any, ranks: int) -> Module:
-    """Return a sparse block with a part of the experts, each with weights of its own."""
+def spread_experts(block: Any, config: Any, ranks: int) -> Module:
+    """Return a sparse block that holds the experts of one rank, each with weights of its own.
+
+    Parameters
+    ----------
+    block
+        Sparse block of transformers, whose router and shared expert are kept.
+    config
+        Its ``transformers.Qwen2MoeConfig``.
+    ranks
+        Ranks that hold as many experts each.
+
+    Returns
+    -------
+    torch.nn.Module
+        On (batch, tokens, width).
+    """
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
 
     from instances.extract.expert_parallel import ExpertParallelBlock, GatedExpert
