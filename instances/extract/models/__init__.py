@@ -4,6 +4,8 @@
 from instances.extract.models import bert as bert
 from instances.extract.models import causal_lm as causal_lm
 from instances.extract.models import classifiers as classifiers
+from instances.extract.models import detectors as detectors
+from instances.extract.models import faces as faces
 from instances.extract.models import pangu as pangu
 from instances.extract.models import qwen2_moe as qwen2_moe
 from instances.extract.models import transformer as transformer
