@@ -381,3 +381,51 @@ def test_what_stays_apart_is_counted_in_shards() -> None:
     step = four_layers()
     assert problem_of(step).origin["persistent_bytes"] == 4 * (16 + 16) // 2
     assert problem_of(step, parallel="replicated").origin["persistent_bytes"] == 4 * (16 + 16)
+
+
+# --- with torch ----------------------------------------------------------------------------
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_two_layers_of_bert_sharded(checkpointing: bool) -> None:
+    from instances.extract.building import recompute_layers
+    from instances.extract.models.bert import build_bert
+    from instances.extract.optimizers import AdamW
+    from instances.extract.training_step import trace_training_step
+
+    def build() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+        module, batch = build_bert(chosen, num_hidden_layers=2, vocab_size=1000)
+        if checkpointing:
+            recompute_layers(module.bert.encoder.layer)
+        return module.train(), batch
+
+    import torch
+
+    chosen = StepSettings(batch=2, seq=16, streams="roles", parallel="sharded", ranks=4)
+    trace = trace_training_step(build, AdamW(), chosen.clip_norm)
+    problem = build_problem(trace, chosen, "two layers", {})
+    check(problem, place(problem, "size", "first"))
+    assert problem.tensor_name is not None
+    assert problem.graph is not None
+    named = {trace.name[parameter] for parameter in trace.parameters}
+    assert len(named) == len(trace.gradients) == 4 + 1 + 2 * 16 + 5
+    full = [name for name in problem.tensor_name if name.startswith("full ")]
+    # The head begins and ends with two units, itself and the tied embeddings, so the last layer
+    # is gathered for each pass as the first one is (recomputation is part of the backward pass).
+    # The embeddings come for both ends of the forward pass and for their norm at the very end.
+    times = {"bert.embeddings": 3, "bert.encoder": 2, "cls.predictions": 1}
+    for name in named:
+        gathered = sum(other.startswith(f"full {name}.") for other in full)
+        assert gathered == times[".".join(name.split(".")[:2])], name
+    # Three quarters of parameters, gradients' results and moments are with other ranks.
+    parameters = sum(trace.size[parameter] for parameter in trace.parameters)
+    replicated = build_problem(trace, replace(chosen, parallel="replicated"), "two layers", {})
+    kept, all_kept = (int(p.origin["persistent_bytes"]) for p in (problem, replicated))
+    assert all_kept - kept == pytest.approx(3 * parameters * 3 / 4, rel=0.001)
+    shards = sum(
+        int(size)
+        for size, name in zip(problem.size, problem.tensor_name, strict=True)
+        if name.startswith("shard of")
+    )
+    assert shards == pytest.approx(parameters / 4, rel=0.001)
