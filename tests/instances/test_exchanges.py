@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.extract.exchanges import chain_exchanges
-from instances.extract.storages import Kernel, Phase, StorageTable
+from instances.extract.settings import StepSettings
+from instances.extract.step_problem import build_problem
+from instances.extract.storages import Kernel, Phase, StorageTable, Trace, TracedOp
 
 FORWARD = Phase.FORWARD
 
@@ -58,3 +60,20 @@ def test_no_tensor_is_in_two_chains(sent: list[list[int]], taken: set[int]) -> N
     copied = {k.creates[0]: k.reads[0] for k in merged if k.op == "clone"}
     arrived = [k.reads for k in merged if k.op == "all_to_all"]
     assert [[copied.get(s, s) for s in reads] for reads in arrived] == sent
+
+
+def test_an_exchange_becomes_two_chains_of_the_problem() -> None:
+    x, w, left, right, first, second, gradient, new_w = range(8)
+    ops = (
+        TracedOp("dispatch", "dispatch_rows", FORWARD, (x,), (), (left, right)),
+        TracedOp("exchange", "all_to_all", FORWARD, (left, right, w), (), (first, second)),
+        TracedOp("mm", "mm", Phase.BACKWARD, (first, second), (), (gradient,)),
+        TracedOp("sub", "sub", Phase.OPTIMIZER, (w, gradient), (), (new_w,)),
+    )
+    name = ("x", "w", "left", "right", "first", "second", "grad w", "new w")
+    trace = Trace(ops, (8,) * 8, name, (x,), frozenset({w}), {new_w: w}, (gradient,), ())
+    problem = build_problem(trace, StepSettings(), "exchange", {})
+    assert problem.tensor_name is not None
+    chains = [[problem.tensor_name[tensor] for tensor in chain] for chain in problem.contiguous]
+    # A parameter is no tensor of the step, so what is sent is a copy of it.
+    assert chains == [["left", "right", "w to send"], ["first", "second"]]

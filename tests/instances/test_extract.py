@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import instances.extract
 from instances.extract.arcs import find_control_arcs
 from instances.extract.buckets import fill_buckets, insert_all_reduces
+from instances.extract.models import find_model
 from instances.extract.settings import StepSettings
 from instances.extract.step_problem import build_problem
 from instances.extract.storages import Kernel, Phase, Trace, TracedOp, merge_storages
@@ -292,6 +293,20 @@ def test_a_tiny_step_becomes_this_problem() -> None:
 def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         StepSettings(**changes)
+
+
+def test_a_forward_pass_has_no_shards() -> None:
+    assert StepSettings(parallel="sharded").sharded
+    assert not StepSettings(parallel="sharded", mode="inference").sharded
+    with pytest.raises(InstanceError, match="setting parallel: an inference graph has no use"):
+        find_model("bert-base").settings(mode="inference", parallel="sharded")
+
+
+def test_settings_of_parallelism_are_on_the_command_line_where_they_differ() -> None:
+    defaults = StepSettings()
+    assert "--parallel" not in defaults.command_line(defaults)
+    changed = StepSettings(streams="roles", parallel="sharded", ranks=4)
+    assert changed.command_line(defaults).endswith("--streams roles --parallel sharded --ranks 4")
 
 
 # --- the command ---------------------------------------------------------------------------

@@ -96,7 +96,8 @@ def write_step(sizes: dict[str, int], forward: Sequence[Sequence[str]], reread: 
         norm = step.run("norm", OPTIMIZER, [gradient], f"norm {name}", 1)
         root = step.run("sqrt", OPTIMIZER, [gradient, norm], f"root {name}", sizes[name])
         step.kernels.append(Kernel("lerp", OPTIMIZER, (gradient,), (moment[name],)))
-        reads = (root, moment[name])
+        decayed = step.run("mul", OPTIMIZER, [weight[name]], f"decayed {name}", sizes[name])
+        reads = (decayed, root, moment[name])
         step.kernels.append(Kernel("addcdiv", OPTIMIZER, reads, (weight[name],)))
     step.kernels.append(Kernel("output", OPTIMIZER, reads=(activation[-1],)))
     trained = [name for name in sizes if name in grad]
@@ -105,9 +106,9 @@ def write_step(sizes: dict[str, int], forward: Sequence[Sequence[str]], reread: 
 
 
 def four_layers() -> SmallStep:
-    """Four layers of one weight of 16 bytes, read in both passes."""
+    """Four layers of one weight, as large as an activation, read in both passes."""
     names = [f"layer.{index}.w" for index in range(4)]
-    return write_step(dict.fromkeys(names, 16), [[name] for name in names], reread=True)
+    return write_step(dict.fromkeys(names, 40), [[name] for name in names], reread=True)
 
 
 def described(kernels: Sequence[Kernel], storages: StorageTable) -> list[str]:
@@ -128,7 +129,7 @@ def described(kernels: Sequence[Kernel], storages: StorageTable) -> list[str]:
 
 def test_gathers_run_one_layer_ahead_and_reductions_follow_the_gradients() -> None:
     kernels, _, storages = four_layers().shard()
-    optimizer = ["norm", "sqrt", "lerp", "addcdiv"]
+    optimizer = ["norm", "sqrt", "lerp", "mul", "addcdiv"]
     assert described(kernels, storages) == [
         "input",
         "all_gather: full layer.0.w.1",
@@ -162,9 +163,9 @@ def test_gathers_run_one_layer_ahead_and_reductions_follow_the_gradients() -> No
 def test_sizes_of_what_the_optimizer_has_are_divided() -> None:
     _, _, storages = four_layers().shard(ranks=2)
     size = dict(zip(storages.name, storages.size, strict=True))
-    assert size["full layer.0.w.1"] == size["grad layer.0.w"] == 16
-    assert size["shard of grad layer.0.w"] == size["root layer.0.w"] == 8
-    assert size["layer.0.w"] == size["moment layer.0.w"] == 8
+    assert size["full layer.0.w.1"] == size["grad layer.0.w"] == 40
+    assert size["shard of grad layer.0.w"] == size["root layer.0.w"] == 20
+    assert size["layer.0.w"] == size["moment layer.0.w"] == size["decayed layer.0.w"] == 20
     assert size["norm layer.0.w"] == 1
     assert size["h0"] == 40
 
@@ -196,10 +197,15 @@ def test_a_bucket_is_gathered_whole_and_is_a_chain_with_its_padding() -> None:
 
 
 def test_a_bucket_of_which_nothing_is_read_stays_away() -> None:
-    step = write_step({"embedding": 16, "layer.0.w": 16}, [["embedding"], ["layer.0.w"]], False)
-    kernels, _, _ = step.shard()
-    passes = [kernel.phase for kernel in kernels if kernel.op == "all_gather"]
-    assert passes == [FORWARD, FORWARD]
+    sizes = {"word": 16, "position": 16, "layer.0.w": 16, "layer.1.w": 16}
+    forward = [["word"], ["position"], ["layer.0.w"], ["layer.1.w"], ["word"]]
+    kernels, chains, storages = write_step(sizes, forward, False).shard(bucket_bytes=16)
+    gathered = [storages.name[chain[0]] for chain in chains]
+    assert [name for name in gathered if name.startswith("full")] == [
+        "full word.1", "full position.1", "full layer.0.w.1", "full layer.1.w.1", "full word.2",
+    ]  # fmt: skip
+    passes = {kernel.phase for kernel in kernels if kernel.op == "all_gather"}
+    assert passes == {FORWARD}
 
 
 def test_one_rank_divides_nothing() -> None:
@@ -230,7 +236,10 @@ def small_steps(draw: st.DrawFn) -> SmallStep:
         parts = draw(st.permutations([f"layer.{layer}.w", f"layer.{layer}.b"]))
         forward += [parts] if draw(st.booleans()) else [[part] for part in parts]
         forward += draw(st.sampled_from([[], [[]], [["embedding.w"]], [["layer.0.w"]]]))
-    forward += [["head.w", "head.b"], draw(st.sampled_from([[], ["embedding.w"]]))]
+    forward += [
+        ["head.w", "head.b"],
+        draw(st.sampled_from([[], ["embedding.w"], ["embedding.w", "head.b"]])),
+    ]
     return write_step(sizes, forward, reread=draw(st.booleans()))
 
 
@@ -275,6 +284,8 @@ def test_a_gathered_parameter_is_there_exactly_when_it_is_needed(
         set() if k.phase is OPTIMIZER else {unit_of[r] for r in k.reads if r in unit_of}
         for k in step.kernels
     ]
+    for kernel in kernels:
+        assert kernel.op != "all_gather" or not used_by.keys().isdisjoint(kernel.creates)
     for storage, nodes in used_by.items():
         own = unit_of[copy_of[storage]]
         same_unit = [node for node in range(nodes[0], nodes[-1] + 1) if own in uses[node]]
@@ -379,8 +390,8 @@ def test_computation_and_communication_overlap() -> None:
 
 def test_what_stays_apart_is_counted_in_shards() -> None:
     step = four_layers()
-    assert problem_of(step).origin["persistent_bytes"] == 4 * (16 + 16) // 2
-    assert problem_of(step, parallel="replicated").origin["persistent_bytes"] == 4 * (16 + 16)
+    assert problem_of(step).origin["persistent_bytes"] == 4 * (40 + 40) // 2
+    assert problem_of(step, parallel="replicated").origin["persistent_bytes"] == 4 * (40 + 40)
 
 
 # --- with torch ----------------------------------------------------------------------------
