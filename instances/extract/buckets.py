@@ -8,18 +8,23 @@ from instances.extract.communication_ops import ALL_REDUCE
 from instances.extract.storages import Kernel, Phase
 
 
-def fill_buckets(sizes: Sequence[int], capacity: int) -> list[list[int]]:
-    """Group gradients into buckets, in the order given.
+def fill_buckets(
+    sizes: Sequence[int], capacity: int, *, until_full: bool = False
+) -> list[list[int]]:
+    """Group gradients or parameters into buckets, in the order given.
 
-    A bucket is closed before the gradient that would overfill it, so that no bucket exceeds the
-    capacity but one that holds a single, larger gradient.
+    A bucket is closed before the member that would overfill it, so that no bucket exceeds the
+    capacity but one that holds a single, larger member; or it is closed by the member that makes
+    it full, so that only the last one is smaller than the capacity.
 
     Parameters
     ----------
     sizes
-        Bytes of each gradient, in the order in which they become ready.
+        Bytes of each member, gradients in the order in which they become ready.
     capacity
         Bytes of a bucket.
+    until_full
+        Whether a bucket takes the member that makes it full.
 
     Returns
     -------
@@ -29,7 +34,7 @@ def fill_buckets(sizes: Sequence[int], capacity: int) -> list[list[int]]:
     buckets: list[list[int]] = []
     room = -1
     for position, size in enumerate(sizes):
-        if size > room:
+        if (room <= 0) if until_full else (size > room):
             buckets.append([])
             room = capacity
         buckets[-1].append(position)

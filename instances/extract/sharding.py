@@ -8,12 +8,14 @@ tensors of the step. They come and go by communication that overlaps with comput
 that must be contiguous: this is where a large model gets hundreds of chains from.
 
 Approach. A unit is a layer, or what lies between layers (:mod:`instances.extract.units`). Its
-parameters fill buckets. A bucket is flat, as in FSDP: its parameters lie end to end, padded so
-that every rank's shard is of one size, and one all-gather fills it, whatever of it is read. So
-its parameters are a chain, and in the backward pass a bias is gathered with its weight although
-nobody reads it. A bucket of which nothing is read in a stretch, an embedding in the backward
-pass, is left out. Gradients lie in the same order; a reduce-scatter reads the chain of a bucket
-right after its last gradient is ready, and leaves the rank's shard, one tensor, to the optimizer.
+parameters fill buckets, each closed by the parameter that makes it full: so a large weight takes
+the small parameters before it along. A bucket is flat, as in FSDP: its parameters lie end to end,
+padded so that every rank's shard is of one size, and one all-gather fills it, whatever of it is
+read. So its parameters are a chain, and in the backward pass a bias is gathered with its weight
+although nobody reads it. A bucket of which nothing is read in a stretch, an embedding in the
+backward pass, is left out. Gradients lie in the same order; a reduce-scatter reads the chain of a
+bucket right after its last gradient is ready, and leaves the rank's shard, one tensor, to the
+optimizer.
 
 Gathers run one unit ahead. The gather of a unit stands in the order just before the unit that is
 used before it, and waits until those who used the unit before that are done; so two units are
@@ -55,7 +57,7 @@ class Sharding:
     ranks
         Number of ranks, at least 1.
     bucket_bytes
-        Capacity of a bucket in bytes, of full parameters; one parameter may exceed it alone.
+        Bytes of full parameters from which on a bucket is full.
     """
 
     ranks: int
@@ -177,7 +179,8 @@ def _make_buckets(
     names = {parameter: storages.name[parameter] for parameter in order}
     buckets: list[_Bucket] = []
     for number, unit in enumerate(group_units(order, names)):
-        for positions in fill_buckets([storages.size[parameter] for parameter in unit], capacity):
+        sizes = [storages.size[parameter] for parameter in unit]
+        for positions in fill_buckets(sizes, capacity, until_full=True):
             members = tuple(unit[position] for position in positions)
             gradients = tuple(gradient_of[parameter] for parameter in members)
             buckets.append(_Bucket(number, members, gradients))

@@ -137,6 +137,18 @@ def test_buckets_of_ten_bytes(sizes: list[int], buckets: list[list[int]]) -> Non
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(1, 40))
+def test_buckets_until_full_keep_the_order_and_are_closed_as_soon_as_full(
+    sizes: list[int], capacity: int
+) -> None:
+    buckets = fill_buckets(sizes, capacity, until_full=True)
+    assert [position for bucket in buckets for position in bucket] == list(range(len(sizes)))
+    for bucket in buckets:
+        assert sum(sizes[position] for position in bucket[:-1]) < capacity
+    for bucket in buckets[:-1]:
+        assert sum(sizes[position] for position in bucket) >= capacity
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 40))
 def test_buckets_keep_the_order_fit_and_are_closed_only_when_full(
     sizes: list[int], capacity: int
 ) -> None:
