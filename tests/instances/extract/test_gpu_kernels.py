@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from instances.extract.forward_pass import trace_forward_pass
 from planners.errors import InstanceError
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ def ops_traced(
 ) -> list[str]:
     import torch
 
+    from instances.extract.forward_pass import trace_forward_pass
+
     class Calls(torch.nn.Module):
         def forward(self, **inputs: Tensor) -> Tensor:
             return function(**inputs)
@@ -33,12 +34,8 @@ def attention(heads: int, groups: int, width: int, dtype: str, mask: bool) -> li
     import torch
     from torch.nn import functional
 
-    def attend(
-        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None
-    ) -> Tensor:
-        return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask, enable_gqa=heads != groups
-        )
+    def attend(**inputs: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(**inputs, enable_gqa=heads != groups)
 
     def batch() -> dict[str, Tensor]:
         options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
@@ -88,6 +85,8 @@ def test_dropout_in_place_multiplies_a_mask_in() -> None:
 
 def test_a_table_outside_the_buffers_is_persistent() -> None:
     import torch
+
+    from instances.extract.forward_pass import trace_forward_pass
 
     class Table(torch.nn.Module):
         def __init__(self) -> None:
