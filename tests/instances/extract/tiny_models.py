@@ -43,5 +43,16 @@ def gradient_names(problem: Problem) -> list[str]:
     return [name for name in problem.tensor_name or () if name.startswith("grad ")]
 
 
+def exchanged(problem: Problem) -> set[int]:
+    """Tensors that an all-to-all sends or receives."""
+    assert problem.graph is not None
+    exchanges = {node for node, op in enumerate(problem.graph.op) if op == "all_to_all"}
+    return {
+        tensor
+        for tensor, producer in enumerate(problem.graph.producer.tolist())
+        if exchanges & {producer, *problem.graph.consumers_of(tensor).tolist()}
+    }
+
+
 def peak_of(problem: Problem) -> int:
     return lifetime_bound(problem).bytes

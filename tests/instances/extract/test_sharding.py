@@ -18,6 +18,7 @@ from instances.extract.units import UNITS_BETWEEN, group_units
 from planners import Problem, check, place
 from planners.errors import InstanceError
 from tests.definitions import unsafe_by_paths
+from tests.instances.extract.tiny_models import extract_tiny, gradient_names
 
 FORWARD, BACKWARD, OPTIMIZER = Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER
 COLLECTIVES = {"all_gather", "reduce_scatter"}
@@ -440,3 +441,26 @@ def test_two_layers_of_bert_sharded(checkpointing: bool) -> None:
         if name.startswith("shard of")
     )
     assert shards == pytest.approx(parameters / 4, rel=0.001)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["pangu-2.6b", "resnet-50", "transformer"])
+def test_models_of_other_shapes_are_sharded_and_planned(name: str) -> None:
+    problem = extract_tiny(name, parallel="sharded", streams="roles", ranks=4)
+    check(problem, place(problem, "size", "first"))
+    graph = problem.graph
+    assert graph is not None
+    assert problem.tensor_name is not None
+    assert problem.origin["parallel"] == "sharded"
+    assert problem.origin["ranks"] == 4
+    trained = {name.removeprefix("grad ") for name in gradient_names(problem)}
+    gathered = {
+        name.removeprefix("full ").rpartition(".")[0]
+        for name in problem.tensor_name
+        if name.startswith("full ")
+    }
+    assert gathered == trained
+    # A gradient is done with when its reduce-scatter is: the optimizer has the shard.
+    for tensor, tensor_name in enumerate(problem.tensor_name):
+        if tensor_name.startswith("grad "):
+            assert graph.op[max(graph.consumers_of(tensor))] == "reduce_scatter"

@@ -176,6 +176,19 @@ def test_experts_are_neither_reduced_nor_gathered(tiny_trace: Trace) -> None:
     check(problem, place(problem, "size", "first"))
 
 
+def test_all_ranks_together_have_the_published_parameters() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from instances.extract.building import build_module
+
+    model = find_model("qwen2-moe")
+    with FakeTensorMode():
+        # Qwen1.5-MoE-A2.7B: 14.3 billion, of which a token goes through 2.7.
+        module, _ = build_module(model, model.settings(layers=24, ranks=1))
+    count = sum(parameter.numel() for parameter in module.parameters())
+    assert count == pytest.approx(14.3e9, rel=0.002)
+
+
 def test_experts_that_ranks_do_not_divide_are_refused() -> None:
     from instances.extract.models.qwen2_moe import build_qwen2_moe
 
