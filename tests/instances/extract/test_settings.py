@@ -22,6 +22,7 @@ PAPER = {
     ("changes", "message"),
     [
         ({"image": 0}, "setting image: at least 1, found 0"),
+        ({"batch": 1 << 40}, "setting batch: at most 1048576, found 1099511627776"),
         ({"layers": -2}, "setting layers: at least 1, found -2"),
         ({"mode": "serving"}, "setting mode: training or inference, found 'serving'"),
         ({"precision": "int8"}, "setting precision: float32 or bfloat16, found 'int8'"),
