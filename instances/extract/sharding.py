@@ -136,8 +136,8 @@ def shard_parameters(
         A parameter is written before the optimizer runs, so that its shards would be stale.
     """
     _require_unwritten(kernels, parameters, storages)
-    buckets = _make_buckets(kernels, dict(zip(parameters, gradients, strict=True)), storages,
-                            sharding.bucket_bytes)  # fmt: skip
+    gradient_of = dict(zip(parameters, gradients, strict=True))
+    buckets = _make_buckets(kernels, gradient_of, storages, sharding.bucket_bytes)
     divided = _find_divided(kernels, parameters, gradients, storages.size)
     gathers = _Gathers(kernels, buckets, storages, sharding)
     reductions = _Reductions(kernels, buckets, storages, sharding)

@@ -28,8 +28,8 @@ def test_what_is_sent_is_a_chain_and_what_is_received_another() -> None:
 
 def test_a_chunk_that_is_sent_on_as_received_is_copied() -> None:
     storages = table(6)
-    merged, chains = chain_exchanges([exchange((0, 1), (2, 3)), exchange((3, 2), (4, 5))],
-                                     storages, ())  # fmt: skip
+    kernels = [exchange((0, 1), (2, 3)), exchange((3, 2), (4, 5))]
+    merged, chains = chain_exchanges(kernels, storages, ())
     assert merged == [
         exchange((0, 1), (2, 3)),
         Kernel("clone", FORWARD, reads=(3,), creates=(6,)),
@@ -47,8 +47,10 @@ def test_a_gradient_or_a_parameter_is_copied_before_it_is_sent() -> None:
     assert chains == [(0, 3), (2,)]
 
 
-@given(st.lists(st.lists(st.integers(0, 20), max_size=4, unique=True), max_size=5),
-       st.sets(st.integers(0, 20)))  # fmt: skip
+CHUNKS = st.integers(0, 20)
+
+
+@given(st.lists(st.lists(CHUNKS, max_size=4, unique=True), max_size=5), st.sets(CHUNKS))
 def test_no_tensor_is_in_two_chains(sent: list[list[int]], taken: set[int]) -> None:
     storages = table(21)
     kernels = [exchange(tuple(chunks), (storages.add(1, "received"),)) for chunks in sent]
