@@ -24,6 +24,9 @@ INFERENCE = "inference"
 REPLICATED = "replicated"
 SHARDED = "sharded"
 
+# Settings that are whole numbers from 1 on, or none.
+COUNTS = ("batch", "seq", "nodes_per_stream", "bucket_mb", "image", "layers", "ranks")
+
 # Settings that are one of a few words.
 WORDS = {
     "mode": (TRAINING, INFERENCE),
@@ -97,9 +100,7 @@ class StepSettings:
     ranks: int = 8
 
     def __post_init__(self) -> None:
-        for name in (
-            "batch", "seq", "nodes_per_stream", "bucket_mb", "image", "layers", "ranks"
-        ):  # fmt: skip
+        for name in COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InstanceError(f"setting {name}: at least 1, found {value}")
