@@ -36,7 +36,7 @@ def extract(name: str, settings: StepSettings) -> Problem:
     """
     if name not in MODELS:
         raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
-    _require_packages("torch", "transformers")
+    require_packages("torch", "transformers")
     from instances.extract.optimizers import OPTIMIZERS
     from instances.extract.training_step import trace_training_step
 
@@ -54,7 +54,7 @@ def extract(name: str, settings: StepSettings) -> Problem:
     return build_problem(trace, settings, name, origin)
 
 
-def _require_packages(*packages: str) -> None:
+def require_packages(*packages: str) -> None:
     for package in packages:
         try:
             importlib.import_module(package)
