@@ -55,6 +55,18 @@ def extract(name: str, settings: StepSettings) -> Problem:
 
 
 def require_packages(*packages: str) -> None:
+    """Check that optional packages can be imported.
+
+    Parameters
+    ----------
+    packages
+        Names.
+
+    Raises
+    ------
+    MissingDependencyError
+        One cannot; the message says the extra to install.
+    """
     for package in packages:
         try:
             importlib.import_module(package)

@@ -87,18 +87,27 @@ def trace_on_fake_tensors(
 def _as_eager() -> Iterator[None]:
     """Within this context programs take the branches that they take eagerly on a GPU.
 
-    An optimizer reads its step counter, a scalar on the host whose value allocates nothing.
+    An optimizer reads its step counter, a scalar on the host whose value allocates nothing. What
+    is put in is no mock: that would keep its arguments, and with them their storages, alive.
     """
     with ExitStack() as stack:
         stack.enter_context(gpu_kernels())
         stack.enter_context(
             mock.patch.object(functional, "scaled_dot_product_attention", cudnn_attention)
         )
-        stack.enter_context(mock.patch("torch.optim.adam._get_value", return_value=1.0))
+        stack.enter_context(mock.patch("torch.optim.adam._get_value", _first_step))
         library, asks = _ASKS_WHETHER_TRACED
         if hasattr(_imported(library), asks):
-            stack.enter_context(mock.patch(f"{library}.{asks}", return_value=False))
+            stack.enter_context(mock.patch(f"{library}.{asks}", _not_traced))
         yield
+
+
+def _first_step(_: object) -> float:
+    return 1.0
+
+
+def _not_traced(*_: object) -> bool:
+    return False
 
 
 def _imported(module: str) -> object:

@@ -168,6 +168,26 @@ def staging_bytes(outputs: int, rows: int, device: Device) -> tuple[int, int]:
     return FLOAT32_BYTES * outputs * shares * width * vector, 4 * blocks
 
 
+def prefix_sum_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
+    """Sum up to each element: what has another dtype than the result is converted first.
+
+    Parameters
+    ----------
+    arguments
+        Tensor, dimension.
+    results
+        The sums.
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    if arguments[0].dtype == results[0].dtype:
+        return NO_WORKSPACE
+    return (RESULTS, results[0].nbytes)
+
+
 def embedding_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
     """Gather rows: indices that are not contiguous are copied first.
 
@@ -266,6 +286,7 @@ def _power_of_two(number: int) -> int:
 
 RULES: dict[str, Rule] = {
     "sum.dim_IntList": column_sum_script,
+    "cumsum.default": prefix_sum_script,
     "embedding.default": embedding_script,
     "embedding_dense_backward.default": embedding_backward_script,
     "_scaled_dot_product_cudnn_attention.default": cudnn_attention_script,
