@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from instances.extract.eager.fake_trace import Build
-from instances.extract.eager.module_names import innermost_module, module_tracker
+from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop, recompute_layers
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
@@ -123,16 +123,15 @@ def _modules_in_history() -> Iterator[None]:
     if say is None:
         yield
         return
-    tracker = module_tracker()
+    with track_modules() as tracker:
 
-    def entered(module: Any, *_: Any) -> None:
-        say(tracker.get_known_fqn(module) or "")
+        def entered(module: Any, *_: Any) -> None:
+            say(tracker.get_known_fqn(module) or "")
 
-    def left(module: Any, *_: Any) -> None:
-        # The tracker forgets the module only after this hook.
-        say(innermost_module(tracker, leaving=tracker.get_known_fqn(module)))
+        def left(module: Any, *_: Any) -> None:
+            # The tracker forgets the module only after this hook.
+            say(innermost_module(tracker, leaving=tracker.get_known_fqn(module)))
 
-    tracker.register_user_hooks(entered, left, entered, left)
-    with tracker:
+        tracker.register_user_hooks(entered, left, entered, left)
         yield
     say("")

@@ -19,7 +19,7 @@ from torch.nn import functional
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
 from instances.extract.eager.device_attention import cudnn_attention
-from instances.extract.eager.module_names import innermost_module, module_tracker
+from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop, recompute_layers
@@ -58,11 +58,11 @@ def trace_on_fake_tensors(
     InstanceError
         The model does something that fake tensors cannot tell, such as shapes that depend on data.
     """
-    tracker = module_tracker()
-    recorder = RequestRecorder(lambda: innermost_module(tracker))
-    mode = AllocationMode(recorder)
     with ExitStack() as stack:
-        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager(), tracker):
+        tracker = stack.enter_context(track_modules())
+        recorder = RequestRecorder(lambda: innermost_module(tracker))
+        mode = AllocationMode(recorder)
+        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager()):
             stack.enter_context(context)
         with mode.not_recorded():
             module, batch = build()
