@@ -294,7 +294,7 @@ def test_help_needs_no_torch() -> None:
     ("arguments", "message"),
     [
         (["bert-base"], "needs torch"),
-        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'?"),
+        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
         (["bert-base", "--batch", "0"], "setting batch: at least 1, found 0"),
     ],
 )
@@ -410,14 +410,14 @@ def test_bert_is_regenerated_byte_for_byte(tmp_path: Path, bert: Problem) -> Non
 
 @pytest.mark.torch
 def test_two_layers_of_bert() -> None:
-    from instances.extract.models import build_bert
+    from instances.extract.models.bert import build_bert
     from instances.extract.optimizers import AdamW
     from instances.extract.training_step import trace_training_step
 
-    settings = StepSettings(batch=4, seq=20, nodes_per_stream=50, bucket_mb=8, clip_norm=0)
-    trace = trace_training_step(
-        lambda: build_bert(settings, num_hidden_layers=2), AdamW(), settings.clip_norm
+    settings = StepSettings(
+        batch=4, seq=20, layers=2, nodes_per_stream=50, bucket_mb=8, clip_norm=0
     )
+    trace = trace_training_step(lambda: build_bert(settings), AdamW(), settings.clip_norm)
     problem = build_problem(trace, settings, "two layers", {})
     check_step(problem, 8 << 20, 50)
     # Every storage is one tensor, is persistent, or is a new value of what is persistent.
@@ -511,7 +511,7 @@ def test_an_unknown_optimizer_lists_what_is_near(tmp_path: Path) -> None:
         [*command, "-o", str(tmp_path / "out.json")], capture_output=True, text=True, check=False
     )
     assert result.returncode == 2
-    assert "no optimizer is called 'adam'; did you mean 'adamw'?" in result.stderr
+    assert "no optimizer is called 'adam'; did you mean 'adamw' or 'lamb'?" in result.stderr
 
 
 def test_importing_instances_imports_no_torch() -> None:

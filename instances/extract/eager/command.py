@@ -10,14 +10,12 @@ import typer
 
 from instances.extract.eager.recording import record
 from instances.extract.eager.settings import TraceSettings
-from instances.extract.settings import StepSettings
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import GaplessError, InstanceError
 from planners.problem_file import write_problem
 
-SHAPE = StepSettings()
 DEFAULTS = TraceSettings()
 
 app = typer.Typer(add_completion=False)
@@ -34,28 +32,39 @@ def trace(
             help="Trace (.npz), or the problem of its last iteration (.json or .json.gz).",
         ),
     ],
-    batch: Annotated[int, typer.Option(help="Sequences in a microbatch.")] = SHAPE.batch,
-    seq: Annotated[int, typer.Option(help="Tokens in a sequence.")] = SHAPE.seq,
+    batch: Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")] = None,
+    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
+    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
+    checkpointing: Annotated[
+        bool | None,
+        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
+    ] = None,
     steps: Annotated[int, typer.Option(help="Iterations.")] = DEFAULTS.steps,
     microbatches: Annotated[
         int, typer.Option(help="Forward and backward passes of an iteration.")
     ] = DEFAULTS.microbatches,
-    checkpointing: Annotated[
-        bool, typer.Option("--checkpointing", help="Recompute activations layer by layer.")
-    ] = DEFAULTS.checkpointing,
     precision: Annotated[
-        str, typer.Option(help="autocast-bfloat16 or float32.")
+        str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")
     ] = DEFAULTS.precision,
     optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = DEFAULTS.optimizer,
     device: Annotated[
         str, typer.Option(help="fake, without a GPU, or cuda, from PyTorch's own history.")
     ] = "fake",
 ) -> None:
-    """Trace what eager training asks of the GPU's allocator, without weights or download."""
+    """Trace what eager training asks of the GPU's allocator, without weights or download.
+
+    What is not given is as the model has it.
+    """
+    shape = {
+        "batch": batch, "seq": seq, "image": image, "layers": layers,
+        "checkpointing": checkpointing,
+    }  # fmt: skip
     try:
-        settings = TraceSettings(steps, microbatches, checkpointing, precision, optimizer)
+        settings = TraceSettings(steps, microbatches, precision, optimizer)
         write = _writer(output)
-        found = record(name, StepSettings(batch=batch, seq=seq), settings, device)
+        given = {option: value for option, value in shape.items() if value is not None}
+        found = record(name, settings, device, **given)
         try:
             write(found, output)
         except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from instances.extract.gpu_kernels import attention_bias, efficient_attention
+from instances.extract.gpu_kernels import FLASH_DTYPES, attention_bias, gpu_attention
 
 
 def cudnn_attention(
@@ -18,7 +18,7 @@ def cudnn_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Attend by cuDNN's kernel where autocast makes queries bfloat16, else by the efficient one.
+    """Attend by cuDNN's kernel in 16 bits, else by the one that float32 takes.
 
     PyTorch prefers cuDNN's kernel to flash attention on Hopper. Both keep the output and one
     log-sum-exp a query, but only cuDNN's gives the workspace that recorded traces show.
@@ -36,14 +36,13 @@ def cudnn_attention(
     Raises
     ------
     InstanceError
-        In float32, the model asks for attention that is not covered.
+        The model asks for attention that is not covered.
     """
-    if not torch.is_autocast_enabled("cpu"):
-        return efficient_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        )
-    dtype = torch.get_autocast_dtype("cpu")
-    value, key, query = (tensor.to(dtype) for tensor in (value, key, query))
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.get_autocast_dtype("cpu")
+        value, key, query = (tensor.to(dtype) for tensor in (value, key, query))
+    if query.dtype not in FLASH_DTYPES:
+        return gpu_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     bias = None if attn_mask is None else attention_bias(attn_mask, query, key)
     keep_log_sum_exp = torch.is_grad_enabled() and query.requires_grad
     attended: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(

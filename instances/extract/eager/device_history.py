@@ -12,7 +12,7 @@ import torch
 from instances.extract.eager.fake_trace import Build
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.settings import TraceSettings
-from instances.extract.eager.training_loop import TrainingLoop, recompute_layers
+from instances.extract.eager.training_loop import TrainingLoop
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import EVENT_KINDS, MARKER_BYTES, EventLog, trace_of_events
 from planners.errors import InstanceError
@@ -49,8 +49,6 @@ def trace_on_device(
     if not torch.cuda.is_available():
         raise InstanceError("device cuda: PyTorch finds no CUDA device; --device fake needs none")
     module, batch = build()
-    if settings.checkpointing:
-        recompute_layers(module)
     memory = torch.cuda.memory
     # Without stacks, which would take kilobytes an event.
     memory._record_memory_history("all", context=None, max_entries=MAX_TENSORS, clear_history=True)

@@ -22,8 +22,8 @@ from instances.extract.eager.device_attention import cudnn_attention
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.extract.eager.settings import TraceSettings
-from instances.extract.eager.training_loop import TrainingLoop, recompute_layers
-from instances.extract.gpu_kernels import gpu_kernels
+from instances.extract.eager.training_loop import TrainingLoop
+from instances.extract.gpu_kernels import fused_dropout
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError
 from planners.problem import Scalar
@@ -66,8 +66,6 @@ def trace_on_fake_tensors(
             stack.enter_context(context)
         with mode.not_recorded():
             module, batch = build()
-            if settings.checkpointing:
-                recompute_layers(module)
         mode.adopt([*module.parameters(), *module.buffers()])
         loop = TrainingLoop(module, batch, settings, "cpu", recorder.begin, mode.host_scalars)
         try:
@@ -91,10 +89,11 @@ def _as_eager() -> Iterator[None]:
     is put in is no mock: that would keep its arguments, and with them their storages, alive.
     """
     with ExitStack() as stack:
-        stack.enter_context(gpu_kernels())
-        stack.enter_context(
-            mock.patch.object(functional, "scaled_dot_product_attention", cudnn_attention)
-        )
+        for function, kernel in (
+            ("dropout", fused_dropout),
+            ("scaled_dot_product_attention", cudnn_attention),
+        ):
+            stack.enter_context(mock.patch.object(functional, function, kernel))
         stack.enter_context(mock.patch("torch.optim.adam._get_value", _first_step))
         library, asks = _ASKS_WHETHER_TRACED
         if hasattr(_imported(library), asks):

@@ -6,8 +6,7 @@ from importlib.metadata import version
 
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.extraction import require_packages
-from instances.extract.models import MODELS
-from instances.extract.settings import StepSettings
+from instances.extract.models import find_model
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.problem import Scalar
@@ -16,7 +15,10 @@ DEVICES = ("fake", "cuda")
 
 
 def record(
-    name: str, shape: StepSettings, settings: TraceSettings, device: str = "fake"
+    name: str,
+    settings: TraceSettings,
+    device: str = "fake",
+    **options: int | bool,
 ) -> AllocationTrace:
     """Trace the training of a registered model.
 
@@ -24,12 +26,13 @@ def record(
     ----------
     name
         Name of the model, ``"bert-base"``.
-    shape
-        Batch and sequence length of a microbatch.
     settings
         The loop.
     device
         ``"fake"``, without a GPU, or ``"cuda"``, from PyTorch's own history.
+    options
+        ``batch``, ``seq``, ``image``, ``layers`` and ``checkpointing`` of a microbatch's
+        :class:`instances.extract.settings.StepSettings`, where not the model's own.
 
     Returns
     -------
@@ -44,26 +47,24 @@ def record(
     MissingDependencyError
         PyTorch or transformers is not installed.
     """
-    if name not in MODELS:
-        raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
+    model = find_model(name)
     if device not in DEVICES:
         raise InstanceError(f"no device is called {device!r}; {near_names(device, DEVICES)}")
+    shape = model.settings(**options, precision=settings.weights_precision)
     require_packages("torch", "transformers")
+    from instances.extract.building import build_module
     from instances.extract.eager.device_history import trace_on_device
     from instances.extract.eager.fake_trace import trace_on_fake_tensors
 
-    model = MODELS[name]
     trace = trace_on_fake_tensors if device == "fake" else trace_on_device
     origin: dict[str, Scalar] = {
         "model": model.source,
-        "batch": shape.batch,
-        "seq": shape.seq,
+        **{option: value for option, value in options.items() if value is not None},
         "steps": settings.steps,
         "microbatches": settings.microbatches,
-        "checkpointing": settings.checkpointing,
         "precision": settings.precision,
         "optimizer": settings.optimizer,
         "device": device,
         **{package: version(package).split("+")[0] for package in ("torch", "transformers")},
     }
-    return trace(lambda: model.build(shape), settings, name, origin)
+    return trace(lambda: build_module(model, shape), settings, name, origin)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from planners.errors import InstanceError, near_names
 
 AUTOCAST_BFLOAT16 = "autocast-bfloat16"
-FLOAT32 = "float32"
-PRECISIONS = (AUTOCAST_BFLOAT16, FLOAT32)
+PRECISIONS = (AUTOCAST_BFLOAT16, "float32", "bfloat16")
 OPTIMIZERS = ("adamw", "sgd")
 
 
@@ -22,11 +21,9 @@ class TraceSettings:
         Iterations. The first makes the optimizer's state, so the second is the first steady one.
     microbatches
         Forward and backward passes of an iteration, whose gradients add up.
-    checkpointing
-        Whether the backward pass recomputes each layer instead of keeping its activations.
     precision
-        ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them, or
-        ``"float32"``.
+        ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them, or weights and
+        all in ``"float32"`` or ``"bfloat16"``.
     optimizer
         ``"adamw"``, or ``"sgd"`` with momentum, in the implementation that PyTorch chooses on
         CUDA (``foreach``).
@@ -39,7 +36,6 @@ class TraceSettings:
 
     steps: int = 3
     microbatches: int = 1
-    checkpointing: bool = False
     precision: str = AUTOCAST_BFLOAT16
     optimizer: str = "adamw"
 
@@ -53,3 +49,8 @@ class TraceSettings:
                 raise InstanceError(
                     f"setting {name}: no {name} is called {value!r}; {near_names(value, allowed)}"
                 )
+
+    @property
+    def weights_precision(self) -> str:
+        """The dtype of the weights."""
+        return "float32" if self.precision == AUTOCAST_BFLOAT16 else self.precision

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from instances.extract.eager.settings import AUTOCAST_BFLOAT16, TraceSettings
 from instances.traces.allocation_trace import Phase
-from planners.errors import InstanceError
 
 # What a full batch of text does without: nothing is padding, and there is one segment.
 LEFT_OUT = ("attention_mask", "token_type_ids")
@@ -107,25 +106,3 @@ def inputs_like(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
         elif name not in LEFT_OUT:
             inputs[name] = torch.zeros(like.shape, dtype=like.dtype, device=device)
     return inputs
-
-
-def recompute_layers(module: torch.nn.Module) -> None:
-    """Switch on activation checkpointing, without re-entering autograd.
-
-    Parameters
-    ----------
-    module
-        A model of transformers.
-
-    Raises
-    ------
-    InstanceError
-        The module has no layers that know how to be recomputed.
-    """
-    enable = getattr(module, "gradient_checkpointing_enable", None)
-    if enable is None or not getattr(module, "supports_gradient_checkpointing", False):
-        raise InstanceError(
-            f"setting checkpointing: {type(module).__name__} has no layers that can be recomputed; "
-            f"leave it out"
-        )
-    enable(gradient_checkpointing_kwargs={"use_reentrant": False})
