@@ -94,9 +94,9 @@ class AllocationMode(_Mode):  # type: ignore[misc]
         if not new:
             return results
         if self.recording and not self._is_on_host(name, args, new):
+            self._follow(workspace_script(name, args, new), new)
             for size in self._libraries.first_used_by(name, on_engine_thread=_in_engine()):
                 self.recorder.allocate(size)
-            self._follow(workspace_script(name, args, new), new)
             if name == "add.Tensor":
                 self._addition = self._engine_addition(args, new[0])
         else:

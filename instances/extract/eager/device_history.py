@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 
+from instances.extract.eager.allocator_history import trace_of_history
 from instances.extract.eager.fake_trace import Build
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop
-from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
-from instances.traces.event_log import EVENT_KINDS, MARKER_BYTES, EventLog, trace_of_events
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.event_log import MARKER_BYTES
 from planners.errors import InstanceError
 from planners.problem import MAX_TENSORS, Scalar
 
@@ -63,48 +63,6 @@ def trace_on_device(
         memory._record_memory_history(None)
     described = {**origin, "gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
     return trace_of_history(history, name, described)
-
-
-def trace_of_history(
-    history: Sequence[Mapping[str, Any]], name: str, origin: Mapping[str, Scalar]
-) -> AllocationTrace:
-    """Return the requests that a history of the allocator tells of.
-
-    Parameters
-    ----------
-    history
-        Entries of one device in ``torch.cuda.memory._snapshot()["device_traces"]``: ``action``,
-        ``addr``, ``size`` in bytes, ``stream``, and perhaps ``user_metadata``, the module.
-        Actions that are none of the allocator's, such as ``snapshot``, are left out.
-    name, origin
-        Provenance.
-
-    Returns
-    -------
-    AllocationTrace
-        Phases begin at allocations of odd sizes, see :mod:`instances.traces.event_log`.
-
-    Raises
-    ------
-    InstanceError
-        A block is allocated where one is, or freed twice.
-    """
-    entries = [entry for entry in history if entry["action"] in EVENT_KINDS]
-    modules = [entry.get("user_metadata", "") for entry in entries]
-    module_names = [module for module in dict.fromkeys(modules) if module]
-    index = {"": NO_MODULE, **{module: number for number, module in enumerate(module_names)}}
-
-    def column(field: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.array([entry[field] for entry in entries], dtype=np.int64)
-
-    log = EventLog(
-        kind=np.array([EVENT_KINDS.index(entry["action"]) for entry in entries], dtype=np.int64),
-        address=column("addr"),
-        size=column("size"),
-        stream=column("stream"),
-        module=np.array([index[module] for module in modules], dtype=np.int64),
-    )
-    return trace_of_events(log, module_names=module_names, name=name, origin=origin)
 
 
 def _mark(phase: Phase) -> None:

@@ -21,16 +21,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FREE = -1
 RESULTS = -2
 NO_WORKSPACE = (RESULTS,)
 
 Script = Sequence[int]
-Rule = Callable[[Sequence[Any], Sequence[Tensor]], Script]
+Rule = Callable[[Sequence[Any], "Sequence[Tensor]"], Script]
 
 
 @dataclass(frozen=True)
