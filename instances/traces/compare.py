@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from instances.formats.recorded_trace import read_recorded_trace_file
@@ -13,6 +14,7 @@ from instances.traces.comparison import (
     IterationFigures,
     find_differences,
     iteration_figures,
+    live_after_allocations,
 )
 from planners.errors import GaplessError
 
@@ -30,6 +32,7 @@ def main(
         first, second = (read_recorded_trace_file(path) for path in (recorded, other))
         figures = [iteration_figures(trace, iteration) for trace in (first, second)]
         differences = find_differences(first, second, iteration)
+        live = [live_after_allocations(trace, iteration) for trace in (first, second)]
     except GaplessError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -37,6 +40,12 @@ def main(
     typer.echo()
     rows = sorted(differences.items(), key=lambda item: (item[0].phase, -item[1], item[0].first))
     typer.echo(_differences_table(rows) if rows else "No request differs.")
+    if len(live[0]) == len(live[1]):
+        apart = np.abs(live[1] - live[0])
+        typer.echo(
+            f"\nBytes alive right after an allocation differ at {np.count_nonzero(apart):,} of "
+            f"{len(apart):,}, by at most {apart.max(initial=0):,}."
+        )
 
 
 def _figures_table(first: IterationFigures, second: IterationFigures) -> str:

@@ -6,9 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+import numpy as np
+
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.iterations import iteration_phases, iteration_window, resolve_iteration
 from instances.traces.trace_problem import iteration_problem
+from planners.columns import IntColumn
 from planners.errors import InstanceError
 from planners.live_bytes import live_profile
 
@@ -77,6 +80,29 @@ def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationF
         peak_bytes=int(live.max(initial=0)),
         persistent_bytes=int(trace.size[lasting].sum()),
     )
+
+
+def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntColumn:
+    """Return what is alive right after each allocation of an iteration.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        As in :func:`iteration_figures`.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 bytes, one entry an allocation; markers left out.
+    """
+    asked = np.concatenate(iteration_phases(trace, iteration))
+    counted = ~trace.is_marker
+    change = np.zeros(trace.event_count + 1, dtype=np.int64)
+    np.add.at(change, trace.alloc[counted], trace.size[counted])
+    np.add.at(change, trace.freed[counted], -trace.size[counted])
+    return np.cumsum(change)[trace.alloc[asked]]
 
 
 def find_differences(

@@ -16,6 +16,7 @@ from instances.traces.comparison import (
     IterationFigures,
     find_differences,
     iteration_figures,
+    live_after_allocations,
 )
 from planners.errors import InstanceError
 
@@ -40,6 +41,13 @@ def test_figures_of_an_iteration() -> None:
     assert figures == IterationFigures(
         requests=4, requested_bytes=67, peak_bytes=160, persistent_bytes=100
     )
+
+
+def test_bytes_alive_after_each_allocation() -> None:
+    # In the second iteration as in the first: nothing but the weight outlives it.
+    for iteration in (0, 1):
+        live = live_after_allocations(two_iterations(10, 20, 30), iteration)
+        assert live.tolist() == [110, 130, 160, 107]
 
 
 def test_equal_traces_do_not_differ() -> None:
@@ -77,6 +85,7 @@ def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "| bytes allocated | 2,017 | 2,018 | 1.000496 |" in result.stdout
     assert "| 1 | backward | 7 | 8 |" in result.stdout
+    assert "differ at 1 of 3, by at most 1." in result.stdout
     assert "No request differs." in compare(paths[0], paths[0]).stdout
 
 
