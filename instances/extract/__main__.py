@@ -10,7 +10,7 @@ import typer
 
 from instances.extract.eager.command import app as trace_app
 from instances.extract.extraction import extract
-from instances.extract.models import find_model
+from instances.extract.models import MODELS, find_model
 from planners.errors import GaplessError, InstanceError
 from planners.problem_file import write_problem
 
@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command(epilog="`trace NAME` traces eager training instead: see `trace --help`.")
 def main(
-    name: Annotated[str, typer.Argument(help="Model, such as bert-base.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(sorted(MODELS))}.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -15,6 +15,8 @@ from transformers.initialization import no_init_weights
 
 from instances.extract.models import Model
 from instances.extract.settings import StepSettings
+
+Build = Callable[[], tuple[Module, dict[str, Tensor]]]
 
 
 def build_module(model: Model, settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:

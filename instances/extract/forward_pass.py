@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -11,11 +9,10 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from instances.extract.building import Build
 from instances.extract.gpu_kernels import gpu_kernels
 from instances.extract.storages import Trace
 from instances.extract.traced_graph import read_graph
-
-Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
 
 
 def trace_forward_pass(build: Build) -> Trace:

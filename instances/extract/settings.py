@@ -15,6 +15,9 @@ DEFAULT_NODES_PER_STREAM = 350
 # PyTorch's DistributedDataParallel calls its 25 * 2**20 bytes "25 MB" (bucket_cap_mb).
 BYTES_PER_BUCKET_MB = 1 << 20
 
+# Beyond what anyone trains with, and small enough that the sizes of tensors stay below 2**63.
+LARGEST = 1 << 20
+
 TRAINING = "training"
 INFERENCE = "inference"
 MODES = (TRAINING, INFERENCE)
@@ -80,6 +83,8 @@ class StepSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InstanceError(f"setting {name}: at least 1, found {value}")
+            if value is not None and value > LARGEST:
+                raise InstanceError(f"setting {name}: at most {LARGEST}, found {value}")
         if not (math.isfinite(self.clip_norm) and self.clip_norm >= 0):
             raise InstanceError(
                 f"setting clip_norm: a finite number, 0 for no clipping, found {self.clip_norm}"

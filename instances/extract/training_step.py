@@ -34,12 +34,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 
+from instances.extract.building import Build
 from instances.extract.gpu_kernels import gpu_kernels
 from instances.extract.optimizers import Optimizer, clip_factor
 from instances.extract.storages import Phase, Trace
 from instances.extract.traced_graph import TracedGraph, read_graph, storage_key
-
-Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
 
 
 def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:

@@ -30,7 +30,7 @@ def bert_base(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 @register(
     "bert-large",
     "transformers.BertForMaskedLM(BertConfig(1024 wide, 16 heads))",
-    StepSettings(layers=24),
+    StepSettings(batch=96, layers=24),
     recomputed=BERT_LAYERS,
 )
 def bert_large(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
@@ -41,7 +41,7 @@ def bert_large(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 @register(
     "bert-nezha",
     "NEZHA-large: BERT with fixed relative positions in attention",
-    StepSettings(layers=24),
+    StepSettings(batch=48, layers=24),
     recomputed=("layers",),
 )
 def bert_nezha(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
@@ -55,7 +55,7 @@ def bert_nezha(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 @register(
     "tiny-bert",
     "TinyBERT: transformers.BertModel (4 layers, 312 wide) distilled from BertModel(BertConfig())",
-    StepSettings(),
+    StepSettings(batch=27),
 )
 def tiny_bert(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     """Build TinyBERT with the teacher that it is distilled from."""

@@ -19,7 +19,7 @@ OBJECTS = 50
 @register(
     "yolov3",
     "YOLOv3 (Darknet-53, 80 classes, 50 objects an image)",
-    StepSettings(batch=8, seq=None, image=416, clip_norm=0.0),
+    StepSettings(batch=7, seq=None, image=416, clip_norm=0.0),
 )
 def yolov3(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     """Build YOLOv3 and, for training, the targets of its three scales."""

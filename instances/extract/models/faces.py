@@ -19,7 +19,7 @@ IDENTITIES = 85742
 @register(
     "face-recognition",
     "ResNet-100 with improved residuals, 85742 identities, softmax with a large margin",
-    StepSettings(batch=128, seq=None, image=112),
+    StepSettings(batch=128, seq=None, image=112, clip_norm=0.0),
 )
 def face_recognition(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     """Build a ResNet-based net for face recognition."""

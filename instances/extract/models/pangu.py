@@ -19,7 +19,8 @@ RECOMPUTED = ("layers",)
 @register(
     "pangu-2.6b",
     "PanGu-alpha (2560 wide, 40 heads), parameters in float32, computed in bfloat16",
-    StepSettings(batch=2, seq=1024, layers=32, checkpointing=True),
+    # Buckets that just hold a weight and what is ready beside it make the most chains.
+    StepSettings(batch=16, seq=1024, layers=32, checkpointing=True, bucket_mb=26),
     RECOMPUTED,
 )
 def pangu_2_6b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:

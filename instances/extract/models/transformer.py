@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @register(
     "transformer",
     "transformers.MarianMTModel(MarianConfig(Transformer big))",
-    StepSettings(batch=96, seq=128, layers=6),
+    StepSettings(batch=48, seq=128, layers=6, clip_norm=0.0),
     recomputed=("model.encoder.layers", "model.decoder.layers"),
 )
 def transformer(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
