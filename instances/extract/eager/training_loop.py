@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from inspect import Parameter, signature
 
 import torch
 from torch import Tensor
@@ -12,7 +13,8 @@ from torch import Tensor
 from instances.extract.eager.settings import AUTOCAST_BFLOAT16, TraceSettings
 from instances.traces.allocation_trace import Phase
 
-# What a full batch of text does without: nothing is padding, and there is one segment.
+# What a full batch of text does without where a model can: nothing is padding, and there is one
+# segment.
 LEFT_OUT = ("attention_mask", "token_type_ids")
 
 # `foreach` is what PyTorch chooses by itself where all parameters are on a GPU.
@@ -72,7 +74,7 @@ class TrainingLoop:
 
     def _run_microbatch(self) -> None:
         self.begin(Phase.FORWARD)
-        inputs = inputs_like(self.batch, self.device)
+        inputs = inputs_like(self.batch, self.module, self.device)
         with torch.autocast(
             self.device,
             dtype=torch.bfloat16,
@@ -83,13 +85,17 @@ class TrainingLoop:
         loss.backward()
 
 
-def inputs_like(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def inputs_like(
+    batch: dict[str, Tensor], module: torch.nn.Module, device: str
+) -> dict[str, Tensor]:
     """Return new inputs of a microbatch, which a language model predicts itself.
 
     Parameters
     ----------
     batch
         Shapes and dtypes.
+    module
+        Which may do without a mask.
     device
         Where the new tensors are.
 
@@ -100,9 +106,10 @@ def inputs_like(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
     """
     inputs: dict[str, Tensor] = {}
     tokens = batch.get("input_ids")
+    parameters = signature(module.forward).parameters
     for name, like in batch.items():
         if name == "labels" and tokens is not None and like.shape == tokens.shape:
             inputs[name] = inputs["input_ids"]
-        elif name not in LEFT_OUT:
+        elif name not in LEFT_OUT or parameters[name].default is Parameter.empty:
             inputs[name] = torch.zeros(like.shape, dtype=like.dtype, device=device)
     return inputs
