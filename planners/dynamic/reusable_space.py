@@ -139,8 +139,9 @@ class ReusableSpace:
         Returns
         -------
         int or None
-            Offset in the smallest interval that is idle over the group's time, free now, and large
-            enough; in the lowest of several. None where it has to go elsewhere.
+            Offset in the interval, idle over the group's time and free now, that is large enough
+            and smallest from its first aligned byte on; in the lowest of several. None where the
+            tensor has to go elsewhere.
 
         References
         ----------
