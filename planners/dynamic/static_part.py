@@ -11,6 +11,7 @@ from planners.columns import BoolColumn, IntColumn
 from planners.errors import InstanceError
 from planners.plan import Plan
 from planners.problem import Problem, Safety
+from planners.reference import without_reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ def static_part(problem: Problem) -> StaticPart:
         layer_end=_chosen(problem.layer_end, tensors),
         tensor_name=problem.tensor_name and [problem.tensor_name[i] for i in tensors.tolist()],
         name=f"{problem.name}, static",
-        origin={**problem.origin, "static_part": True},
+        origin={**without_reference(problem.origin), "static_part": True},
     )
     return StaticPart(part, tensors)
 
