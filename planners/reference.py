@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planners.columns import INT64_MAX, shown
+from planners.columns import shown
 from planners.errors import InstanceError
 from planners.problem import Problem, Scalar
 
@@ -68,10 +68,9 @@ def reference_of(problem: Problem) -> Reference | None:
     reserved = origin[PEAK]
     allocator = origin.get(ALLOCATOR, "allocator")
     exact = origin.get(EXACT, True)
-    if type(reserved) is not int or not 0 <= reserved <= INT64_MAX:
+    if type(reserved) is not int or reserved < 0:
         raise InstanceError(
-            f"field origin.{PEAK}: whole bytes from 0 to 2**63 - 1 are needed, found "
-            f"{shown(reserved)}"
+            f"field origin.{PEAK}: whole bytes of at least 0 are needed, found {shown(reserved)}"
         )
     if not isinstance(allocator, str) or not allocator.isprintable():
         raise InstanceError(f"field origin.{ALLOCATOR}: a name is needed, found {shown(allocator)}")
