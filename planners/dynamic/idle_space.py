@@ -81,7 +81,6 @@ def idle_space(
 def _sweep(problem: Problem, plan: Plan, spans: IntColumn) -> list[IntColumn]:
     """Idle intervals of each span; spans are ascending."""
     pieces = problem.segments()
-    pieces = pieces[problem.size[pieces[:, 0]] > 0]
     pieces = pieces[np.argsort(-pieces[:, 2], kind="stable")]
     tensor, start, end = pieces.T
     low = plan.offsets[tensor]
