@@ -50,13 +50,14 @@ def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injectio
     -------
     list of Injection
         Of different tensors, none a partner of another. Half of them lie exactly on their
-        partner, the others overlap it by a word or more, where both have that much. The arena
-        does not grow; alignments and chains are not heeded.
+        partner, the others overlap it by a word or more, where both have that much. None touches
+        the bytes over which another collides, for whoever writes last there hides who wrote
+        before. The arena does not grow; alignments and chains are not heeded.
 
     Raises
     ------
     GaplessError
-        There are not so many pairs of unsafe tensors with bytes.
+        There are not so many such pairs of tensors.
     """
     rng = np.random.default_rng(seed)
     busy: set[int] = set()
@@ -69,14 +70,20 @@ def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injectio
         if tensor in busy or not partners:
             continue
         partner = int(rng.choice(sorted(partners)))
+        offset = _offset_onto(problem, plan, tensor, partner, rng)
+        injection = Injection(tensor, partner, offset)
+        if any(
+            _masks(problem, plan, one, other)
+            for earlier in injections
+            for one, other in ((injection, earlier), (earlier, injection))
+        ):
+            continue
         busy |= {tensor, partner}
-        injections.append(
-            Injection(tensor, partner, _offset_onto(problem, plan, tensor, partner, rng))
-        )
+        injections.append(injection)
     if len(injections) < count:
         raise GaplessError(
-            f"{problem.name}: {count} disjoint pairs of unsafe tensors with bytes are needed to "
-            f"inject as many, found {len(injections)}"
+            f"{problem.name}: to inject {count}, as many pairs of unsafe tensors are needed that "
+            f"collide apart from each other, found {len(injections)}"
         )
     return injections
 
@@ -100,6 +107,14 @@ def moved(plan: Plan, injections: list[Injection]) -> IntColumn:
     for injection in injections:
         offsets[injection.tensor] = injection.offset
     return offsets
+
+
+def _masks(problem: Problem, plan: Plan, one: Injection, other: Injection) -> bool:
+    """Return whether a moved tensor touches the bytes over which another injection collides."""
+    size, at = problem.size, int(plan.offsets[other.partner])
+    begin = max(other.offset, at)
+    end = min(other.offset + int(size[other.tensor]), at + int(size[other.partner]))
+    return one.offset < end and begin < one.offset + int(size[one.tensor])
 
 
 def _offset_onto(
