@@ -112,9 +112,7 @@ class CorruptionLedger:
         found = word.found.to_bytes(WORD_BYTES, "little")
         own = self._pattern(word.victim, word.word, key)
         wrong = {
-            byte
-            for byte in range(WORD_BYTES)
-            if word.mask >> byte & 1 and found[byte] != own[byte]
+            byte for byte in range(WORD_BYTES) if word.mask >> byte & 1 and found[byte] != own[byte]
         }
         explained = {
             tensor: {byte for byte in wrong & covered if found[byte] == pattern[byte]}

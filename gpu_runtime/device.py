@@ -40,7 +40,7 @@ class BrokenWord:
     word
         Index in the arena.
     found
-        Its 64 bits.
+        Its 64 bits, zeros for bytes that do not belong to the victim.
     mask
         A bit for each byte that belongs to the victim, the lowest for the first.
     """

@@ -110,13 +110,17 @@ class SimulatedDevice:
         writers = self._writers(tensor, words, key)
         for writer in np.unique(writers[writers >= 0]).tolist():
             its = words[writers == writer]
-            foreign.append(
-                ForeignWords(tensor, writer, self._layout.plan_bytes(its), int(its[0]))
-            )
+            foreign.append(ForeignWords(tensor, writer, self._layout.plan_bytes(its), int(its[0])))
         for word in words[writers < 0].tolist():
-            first = word * WORD_BYTES
-            mask = sum(1 << b for b in range(WORD_BYTES) if 0 <= first + b - offset < size)
-            broken.append(BrokenWord(tensor, word, int(self._words[word]), mask))
+            broken.append(self._broken_word(tensor, word))
+
+    def _broken_word(self, victim: int, word: int) -> BrokenWord:
+        """Return a word with the bytes that belong to a tensor, and zeros for the others."""
+        first = word * WORD_BYTES
+        offset, size = self._offset[victim], self._size[victim]
+        its = [byte for byte in range(WORD_BYTES) if 0 <= first + byte - offset < size]
+        found = sum(int(self._arena[first + byte]) << 8 * byte for byte in its)
+        return BrokenWord(victim, word, found, sum(1 << byte for byte in its))
 
     def _writers(self, victim: int, words: NDArray[np.int64], key: int) -> NDArray[np.int64]:
         """Return whose pattern each word is, -1 where it is nobody's as a whole."""

@@ -1,4 +1,4 @@
-"""Verification: run a plan's schedule on real memory and see whether every tensor keeps its bytes."""
+"""Verification: run a plan's schedule on real memory and see whether tensors keep their bytes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ class Verification:
         return [
             corruption
             for corruption in self.corruptions
-            if not corruption.unsafe or (moved and not {corruption.victim, corruption.writer} & moved)
+            if not corruption.unsafe
+            or (moved and not {corruption.victim, corruption.writer} & moved)
         ]
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import numpy as np
 import pytest
 
 from gpu_runtime.injection import inject, moved
-from gpu_runtime.trials import Disturbance
 from gpu_runtime.verification import OpenDevice, Request, Verification, verify
-from instances.synthetic import training_graph
-from planners import Graph, Plan, Problem, Safety, place, place_in_objects
-from planners.check import find_violation
-from planners.errors import GaplessError, InstanceError
+from planners import Plan, Problem, Safety, place
+from planners.errors import GaplessError
 from tests.random_problems import SOLVABLE, random_problem
 
 PLANS = 200
