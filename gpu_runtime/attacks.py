@@ -14,6 +14,8 @@ on the margins in ``trials``.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpu_runtime.node_program import NodeProgram
@@ -72,6 +74,46 @@ def plan_attack(program: NodeProgram, a: int, b: int) -> Attack | None:
     if user == other.producer:
         return Attack(None, None, within=False)
     return Attack(other.producer, user, within=user == victim.producer)
+
+
+class AttackQueue:
+    """Pairs to be made to collide, each in its turn until it is seen.
+
+    Parameters
+    ----------
+    program
+        What is run. On one stream there is but one order, and no need for attacks.
+    pairs
+        Tensors that share bytes.
+    """
+
+    def __init__(self, program: NodeProgram, pairs: Iterable[tuple[int, int]]) -> None:
+        self._program = program
+        self._pairs = deque(pairs if program.stream_count > 1 else ())
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def next(self, is_seen: Callable[[int, int], bool]) -> Attack | None:
+        """Return the next attack, None where none is left to be made.
+
+        Parameters
+        ----------
+        is_seen
+            Whether two tensors were seen to collide; they are not attacked again.
+
+        Returns
+        -------
+        Attack or None
+            On a pair that goes to the end of the queue.
+        """
+        for _ in range(len(self._pairs)):
+            pair = self._pairs.popleft()
+            attack = None if is_seen(*pair) else plan_attack(self._program, *pair)
+            if attack is not None and attack.first is not None:
+                self._pairs.append(pair)
+                return attack
+        return None
 
 
 def _life(program: NodeProgram, tensor: int) -> _Life:

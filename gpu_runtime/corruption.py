@@ -44,6 +44,11 @@ class Corruption:
     disturbances: frozenset[Disturbance]
     unsafe: bool | None
 
+    @property
+    def words(self) -> int:
+        """Wrong bytes in words of eight, rounded up."""
+        return -(-self.bytes // WORD_BYTES)
+
 
 class CorruptionLedger:
     """Collects outcomes.
@@ -82,6 +87,10 @@ class CorruptionLedger:
                 offset = self._layout.plan_offset(word.word)
                 self._note(trial, word.victim, writer, count, offset)
         self.lost += outcome.lost
+
+    def has_seen(self, a: int, b: int) -> bool:
+        """Return whether one of two tensors was found in place of the other."""
+        return (a, b) in self._bytes or (b, a) in self._bytes
 
     def corruptions(self) -> list[Corruption]:
         """Return what was found, the most bytes first."""

@@ -6,7 +6,6 @@ Delays are in laps: the time that the whole program takes on the device when not
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,43 +62,35 @@ class Trial:
         return self.disturbance is Disturbance.DIRECTED
 
 
-def make_trials(
-    program: NodeProgram, count: int, seed: int, attacks: Sequence[Attack] = ()
-) -> list[Trial]:
-    """Return the trials of a verification.
+def make_trial(program: NodeProgram, number: int, seed: int, attack: Attack | None = None) -> Trial:
+    """Return one trial of a verification.
 
     Parameters
     ----------
     program
         What is run.
-    count
-        Number of trials.
+    number
+        Counted from 0.
     seed
-        Start of every random choice.
-    attacks
-        Orders to be brought about on purpose. Of the trials after the first, every other one
-        makes one attack, in turns, or each of them where there are too many attacks.
+        Of the verification; together with the number it decides every random choice.
+    attack
+        What to bring about on purpose.
 
     Returns
     -------
-    list of Trial
-        The first is undisturbed.
+    Trial
+        Directed where there is an attack, else undisturbed for number 0, else random.
     """
-    every = 1 if 2 * len(attacks) >= count else 2
-    trials = []
-    for number in range(count):
-        turn = (number - 1) // every
-        if number and attacks and (number - 1) % every == 0:
-            kind = Disturbance.DIRECTED
-            before, within = _held(program, attacks[turn % len(attacks)])
-        elif number:
-            kind = Disturbance.RANDOM
-            before, within = _random_delays(program, np.random.default_rng([seed, number]))
-        else:
-            kind = Disturbance.NONE
-            before, within = _none(program)
-        trials.append(Trial(number, seed, trial_key(seed, number), kind, before, within))
-    return trials
+    if attack is not None:
+        kind = Disturbance.DIRECTED
+        before, within = _held(program, attack)
+    elif number:
+        kind = Disturbance.RANDOM
+        before, within = _random_delays(program, np.random.default_rng([seed, number]))
+    else:
+        kind = Disturbance.NONE
+        before, within = _none(program)
+    return Trial(number, seed, trial_key(seed, number), kind, before, within)
 
 
 Delays = tuple[NDArray[np.float64], NDArray[np.float64]]

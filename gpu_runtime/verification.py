@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpu_runtime.attacks import Attack, plan_attack
+from gpu_runtime.attacks import AttackQueue
 from gpu_runtime.corruption import Corruption, CorruptionLedger
 from gpu_runtime.device import Device, DeviceFigures
 from gpu_runtime.injection import Injection
 from gpu_runtime.layout import Layout, compressed, full_layout
 from gpu_runtime.node_program import NodeProgram, make_program
-from gpu_runtime.trials import make_trials
+from gpu_runtime.trials import make_trial
 from planners.columns import IntColumn
 from planners.errors import GaplessError
 from planners.problem import Problem
@@ -35,7 +35,8 @@ class Request:
     is_compressed
         Whether one word of arena stands for all bytes that the same tensors cover.
     attacked
-        Pairs of tensors that trials are to make collide on purpose.
+        Pairs of tensors that trials make collide on purpose, until each was seen: every other
+        trial, or all but the first where more pairs are left than trials.
     """
 
     trials: int = DEFAULT_TRIALS
@@ -176,16 +177,21 @@ def verify(
     peak = layout.arena_bytes
     if request.is_compressed:
         layout = compressed(layout)
-    attacks = _attacks(program, request.attacked)
-    trials = make_trials(program, request.trials, request.seed, attacks)
     ledger = CorruptionLedger(layout, lambda a, b: bool(problem.core.unsafe(a, b)))
+    attacks = AttackQueue(program, request.attacked)
     device = open_device(program, layout)
-    seconds = []
+    seconds, directed = [], 0
     try:
-        for trial in trials:
+        for number in range(request.trials):
+            left = request.trials - number
+            # Every other trial stays random: it may find what nobody suspects.
+            is_turn = number > 0 and (number % 2 == 1 or len(attacks) >= left)
+            attack = attacks.next(ledger.has_seen) if is_turn else None
+            trial = make_trial(program, number, request.seed, attack)
             outcome = device.run(trial)
             ledger.add(trial, outcome)
             seconds.append(outcome.seconds)
+            directed += trial.is_directed
         figures = device.figures
     finally:
         device.close()
@@ -196,18 +202,10 @@ def verify(
         nodes=program.node_count,
         streams=program.stream_count,
         events=sum(map(len, program.awaits)),
-        trials=len(trials),
-        directed_trials=sum(trial.is_directed for trial in trials),
+        trials=request.trials,
+        directed_trials=directed,
         undisturbed_seconds=seconds[0],
         seconds=time.perf_counter() - begun,
         corruptions=ledger.corruptions(),
         lost=ledger.lost,
     )
-
-
-def _attacks(program: NodeProgram, pairs: Iterable[tuple[int, int]]) -> list[Attack]:
-    """Return an attack a pair; on one stream there is but one order, and nothing to bring about."""
-    if program.stream_count <= 1:
-        return []
-    attacks = (plan_attack(program, a, b) for a, b in pairs)
-    return [attack for attack in attacks if attack is not None and attack.first is not None]

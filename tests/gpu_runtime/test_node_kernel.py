@@ -13,7 +13,7 @@ from gpu_runtime.layout import Layout, full_layout
 from gpu_runtime.node_program import NodeProgram, make_program
 from gpu_runtime.pattern import pattern_bytes
 from gpu_runtime.simulated_device import SimulatedDevice
-from gpu_runtime.trials import make_trials
+from gpu_runtime.trials import make_trial
 from planners import Problem, Safety
 from tests.gpu_runtime.host_kernel import HostKernel, host_library
 from tests.random_problems import random_problem
@@ -29,7 +29,7 @@ def one_tensor(offset: int, size: int) -> Layout:
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 31, 32, 33, 1000, 2 * CHUNK_BYTES + 5])
 def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) -> None:
     kernel = HostKernel(ALONE, one_tensor(offset, size))
-    (trial,) = make_trials(ALONE, 1, seed=3)
+    trial = make_trial(ALONE, 0, seed=3)
     kernel.begin(trial)
     kernel.run_node(0)
     stamped = kernel.arena[offset : offset + size]
@@ -43,7 +43,7 @@ def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) ->
 def test_one_wrong_byte_is_seen(place: int) -> None:
     write_and_read = NodeProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
     kernel = HostKernel(write_and_read, one_tensor(3, 2 * CHUNK_BYTES + 5))
-    (trial,) = make_trials(write_and_read, 1, seed=3)
+    trial = make_trial(write_and_read, 0, seed=3)
     kernel.begin(trial)
     kernel.run_node(0)
     kernel.arena[3 + place] ^= 1
@@ -65,7 +65,8 @@ def test_the_kernel_finds_what_the_simulated_device_finds(unit: int) -> None:
         offsets = np.array([rng.randrange(reach) for _ in range(problem.tensor_count)])
         program, layout = make_program(problem), full_layout(problem, offsets)
         kernel, device = HostKernel(program, layout), SimulatedDevice(program, layout)
-        for trial in make_trials(program, 2, seed):
+        for number in range(2):
+            trial = make_trial(program, number, seed)
             kernel.begin(trial)
             for node in range(program.node_count):
                 kernel.run_node(node)
@@ -94,7 +95,7 @@ def test_more_wrong_words_than_there_is_room_for_are_counted() -> None:
     write_and_read = NodeProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
     kernel = HostKernel(write_and_read, one_tensor(0, 800))
     kernel.program.broken_capacity = 10
-    (trial,) = make_trials(write_and_read, 1, seed=3)
+    trial = make_trial(write_and_read, 0, seed=3)
     kernel.begin(trial)
     kernel.run_node(0)
     kernel.arena[:800] = 0
@@ -105,7 +106,7 @@ def test_more_wrong_words_than_there_is_room_for_are_counted() -> None:
 
 def test_delays_are_spent_before_stamping_and_between_stamping_and_checking() -> None:
     kernel = HostKernel(ALONE, one_tensor(0, 64))
-    (trial,) = make_trials(ALONE, 1, seed=3)
+    trial = make_trial(ALONE, 0, seed=3)
     for before, within in ((0, 0), (5_000, 0), (0, 7_000), (5_000, 7_000)):
         kernel.delays["before_ns"], kernel.delays["within_ns"] = before, within
         kernel.begin(trial)
