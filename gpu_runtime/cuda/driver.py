@@ -35,7 +35,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetName": (c_char_p, c_int, c_int),
     "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
-    "cuDevicePrimaryCtxRelease_v2": (c_int,),
     "cuCtxSetCurrent": (c_void_p,),
     "cuCtxSynchronize": (),
     "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
@@ -46,7 +45,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuMemsetD8_v2": (c_uint64, ctypes.c_ubyte, c_size_t),
     "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
-    "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuLaunchKernel": (
         c_void_p, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_void_p,

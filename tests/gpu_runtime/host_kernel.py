@@ -42,6 +42,7 @@ static void __nanosleep(unsigned) {}
 static unsigned long long ticks = 0;
 """
 CLOCK = 'asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));'
+DRIVER = Path(__file__).with_name("host_driver.cpp")
 ENTRY = """
 extern "C" void run_on_host(const Program *program, unsigned node) { run_node(*program, node); }
 extern "C" unsigned long host_ticks() { return ticks; }
@@ -49,19 +50,27 @@ extern "C" unsigned long host_ticks() { return ticks; }
 
 
 @cache
-def host_library() -> ctypes.CDLL:
-    """Return the library with the kernel, compiled once."""
+def host_library_path() -> Path:
+    """Return the library with the kernel, and a driver that runs it; compiled once."""
     code = KERNEL.read_text()
     assert CLOCK in code
     folder = Path(mkdtemp(prefix="gapless-kernel-"))
     source = folder / "host_kernel.cpp"
-    source.write_text(SHIM + code.replace(CLOCK, "time = ticks++;") + ENTRY)
+    source.write_text(
+        SHIM + code.replace(CLOCK, "time = ticks += 100;") + ENTRY + DRIVER.read_text()
+    )
     library = folder / "host_kernel.so"
     command = ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-Wno-unknown-pragmas"]
     command += ["-fsanitize=undefined", "-fno-sanitize-recover=all", "-static-libubsan"]
     subprocess.run([*command, "-o", str(library), str(source)], check=True, text=True)
-    loaded = ctypes.CDLL(str(library))
+    return library
+
+
+def host_library() -> ctypes.CDLL:
+    """Return that library, loaded."""
+    loaded = ctypes.CDLL(str(host_library_path()))
     loaded.host_ticks.restype = ctypes.c_ulong
+    loaded.host_set_memory.argtypes = (ctypes.c_size_t,)
     return loaded
 
 
