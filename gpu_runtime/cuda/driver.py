@@ -81,7 +81,7 @@ class Driver:
         There is no such library, or it refuses to start.
     """
 
-    def __init__(self, library: str = LIBRARY) -> None:
+    def __init__(self, library: str) -> None:
         os.environ.setdefault(CONNECTIONS_VARIABLE, MAX_CONNECTIONS)
         try:
             self._library = ctypes.CDLL(library)
@@ -163,4 +163,4 @@ class Driver:
 @cache
 def open_driver() -> Driver:
     """Return the driver of this machine, opened once."""
-    return Driver()
+    return Driver(LIBRARY)
