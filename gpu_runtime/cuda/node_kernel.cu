@@ -62,15 +62,15 @@ struct Delay {
 };
 
 struct Program {
-    u8 *arena;
-    const Chunk *chunks;
-    const Node *nodes;
-    Progress *progress;
-    const Delay *delays;
-    const u64 *key;
-    Findings *findings;
-    Slot *slots;
-    Broken *broken;
+    u8* arena;
+    const Chunk* chunks;
+    const Node* nodes;
+    Progress* progress;
+    const Delay* delays;
+    const u64* key;
+    Findings* findings;
+    Slot* slots;
+    Broken* broken;
     u32 tensors;
     u32 slot_mask;
     u32 broken_capacity;
@@ -86,7 +86,7 @@ static const u32 WHOLE_WORD = 0xff;
 static const int UNROLL = 4;
 
 __device__ inline u64 inverse(u64 odd) {
-    u64 result = odd; // right to 3 bits; each step doubles them
+    u64 result = odd;  // right to 3 bits; each step doubles them
     for (int i = 0; i < 5; ++i) {
         result *= 2 - odd * result;
     }
@@ -100,7 +100,7 @@ __device__ inline u64 pattern(u64 base, u64 word) {
     return bits * MULTIPLIER_2;
 }
 
-__device__ void note_broken(const Program &p, u32 victim, u64 word, u64 found, u32 mask) {
+__device__ void note_broken(const Program& p, u32 victim, u64 word, u64 found, u32 mask) {
     const u32 at = atomicAdd(&p.findings->broken, 1u);
     if (at < p.broken_capacity) {
         p.broken[at] = Broken{word, found, victim, mask};
@@ -109,11 +109,11 @@ __device__ void note_broken(const Program &p, u32 victim, u64 word, u64 found, u
     }
 }
 
-__device__ void note_foreign(const Program &p, u32 victim, u32 writer, u64 word) {
+__device__ void note_foreign(const Program& p, u32 victim, u32 writer, u64 word) {
     const u64 pair = (u64)(victim + 1) << 32 | writer;
     u32 at = (u32)((pair * MULTIPLIER_1) >> 32);
     for (u32 probe = 0; probe < MAX_PROBES; ++probe, ++at) {
-        Slot *slot = p.slots + (at & p.slot_mask);
+        Slot* slot = p.slots + (at & p.slot_mask);
         const u64 before = atomicCAS(&slot->pair, 0ull, pair);
         if (before == 0 || before == pair) {
             atomicAdd(&slot->words, 1ull);
@@ -124,7 +124,7 @@ __device__ void note_foreign(const Program &p, u32 victim, u32 writer, u64 word)
     atomicAdd(&p.findings->lost, 1u);
 }
 
-__device__ void note_wrong(const Program &p, u32 victim, u64 word, u64 found, u32 mask, u64 key) {
+__device__ void note_wrong(const Program& p, u32 victim, u64 word, u64 found, u32 mask, u64 key) {
     p.findings->wrong = 1;
     if (mask == WHOLE_WORD) {
         u64 bits = found * inverse(MULTIPLIER_2);
@@ -140,13 +140,13 @@ __device__ void note_wrong(const Program &p, u32 victim, u64 word, u64 found, u3
 }
 
 // The bytes [begin, end) are stored one by one: a neighbour in the same word is another tensor's.
-__device__ void stamp_bytes(const Program &p, u64 base, u64 begin, u64 end) {
+__device__ void stamp_bytes(const Program& p, u64 base, u64 begin, u64 end) {
     for (u64 at = begin + threadIdx.x; at < end; at += blockDim.x) {
         p.arena[at] = (u8)(pattern(base, at / 8) >> (at % 8 * 8));
     }
 }
 
-__device__ void check_bytes(const Program &p, u32 tensor, u64 key, u64 base, u64 begin, u64 end) {
+__device__ void check_bytes(const Program& p, u32 tensor, u64 key, u64 base, u64 begin, u64 end) {
     for (u64 word = begin / 8 + threadIdx.x; word * 8 < end; word += blockDim.x) {
         const u64 expected = pattern(base, word);
         u64 found = 0;
@@ -168,15 +168,15 @@ __device__ void check_bytes(const Program &p, u32 tensor, u64 key, u64 base, u64
     }
 }
 
-__device__ void stamp_pairs(const Program &p, u64 base, u64 first, u64 last) {
-    ulonglong2 *pairs = (ulonglong2 *)p.arena;
+__device__ void stamp_pairs(const Program& p, u64 base, u64 first, u64 last) {
+    ulonglong2* pairs = (ulonglong2*)p.arena;
 #pragma unroll 4
     for (u64 at = first + threadIdx.x; at < last; at += blockDim.x) {
         pairs[at] = make_ulonglong2(pattern(base, 2 * at), pattern(base, 2 * at + 1));
     }
 }
 
-__device__ inline void check_pair(const Program &p, u32 tensor, u64 key, u64 base, u64 at,
+__device__ inline void check_pair(const Program& p, u32 tensor, u64 key, u64 base, u64 at,
                                   ulonglong2 found) {
     if (found.x != pattern(base, 2 * at)) {
         note_wrong(p, tensor, 2 * at, found.x, WHOLE_WORD, key);
@@ -187,8 +187,8 @@ __device__ inline void check_pair(const Program &p, u32 tensor, u64 key, u64 bas
 }
 
 // Loads pass the first-level cache by: blocks elsewhere stamp while this kernel runs.
-__device__ void check_pairs(const Program &p, u32 tensor, u64 key, u64 base, u64 first, u64 last) {
-    const ulonglong2 *pairs = (const ulonglong2 *)p.arena;
+__device__ void check_pairs(const Program& p, u32 tensor, u64 key, u64 base, u64 first, u64 last) {
+    const ulonglong2* pairs = (const ulonglong2*)p.arena;
     const u64 step = blockDim.x;
     u64 at = first + threadIdx.x;
     for (; at + (UNROLL - 1) * step < last; at += UNROLL * step) {
@@ -207,13 +207,13 @@ __device__ void check_pairs(const Program &p, u32 tensor, u64 key, u64 base, u64
     }
 }
 
-__device__ void work(const Program &p, const Chunk &chunk, bool stamps, u64 key) {
+__device__ void work(const Program& p, const Chunk& chunk, bool stamps, u64 key) {
     const u64 base = (chunk.tensor + key) * MULTIPLIER_1;
     const u64 begin = chunk.begin;
     const u64 end = begin + chunk.bytes;
     u64 first = (begin + 15) / 16;
     u64 last = end / 16;
-    if (first > last) { // within one pair
+    if (first > last) {  // within one pair
         first = last;
     }
     const u64 head_end = first < last ? first * 16 : end;
@@ -245,15 +245,15 @@ __device__ void spin(u64 ns) {
     }
 }
 
-__device__ void wait_for(u32 *counter, u32 value) {
-    while (*(volatile u32 *)counter < value) {
+__device__ void wait_for(u32* counter, u32 value) {
+    while (*(volatile u32*)counter < value) {
         __nanosleep(100);
     }
     __threadfence();
 }
 
 // Thread 0 alone: returns once the chunk of a ticket may be worked on.
-__device__ void await_turn(const Node &node, Progress *progress, const Delay &delay, u32 ticket) {
+__device__ void await_turn(const Node& node, Progress* progress, const Delay& delay, u32 ticket) {
     if (delay.before_ns != 0) {
         if (ticket == 0) {
             spin(delay.before_ns);
@@ -279,7 +279,7 @@ __device__ void await_turn(const Node &node, Progress *progress, const Delay &de
 extern "C" __global__ void __launch_bounds__(512) run_node(const Program p, u32 index) {
     __shared__ u32 drawn;
     const Node node = p.nodes[index];
-    Progress *progress = p.progress + index;
+    Progress* progress = p.progress + index;
     const Delay delay = p.delays[index];
     const u64 key = *p.key;
     u32 ticket = 0;
