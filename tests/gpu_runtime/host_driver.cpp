@@ -14,6 +14,7 @@ using Nodes = std::set<unsigned>;
 
 struct Timeline {  // a stream, or an event: the nodes that precede it since all was waited for
     Nodes before;
+    int passed_ms = 0;
     Timeline() { all().insert(this); }
     ~Timeline() { all().erase(this); }
     Timeline(const Timeline&) = delete;
@@ -41,6 +42,7 @@ struct Graph {
 std::size_t total_memory = std::size_t(16) << 20;
 std::unordered_map<u64, std::size_t> allocations;
 int handles = 0;
+int now_ms = 0;  // each launch and each copy takes one
 Graph* captured = nullptr;
 std::vector<std::pair<unsigned, Nodes>> launches;
 
@@ -67,6 +69,11 @@ int destroy(void* handle) {
     delete static_cast<T*>(handle);
     --handles;
     return 0;
+}
+
+void run(const Launch& launch) {
+    run_node(launch.program, launch.node);
+    ++now_ms;
 }
 
 }  // namespace
@@ -111,6 +118,7 @@ int cuMemcpyDtoH_v2(void* target, u64 source, std::size_t size) {
     return std::memcpy(target, reinterpret_cast<void*>(source), size), 0;
 }
 int cuMemcpyDtoDAsync_v2(u64 target, u64 source, std::size_t size, void*) {
+    ++now_ms;
     return cuMemcpyHtoD_v2(target, reinterpret_cast<void*>(source), size);
 }
 int cuMemsetD8_v2(u64 target, unsigned char byte, std::size_t size) {
@@ -131,7 +139,7 @@ int cuLaunchKernel(void*, unsigned blocks, unsigned, unsigned, unsigned, unsigne
     if (captured != nullptr) {
         captured->launches.push_back(launch);
     } else {
-        run_node(launch.program, launch.node);
+        run(launch);
     }
     return blocks == 0 ? INVALID_VALUE : 0;
 }
@@ -161,7 +169,7 @@ int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long lo
 }
 int cuGraphLaunch(void* executable, void*) {
     for (const Launch& launch : static_cast<Graph*>(executable)->launches) {
-        run_node(launch.program, launch.node);
+        run(launch);
     }
     return 0;
 }
@@ -171,9 +179,14 @@ int cuEventCreate(void** event, unsigned) { return make<Timeline>(event); }
 int cuEventDestroy_v2(void* event) { return destroy<Timeline>(event); }
 int cuEventRecord(void* event, void* stream) {
     static_cast<Timeline*>(event)->before = static_cast<Timeline*>(stream)->before;
+    static_cast<Timeline*>(event)->passed_ms = now_ms;
     return 0;
 }
-int cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1, 0; }
+int cuEventElapsedTime(float* milliseconds, void* begun, void* ended) {
+    const int taken =
+        static_cast<Timeline*>(ended)->passed_ms - static_cast<Timeline*>(begun)->passed_ms;
+    return *milliseconds = static_cast<float>(taken), 0;
+}
 int cuGetErrorName(int status, const char** name) {
     *name = status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_INVALID_VALUE";
     return 0;

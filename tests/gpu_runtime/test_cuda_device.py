@@ -9,8 +9,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime.cuda import context, cuda_device
-from gpu_runtime.cuda.context import Context
 from gpu_runtime.cuda.cuda_device import CudaDevice
 from gpu_runtime.cuda.driver import Driver
 from gpu_runtime.injection import inject, moved
@@ -21,19 +19,16 @@ from gpu_runtime.verification import Request, verify
 from planners import Graph, Problem, Safety, place
 from planners.errors import DeviceError, GaplessError
 from tests.definitions import descendants
-from tests.gpu_runtime.host_kernel import host_library, host_library_path
+from tests.gpu_runtime.cuda_on_host import HOST_MEMORY, put_cuda_on_host
 from tests.random_problems import random_problem
 
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
     """Return the library of the host's driver, on which CUDA devices open while a test runs."""
-    monkeypatch.setattr(context, "compile_for", lambda _source, _capability: b"")
-    opened = Context(Driver(str(host_library_path())))
-    monkeypatch.setattr(cuda_device, "open_context", lambda: opened)
-    library = host_library()
+    library = put_cuda_on_host(monkeypatch)
     yield library
-    library.host_set_memory(16 << 20)
+    library.host_set_memory(HOST_MEMORY)
     assert library.host_held() == 0, "everything that a device takes is given back"
 
 
