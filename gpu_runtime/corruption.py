@@ -105,7 +105,12 @@ class CorruptionLedger:
                 None if writer is None else self._is_unsafe(victim, writer),
             )
             for (victim, writer), count in sorted(
-                self._bytes.items(), key=lambda entry: (-entry[1], entry[0][0])
+                self._bytes.items(),
+                key=lambda entry: (
+                    -entry[1],
+                    entry[0][0],
+                    -1 if entry[0][1] is None else entry[0][1],
+                ),
             )
         ]
 

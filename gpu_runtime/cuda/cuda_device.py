@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ctypes import c_uint, c_uint32, c_uint64, c_void_p
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -144,13 +145,7 @@ class CudaDevice:
         replays = [self._finish(trial, lambda: self._replay(graph)) for _ in range(2)]
         fastest = min(submitted, *replays, key=lambda outcome: outcome.seconds)
         self._graph = None if fastest is submitted else graph
-        runs = (first, submitted, *replays)
-        return Outcome(
-            fastest.seconds,
-            [words for run in runs for words in run.foreign],
-            [word for run in runs for word in run.broken],
-            sum(run.lost for run in runs),
-        )
+        return _one_trial(fastest.seconds, [first, submitted, *replays])
 
     def _load(self, context: Context, table: WorkTable, tensors: int) -> None:
         self._context = context
@@ -263,6 +258,17 @@ class CudaDevice:
         event = Event(context)
         self._undo.callback(event.free)
         return event
+
+
+def _one_trial(seconds: float, runs: Sequence[Outcome]) -> Outcome:
+    """Return what runs of one trial found, each wrong word once."""
+    foreign: dict[tuple[int, int], ForeignWords] = {}
+    for words in chain.from_iterable(run.foreign for run in runs):
+        known = foreign.setdefault((words.victim, words.writer), words)
+        if words.plan_bytes > known.plan_bytes:
+            foreign[words.victim, words.writer] = words
+    broken = dict.fromkeys(chain.from_iterable(run.broken for run in runs))
+    return Outcome(seconds, list(foreign.values()), list(broken), max(run.lost for run in runs))
 
 
 def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:

@@ -14,6 +14,7 @@ from gpu_runtime.cuda.driver import Driver
 from gpu_runtime.injection import inject, moved
 from gpu_runtime.layout import full_layout
 from gpu_runtime.node_program import NodeProgram, make_program
+from gpu_runtime.simulated_device import SimulatedDevice
 from gpu_runtime.trials import make_trial
 from gpu_runtime.verification import Request, verify
 from planners import Graph, Problem, Safety, place
@@ -65,7 +66,9 @@ def test_what_one_stream_corrupts_is_found_with_its_writer() -> None:
             injections = inject(problem, plan, 2, seed)
         except GaplessError:
             continue
-        found = verify(problem, moved(plan, injections), CudaDevice, Request(trials=2, seed=seed))
+        offsets, request = moved(plan, injections), Request(trials=3, seed=seed)
+        found = verify(problem, offsets, CudaDevice, request)
+        assert found.corruptions == verify(problem, offsets, SimulatedDevice, request).corruptions
         assert all(found.caught(injection) for injection in injections)
         assert found.false_alarms(injections) == []
         injected += 2
