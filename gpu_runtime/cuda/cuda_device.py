@@ -24,6 +24,8 @@ from gpu_runtime.trials import Disturbance, Trial
 
 THREADS = 512
 BLOCKS_PER_MULTIPROCESSOR = 2
+# Blocks that wait take room from those that are to pass them.
+HELD_BLOCKS = 16
 # A hold has to outlast a hiccup of the thread that submits, however short the program is.
 SHORTEST_LAP_SECONDS = 3e-3
 
@@ -127,7 +129,9 @@ class CudaDevice:
         graph = self._graph
         if graph is not None and not trial.is_directed:
             return self._finish(trial, lambda: self._replay(graph))
-        return self._finish(trial, lambda: self._submit(_begin_order(self._program, trial)))
+        order = _begin_order(self._program, trial)
+        held = np.flatnonzero(trial.before + trial.within).tolist() if trial.is_directed else []
+        return self._finish(trial, lambda: self._submit(order, held))
 
     def close(self) -> None:
         """Give arena, tables, streams and events back."""
@@ -167,7 +171,7 @@ class CudaDevice:
             self._slots.address, self._broken.address, tensors, SLOTS - 1, BROKEN_WORDS, 0,
         )  # fmt: skip
         most = BLOCKS_PER_MULTIPROCESSOR * context.multiprocessors
-        self._blocks = np.minimum(table.nodes["chunks"], most).tolist()
+        self._blocks: list[int] = np.minimum(table.nodes["chunks"], most).tolist()
         # The driver copies arguments at each launch, so they may be prepared once.
         shared = ctypes.cast(ctypes.pointer(self._kernel_program), c_void_p)
         self._indices = [c_uint(node) for node in range(nodes)]
@@ -206,8 +210,11 @@ class CudaDevice:
         self._slots.fill(0)
         return outcome
 
-    def _submit(self, order: Iterable[int]) -> None:
+    def _submit(self, order: Iterable[int], held: Iterable[int] = ()) -> None:
         """Submit every node to its stream, with the waits that the graph has, in a given order."""
+        blocks = self._blocks.copy()
+        for node in held:
+            blocks[node] = min(blocks[node], HELD_BLOCKS)
         launch, program = self._context.driver.launcher(), self._program
         kernel = self._context.kernel
         self._main.record(self._fork)
@@ -217,9 +224,9 @@ class CudaDevice:
             stream = self._streams[program.stream[node]]
             for earlier in program.awaits[node]:
                 stream.wait(self._events[earlier])
-            if self._blocks[node]:
+            if blocks[node]:
                 status = launch(
-                    kernel, self._blocks[node], 1, 1, THREADS, 1, 1, 0, stream.handle,
+                    kernel, blocks[node], 1, 1, THREADS, 1, 1, 0, stream.handle,
                     self._arguments[node], None,
                 )  # fmt: skip
                 self._context.driver.require(status, f"cuLaunchKernel of node {node}")

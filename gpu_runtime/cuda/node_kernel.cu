@@ -8,7 +8,8 @@
 // the hands of blocks that run already and never wait for a check: whatever else holds the device,
 // the wait ends. Delays work the same way: who draws the first ticket, or the first check, spins,
 // and the others wait for its flag.
-// Limits: a delayed node keeps its blocks resident while it waits.
+// Limits: a delayed node keeps its blocks resident while it waits, so a node that is held long is
+// launched with few.
 //
 // The arithmetic is that of gpu_runtime/pattern.py.
 
@@ -305,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(512) run_node(const Program p, u32 
         const bool stamps = ticket < node.stamp_chunks;
         work(p, p.chunks[node.first_chunk + ticket], stamps, key);
         __syncthreads();
-        if (stamps && threadIdx.x == 0) {
+        if (stamps && node.stamp_chunks < node.chunks && threadIdx.x == 0) {
             __threadfence();
             atomicAdd(&progress->stamped, 1u);
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,11 @@ from gpu_runtime.layout import Layout
 from gpu_runtime.node_program import NodeProgram
 from planners.columns import IntColumn
 
-# About two microseconds of one block's work: many blocks share a tensor of some MiB.
-CHUNK_BYTES = 64 << 10
+# A chunk is some microseconds of one block's work. A tensor of 16 MiB is shared by all blocks of a
+# large GPU, and drawing chunks costs little of the time of larger ones.
+LEAST_CHUNK_BYTES = 64 << 10
+MOST_CHUNK_BYTES = 256 << 10
+CHUNKS_OF_A_LARGE_TENSOR = 1024
 
 CHUNK = np.dtype([("begin", np.uint64), ("bytes", np.uint32), ("tensor", np.uint32)])
 NODE = np.dtype(
@@ -37,8 +39,8 @@ class WorkTable:
     Parameters
     ----------
     chunks
-        ``CHUNK``, those of a node side by side, its stamps first. None crosses a multiple of
-        ``CHUNK_BYTES`` in the arena, so that no word is in two chunks of a tensor.
+        ``CHUNK``, those of a node side by side, its stamps first. Between two chunks of a tensor
+        lies a multiple of ``LEAST_CHUNK_BYTES`` in the arena, so that no word is in both.
     nodes
         ``NODE``, one a node.
     """
@@ -68,10 +70,7 @@ def make_work_table(program: NodeProgram, layout: Layout) -> WorkTable:
     )
     tensors = np.fromiter(chain.from_iterable(groups), dtype=np.int64)
     group = np.repeat(np.arange(len(groups)), [len(its) for its in groups])
-    begin, end = layout.offset[tensors], (layout.offset + layout.size)[tensors]
-    first = begin // CHUNK_BYTES
-    count = -(-end // CHUNK_BYTES) - first
-    chunks = _cut(tensors, begin, end, first, count)
+    chunks, count = _cut(tensors, layout)
     per_group = np.bincount(group, weights=count, minlength=len(groups)).astype(np.int64)
     of_node = per_group.reshape(-1, 2)
     nodes = np.zeros(program.node_count, dtype=NODE)
@@ -81,16 +80,24 @@ def make_work_table(program: NodeProgram, layout: Layout) -> WorkTable:
     return WorkTable(chunks, nodes)
 
 
-def _cut(
-    tensors: IntColumn, begin: IntColumn, end: IntColumn, first: IntColumn, count: IntColumn
-) -> NDArray[Any]:
-    """Return the chunks of spans of bytes, span by span."""
+def _cut(tensors: IntColumn, layout: Layout) -> tuple[Table, IntColumn]:
+    """Return the chunks of tensors, one tensor after the other, and how many each has."""
+    begin, end = layout.offset[tensors], (layout.offset + layout.size)[tensors]
+    window = _window_bytes(layout.size)[tensors]
+    first = begin // window
+    count = -(-end // window) - first
     span = np.repeat(np.arange(len(tensors)), count)
     within = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count)
-    window = (first[span] + within) * CHUNK_BYTES
-    low = np.maximum(window, begin[span])
+    low = (first[span] + within) * window[span]
     chunks = np.zeros(len(span), dtype=CHUNK)
-    chunks["begin"] = low
-    chunks["bytes"] = np.minimum(window + CHUNK_BYTES, end[span]) - low
+    chunks["begin"] = np.maximum(low, begin[span])
+    chunks["bytes"] = np.minimum(low + window[span], end[span]) - np.maximum(low, begin[span])
     chunks["tensor"] = tensors[span]
-    return chunks
+    return chunks, count
+
+
+def _window_bytes(size: IntColumn) -> IntColumn:
+    """Return the power of two at whose multiples tensors of each size are cut."""
+    wanted = np.maximum(size / CHUNKS_OF_A_LARGE_TENSOR, LEAST_CHUNK_BYTES)
+    powers = np.exp2(np.ceil(np.log2(wanted))).astype(np.int64)
+    return np.minimum(powers, MOST_CHUNK_BYTES)

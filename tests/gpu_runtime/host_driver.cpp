@@ -44,7 +44,12 @@ std::unordered_map<u64, std::size_t> allocations;
 int handles = 0;
 int now_ms = 0;  // each launch and each copy takes one
 Graph* captured = nullptr;
-std::vector<std::pair<unsigned, Nodes>> launches;
+struct Launched {
+    unsigned node;
+    unsigned blocks;
+    Nodes before;
+};
+std::vector<Launched> launches;
 
 const int OUT_OF_MEMORY = 2;
 const int INVALID_VALUE = 1;
@@ -134,7 +139,7 @@ int cuLaunchKernel(void*, unsigned blocks, unsigned, unsigned, unsigned, unsigne
     Launch launch{*static_cast<Program*>(arguments[0]), *static_cast<unsigned*>(arguments[1]),
                   blocks};
     Nodes& before = static_cast<Timeline*>(stream)->before;
-    launches.emplace_back(launch.node, before);
+    launches.push_back(Launched{launch.node, blocks, before});
     before.insert(launch.node);
     if (captured != nullptr) {
         captured->launches.push_back(launch);
@@ -198,6 +203,7 @@ int host_held() { return handles + static_cast<int>(allocations.size()); }
 void host_set_memory(std::size_t bytes) { total_memory = bytes; }
 unsigned host_launches() { return static_cast<unsigned>(launches.size()); }
 void host_forget_launches() { launches.clear(); }
-unsigned host_launched(unsigned at) { return launches[at].first; }
-int host_precedes(unsigned at, unsigned node) { return launches[at].second.count(node) != 0; }
+unsigned host_launched(unsigned at) { return launches[at].node; }
+unsigned host_blocks(unsigned at) { return launches[at].blocks; }
+int host_precedes(unsigned at, unsigned node) { return launches[at].before.count(node) != 0; }
 }

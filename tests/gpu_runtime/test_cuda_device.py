@@ -9,10 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
+from gpu_runtime.attacks import Attack
+from gpu_runtime.cuda import cuda_device
 from gpu_runtime.cuda.cuda_device import CudaDevice
 from gpu_runtime.cuda.driver import Driver
+from gpu_runtime.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.injection import inject, moved
-from gpu_runtime.layout import full_layout
+from gpu_runtime.layout import Layout, full_layout
 from gpu_runtime.node_program import NodeProgram, make_program
 from gpu_runtime.simulated_device import SimulatedDevice
 from gpu_runtime.trials import make_trial
@@ -90,6 +93,24 @@ def test_streams_and_events_order_nodes_as_the_graph_does_and_no_more(host: ctyp
             found = precedes_by_submission(host, program)
             assert found == [expected] * (submissions if nodes else 0)
         device.close()
+
+
+def test_a_held_node_leaves_room_for_those_that_are_to_pass_it(
+    host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_device, "HELD_BLOCKS", 2)
+    apart = NodeProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
+    size = 3 * LEAST_CHUNK_BYTES
+    device = CudaDevice(apart, Layout(np.array([0, size]), np.array([size, size]), 2 * size))
+    attack = Attack(first=1, last=None, within=False)
+    blocks = []
+    for number in (0, 1):
+        host.host_forget_launches()
+        device.run(make_trial(apart, number, 0, attack if number else None))
+        blocks.append({host.host_launched(at): host.host_blocks(at) for at in range(2)})
+    device.close()
+    # Six chunks, and two multiprocessors with two blocks each.
+    assert blocks == [{0: 4, 1: 4}, {0: 4, 1: 2}]
 
 
 def launched_nodes(program: NodeProgram) -> list[int]:

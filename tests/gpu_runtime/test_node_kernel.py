@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime.cuda.work_table import CHUNK_BYTES
+from gpu_runtime.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.device import ForeignWords
 from gpu_runtime.layout import Layout, full_layout
 from gpu_runtime.node_program import NodeProgram, make_program
@@ -25,8 +25,8 @@ def one_tensor(offset: int, size: int) -> Layout:
     return Layout(np.array([offset]), np.array([size]), offset + size + 40)
 
 
-@pytest.mark.parametrize("offset", [0, 1, 7, 8, 15, 16, 17, CHUNK_BYTES - 3])
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 31, 32, 33, 1000, 2 * CHUNK_BYTES + 5])
+@pytest.mark.parametrize("offset", [0, 1, 7, 8, 15, 16, 17, LEAST_CHUNK_BYTES - 3])
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 31, 32, 33, 1000, 2 * LEAST_CHUNK_BYTES + 5])
 def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) -> None:
     kernel = HostKernel(ALONE, one_tensor(offset, size))
     trial = make_trial(ALONE, 0, seed=3)
@@ -39,10 +39,10 @@ def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) ->
     assert not kernel.findings["wrong"][0]
 
 
-@pytest.mark.parametrize("place", [0, 5, 100, 4096, CHUNK_BYTES, 2 * CHUNK_BYTES + 4])
+@pytest.mark.parametrize("place", [0, 5, 100, 4096, LEAST_CHUNK_BYTES, 2 * LEAST_CHUNK_BYTES + 4])
 def test_one_wrong_byte_is_seen(place: int) -> None:
     write_and_read = NodeProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
-    kernel = HostKernel(write_and_read, one_tensor(3, 2 * CHUNK_BYTES + 5))
+    kernel = HostKernel(write_and_read, one_tensor(3, 2 * LEAST_CHUNK_BYTES + 5))
     trial = make_trial(write_and_read, 0, seed=3)
     kernel.begin(trial)
     kernel.run_node(0)

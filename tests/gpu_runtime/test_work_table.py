@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 
-from gpu_runtime.cuda.work_table import CHUNK_BYTES, Table, make_work_table
+from gpu_runtime.cuda.work_table import LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES, Table, make_work_table
 from gpu_runtime.layout import Layout, full_layout
 from gpu_runtime.node_program import Tensors, make_program
 from planners import Problem, Safety
@@ -21,8 +21,7 @@ def test_chunks_cover_what_a_node_stamps_and_checks() -> None:
         program, layout = make_program(problem), full_layout(problem, offsets)
         table = make_work_table(program, layout)
         assert (table.chunks["bytes"] > 0).all()
-        first, last = table.chunks["begin"], table.chunks["begin"] + table.chunks["bytes"] - 1
-        np.testing.assert_array_equal(first // CHUNK_BYTES, last // CHUNK_BYTES)
+        assert (table.chunks["bytes"] <= LEAST_CHUNK_BYTES).all()
         for node, row in enumerate(table.nodes):
             begin = int(row["first_chunk"])
             its = table.chunks[begin : begin + int(row["chunks"])]
@@ -39,6 +38,7 @@ def spans(chunks: Table) -> list[tuple[int, int, int]]:
         tensor, begin = int(chunk["tensor"]), int(chunk["begin"])
         end = begin + int(chunk["bytes"])
         if joined and joined[-1][0] == tensor and joined[-1][2] == begin:
+            assert begin % LEAST_CHUNK_BYTES == 0
             begin = joined.pop()[1]
         joined.append((tensor, begin, end))
     return joined
@@ -49,3 +49,13 @@ def expected_spans(tensors: Tensors, layout: Layout) -> list[tuple[int, int, int
         (tensor, int(layout.offset[tensor]), int(layout.offset[tensor] + layout.size[tensor]))
         for tensor in tensors
     ]
+
+
+def test_a_large_tensor_has_larger_chunks() -> None:
+    for size, largest in ((16 << 20, 64 << 10), (100 << 20, 128 << 10), (1 << 30, 256 << 10)):
+        problem = Problem([size], [0], [1])
+        layout = full_layout(problem, np.array([3 * MOST_CHUNK_BYTES // 2 + 1]))
+        table = make_work_table(make_program(problem), layout)
+        assert table.chunks["bytes"].max() == largest
+        stamps = int(table.nodes["stamp_chunks"][0])
+        assert spans(table.chunks[:stamps]) == expected_spans((0,), layout)
