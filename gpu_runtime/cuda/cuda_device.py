@@ -90,7 +90,7 @@ class CudaDevice:
         self._undo = contextlib.ExitStack()
         context = open_context()
         # Compiled and loaded before memory is measured, since both take some.
-        context.kernel  # noqa: B018
+        self._kernel = context.kernel
         copy_bytes_per_second = context.copy_bytes_per_second
         try:
             free = context.driver.free_bytes()
@@ -216,7 +216,6 @@ class CudaDevice:
         for node in held:
             blocks[node] = min(blocks[node], HELD_BLOCKS)
         launch, program = self._context.driver.launcher(), self._program
-        kernel = self._context.kernel
         self._main.record(self._fork)
         for stream in self._streams:
             stream.wait(self._fork)
@@ -226,7 +225,7 @@ class CudaDevice:
                 stream.wait(self._events[earlier])
             if blocks[node]:
                 status = launch(
-                    kernel, blocks[node], 1, 1, THREADS, 1, 1, 0, stream.handle,
+                    self._kernel, blocks[node], 1, 1, THREADS, 1, 1, 0, stream.handle,
                     self._arguments[node], None,
                 )  # fmt: skip
                 self._context.driver.require(status, f"cuLaunchKernel of node {node}")
