@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from instances.extract.eager.command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
 from planners.errors import GaplessError, InstanceError
@@ -15,7 +17,7 @@ from planners.problem_file import write_problem
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog="`trace NAME` traces eager training instead: see `trace --help`.")
 def main(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(sorted(MODELS))}.")],
     output: Annotated[
@@ -84,5 +86,13 @@ def main(
     )
 
 
+def run() -> None:
+    """Trace where the first word says so, else extract the graph of the model it names."""
+    if sys.argv[1:2] == ["trace"]:
+        trace_app(sys.argv[2:], prog_name="python -m instances.extract trace")
+    else:
+        app(prog_name="python -m instances.extract")
+
+
 if __name__ == "__main__":
-    app(prog_name="python -m instances.extract")
+    run()

@@ -37,7 +37,7 @@ def extract(name: str, settings: StepSettings) -> Problem:
     """
     model = find_model(name)
     model.require_supported(settings)
-    _require_packages("torch", "transformers")
+    require_packages("torch", "transformers")
     return build_problem(_trace(model, settings), settings, name, _describe(model, settings))
 
 
@@ -61,7 +61,19 @@ def _trace(model: Model, settings: StepSettings) -> Trace:
     )
 
 
-def _require_packages(*packages: str) -> None:
+def require_packages(*packages: str) -> None:
+    """Check that optional packages can be imported.
+
+    Parameters
+    ----------
+    packages
+        Names.
+
+    Raises
+    ------
+    MissingDependencyError
+        One cannot; the message says the extra to install.
+    """
     for package in packages:
         try:
             importlib.import_module(package)

@@ -147,7 +147,7 @@ def gpu_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=True
         )[0]
     else:
-        bias = None if attn_mask is None else _attention_bias(attn_mask, query, key)
+        bias = None if attn_mask is None else attention_bias(attn_mask, query, key)
         keep_log_sum_exp = torch.is_grad_enabled() and query.requires_grad
         attended = torch.ops.aten._scaled_dot_product_efficient_attention(
             query, key, value, bias, keep_log_sum_exp, dropout_p, is_causal, scale=scale
@@ -155,7 +155,21 @@ def gpu_attention(
     return attended
 
 
-def _attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+def attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """Return what is added to the scores for a mask, laid out as the kernels want it.
+
+    Parameters
+    ----------
+    mask
+        Boolean (true: attend) or added to the scores.
+    query, key
+        (batch, heads, tokens, width).
+
+    Returns
+    -------
+    torch.Tensor
+        (batch, heads, query tokens, key tokens).
+    """
     if mask.dtype == torch.bool:
         bias = torch.zeros_like(mask, dtype=query.dtype, memory_format=torch.contiguous_format)
         mask = bias.masked_fill_(mask.logical_not(), float("-inf"))

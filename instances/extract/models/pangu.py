@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from instances.extract.models.registry import register
 from instances.extract.models.tokens import require_positions, token_batch
-from instances.extract.settings import StepSettings
+from instances.extract.settings import SHARDED, StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 RECOMPUTED = ("layers",)
 
 
+def _sharded(batch: int, layers: int, precision: str = "float32") -> StepSettings:
+    """Parameters sharded as the published networks are: one rank alone could not hold them.
+
+    The batch is such that the lifetime bound comes near the paper's.
+    """
+    return StepSettings(
+        batch, 1024, layers=layers, checkpointing=True, precision=precision, parallel=SHARDED
+    )
+
+
 @register(
     "pangu-2.6b",
     "PanGu-alpha (2560 wide, 40 heads), parameters in float32, computed in bfloat16",
-    # Buckets that just hold a weight and what is ready beside it make the most chains.
-    StepSettings(batch=16, seq=1024, layers=32, checkpointing=True, bucket_mb=26),
+    _sharded(batch=25, layers=32),
     RECOMPUTED,
 )
 def pangu_2_6b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
@@ -31,7 +40,7 @@ def pangu_2_6b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 @register(
     "pangu-8b",
     "PanGu-alpha (4096 wide, 32 heads), computed in bfloat16",
-    StepSettings(batch=1, seq=1024, layers=40, checkpointing=True, precision="bfloat16"),
+    _sharded(batch=18, layers=40, precision="bfloat16"),
     RECOMPUTED,
 )
 def pangu_8b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
@@ -42,7 +51,7 @@ def pangu_8b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 @register(
     "pangu-13b",
     "PanGu-alpha (5120 wide, 40 heads), computed in bfloat16",
-    StepSettings(batch=1, seq=1024, layers=40, checkpointing=True, precision="bfloat16"),
+    _sharded(batch=32, layers=40, precision="bfloat16"),
     RECOMPUTED,
 )
 def pangu_13b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
