@@ -161,11 +161,25 @@ class StepSettings:
                 continue
             if not self.training and field.name in TRAINING_SETTINGS:
                 continue
-            options.append(_option(field.name, value))
+            options.append(command_option(field.name, value))
         return " ".join(options)
 
 
-def _option(name: str, value: object) -> str:
+def command_option(name: str, value: object) -> str:
+    """Return a setting as an option of the command line.
+
+    Parameters
+    ----------
+    name
+        Of the setting.
+    value
+        Its value.
+
+    Returns
+    -------
+    str
+        ``"--batch 32"``, ``"--checkpointing"`` or ``"--no-checkpointing"``.
+    """
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"

@@ -80,7 +80,6 @@ def _modules_in_history() -> Iterator[None]:
         yield
         return
     with track_modules() as tracker:
-
         # A backward pass may outlive its module, of which the tracker then passes none.
         def name_of(module: Any) -> str | None:
             name: str | None = None if module is None else tracker.get_known_fqn(module)

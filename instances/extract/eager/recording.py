@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.metadata import version
 
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.extraction import require_packages
 from instances.extract.models import find_model
+from instances.extract.settings import command_option
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.problem import Scalar
 
 DEVICES = ("fake", "cuda")
+# What a trace takes of the settings of a step.
+SHAPE = ("batch", "seq", "image", "layers", "checkpointing")
 
 
 def record(
@@ -57,14 +61,17 @@ def record(
     from instances.extract.eager.fake_trace import trace_on_fake_tensors
 
     trace = trace_on_fake_tensors if device == "fake" else trace_on_device
+    found = {option: getattr(shape, option) for option in SHAPE}
+    given: dict[str, Scalar] = {
+        **{option: value for option, value in found.items() if value is not None},
+        **asdict(settings),
+        "device": device,
+    }
+    words = " ".join(command_option(option, value) for option, value in given.items())
     origin: dict[str, Scalar] = {
         "model": model.source,
-        **{option: value for option, value in options.items() if value is not None},
-        "steps": settings.steps,
-        "microbatches": settings.microbatches,
-        "precision": settings.precision,
-        "optimizer": settings.optimizer,
-        "device": device,
+        **given,
+        "command": f"python -m instances.extract trace {name} {words}",
         **{package: version(package).split("+")[0] for package in ("torch", "transformers")},
     }
     return trace(lambda: build_module(model, shape), settings, name, origin)
