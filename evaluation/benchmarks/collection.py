@@ -32,12 +32,15 @@ class Entry:
 
     Parameters
     ----------
+    name
+        Its file's name without suffix, as in the catalogue.
     comparison
         Every planner's answer, judged.
     wall_seconds
         From reading the file to the last answer.
     """
 
+    name: str
     comparison: Comparison
     wall_seconds: float
 
@@ -86,7 +89,7 @@ def collection_page(files: Sequence[Path], command: str, time_limit_seconds: flo
     """
     entries = [_run(path, time_limit_seconds) for path in files]
     page = Page("The collection", command)
-    by_name = {entry.problem.name: entry for entry in entries}
+    by_name = {entry.name: entry for entry in entries}
     _add_paper(page, by_name)
     _add_large(page, by_name)
     _add_all(page, entries, time_limit_seconds)
@@ -101,7 +104,7 @@ def _run(path: Path, time_limit_seconds: float) -> Entry:
     for row in comparison.rows:
         if row.result.status is Status.INVALID:
             raise AssertionError(f"{path.name}: {row.label} is invalid: {row.result.reason}")
-    return Entry(comparison, time.perf_counter() - begun)
+    return Entry(path.name.partition(".json")[0], comparison, time.perf_counter() - begun)
 
 
 def _add_paper(page: Page, by_name: dict[str, Entry]) -> None:
@@ -192,7 +195,7 @@ def _row(entry: Entry) -> list[str]:
         row.result.lower_bound: row.result.certificate for row in _strongest_last(entry)
     }
     return [
-        problem.name,
+        entry.name,
         f"{problem.tensor_count:,}",
         str(problem.stream_count),
         f"{len(problem.contiguous):,}",

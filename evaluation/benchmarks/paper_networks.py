@@ -14,7 +14,7 @@ class PaperNetwork:
     name
         As the paper calls it.
     instance
-        Name of the instance that stands for it here.
+        The instance that stands for it here, as the catalogue calls it.
     tensors
         As the paper says, approximate.
     naive_gb, bound_gb
@@ -60,7 +60,7 @@ class LargeNetwork:
 
 # safe-optimized-static-memory-allocation, section 5 and tables 2 and 3.
 PAPER_NETWORKS = (
-    PaperNetwork("BERT-base", "bert-base", 4_400, 42.7816, 13.5119, 13.5119, 13.5121, 571, 315),
+    PaperNetwork("BERT-base", "bert", 4_400, 42.7816, 13.5119, 13.5119, 13.5121, 571, 315),
     PaperNetwork(
         "BERT-large", "bert-large", 8_200, 83.3553, 24.9171, 24.9171, 24.9172, 3_482, 1_953
     ),

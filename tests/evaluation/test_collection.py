@@ -18,8 +18,8 @@ SIZE, START, END = [300, 100, 200], [0, 1, 3], [2, 4, 5]
 def test_a_network_of_the_paper_stands_beside_ours(
     tmp_path: Path, main: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = tmp_path / "resnet.json"
-    write_problem(Problem(SIZE, START, END, name="resnet-50"), ours)
+    ours = tmp_path / "resnet-50.json.gz"
+    write_problem(Problem(SIZE, START, END, name="another"), ours)
     other = tmp_path / "other.json"
     write_problem(Problem([1], [0], [1], name="other"), other)
     output = tmp_path / "page.md"

@@ -51,7 +51,7 @@ def pangu_8b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 @register(
     "pangu-13b",
     "PanGu-alpha (5120 wide, 40 heads), computed in bfloat16",
-    _sharded(batch=32, layers=40, precision="bfloat16"),
+    _sharded(batch=24, layers=40, precision="bfloat16"),
     RECOMPUTED,
 )
 def pangu_13b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
