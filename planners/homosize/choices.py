@@ -34,8 +34,8 @@ class Choices:
         The weights of the average that a fused product has to exceed: the ``reserved`` byte-steps
         of the two plans, their ``bytes``, or their number of ``requests``.
     layer
-        Through which layers a smaller request looks first for idle time: the ``smallest`` or the
-        ``largest``.
+        Through which layers a smaller request looks first for idle time: the ``largest`` or the
+        ``smallest``.
     beside
         Whether several smaller requests may lie side by side in idle time of a layer.
     """
@@ -48,5 +48,5 @@ class Choices:
     partner: Literal["first", "best"] = "first"
     again: bool = True
     weight: Literal["reserved", "bytes", "requests"] = "reserved"
-    layer: Literal["smallest", "largest"] = "smallest"
+    layer: Literal["largest", "smallest"] = "largest"
     beside: bool = True

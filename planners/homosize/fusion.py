@@ -16,38 +16,38 @@ from planners.homosize.requests import Requests
 
 
 @dataclass(frozen=True)
-class Fusion:
-    """Two plans that became one.
+class Trial:
+    """Two adjacent plans, and what came of fusing them.
 
     Parameters
     ----------
-    host, guest
-        The larger plan, and the one that was inserted into it.
-    fused
-        What came of it.
+    host_phases, guest_phases
+        First and last phase of the larger plan, and of the one that was inserted into it.
+    host_size, guest_size, fused_size
+        Bytes.
     before
         Weighted average of the two products.
+    after
+        Product of the fused plan.
     """
 
-    host: LocalPlan
-    guest: LocalPlan
-    fused: LocalPlan
+    host_phases: tuple[int, int]
+    guest_phases: tuple[int, int]
+    host_size: int
+    guest_size: int
+    fused_size: int
     before: Fraction
+    after: Fraction
 
     @property
-    def after(self) -> Fraction:
-        """Product of the fused plan."""
-        return self.fused.product
-
-    @property
-    def saved(self) -> int:
-        """Byte-steps that are no longer reserved."""
-        return self.host.reserved + self.guest.reserved - self.fused.reserved
+    def accepted(self) -> bool:
+        """Whether the fused plan leaves a smaller share to bubbles."""
+        return self.after > self.before
 
 
 def fuse_adjacent(
     plans: list[LocalPlan], choices: Choices, budget: Budget | None = None
-) -> tuple[list[LocalPlan], list[Fusion]]:
+) -> tuple[list[LocalPlan], list[Trial]]:
     """Fuse adjacent plans as long as the product of the fused one exceeds the average of the two.
 
     Parameters
@@ -63,8 +63,8 @@ def fuse_adjacent(
     -------
     plans : list of LocalPlan
         What was fused stands where the first of its plans stood.
-    fusions : list of Fusion
-        Those that were accepted, in order.
+    trials : list of Trial
+        What was tried, in order.
 
     Raises
     ------
@@ -77,18 +77,16 @@ def fuse_adjacent(
     """
     waiting = list(plans)
     result: list[LocalPlan] = []
-    fusions: list[Fusion] = []
+    trials: list[Trial] = []
     while waiting:
         plan = waiting.pop(0)
-        while choices.fusion and (found := _find_partner(plan, waiting, choices, budget)):
-            partner, fusion = found
+        while choices.fusion and (found := _find_partner(plan, waiting, trials, choices, budget)):
+            partner, plan = found
             waiting.pop(partner)
-            fusions.append(fusion)
-            plan = fusion.fused
             if not choices.again:
                 break
         result.append(plan)
-    return result, fusions
+    return result, trials
 
 
 def fuse(one: LocalPlan, other: LocalPlan, budget: Budget | None = None) -> LocalPlan:
@@ -111,7 +109,7 @@ def fuse(one: LocalPlan, other: LocalPlan, budget: Budget | None = None) -> Loca
     TimeoutError
         The time limit passed.
     """
-    host, guest = (one, other) if one.size >= other.size else (other, one)
+    host, guest = host_and_guest(one, other)
     guests = guest.requests.select(np.lexsort((guest.requests.tensor, guest.requests.start)))
     address = _core.fuse_local_plans(
         host.requests.size, host.requests.start, host.requests.end, host.address,
@@ -124,6 +122,11 @@ def fuse(one: LocalPlan, other: LocalPlan, budget: Budget | None = None) -> Loca
         min(one.phase_start, other.phase_start),
         max(one.phase_end, other.phase_end),
     )
+
+
+def host_and_guest(one: LocalPlan, other: LocalPlan) -> tuple[LocalPlan, LocalPlan]:
+    """Return the larger of two plans, then the other; of equal sizes the first is the host."""
+    return (one, other) if one.size >= other.size else (other, one)
 
 
 def are_adjacent(one: LocalPlan, other: LocalPlan) -> bool:
@@ -155,22 +158,42 @@ def average_product(one: LocalPlan, other: LocalPlan, choices: Choices) -> Fract
 
 
 def _find_partner(
-    plan: LocalPlan, waiting: list[LocalPlan], choices: Choices, budget: Budget | None
-) -> tuple[int, Fusion] | None:
-    best: tuple[int, Fusion] | None = None
+    plan: LocalPlan,
+    waiting: list[LocalPlan],
+    trials: list[Trial],
+    choices: Choices,
+    budget: Budget | None,
+) -> tuple[int, LocalPlan] | None:
+    """Return which of the waiting plans is fused with this one, and the fused plan."""
+    best: tuple[int, LocalPlan] | None = None
+    most_saved = 0
     for index, partner in enumerate(waiting):
         if not are_adjacent(plan, partner):
             continue
-        before = average_product(plan, partner, choices)
-        host, guest = (plan, partner) if plan.size >= partner.size else (partner, plan)
-        fusion = Fusion(host, guest, fuse(plan, partner, budget), before)
-        if fusion.after <= before:
+        fused = fuse(plan, partner, budget)
+        trial = _trial(plan, partner, fused, choices)
+        trials.append(trial)
+        if not trial.accepted:
             continue
+        saved = plan.reserved + partner.reserved - fused.reserved
+        if best is None or saved > most_saved:
+            best, most_saved = (index, fused), saved
         if choices.partner == "first":
-            return index, fusion
-        if best is None or fusion.saved > best[1].saved:
-            best = index, fusion
+            break
     return best
+
+
+def _trial(one: LocalPlan, other: LocalPlan, fused: LocalPlan, choices: Choices) -> Trial:
+    host, guest = host_and_guest(one, other)
+    return Trial(
+        (host.phase_start, host.phase_end),
+        (guest.phase_start, guest.phase_end),
+        host.size,
+        guest.size,
+        fused.size,
+        average_product(one, other, choices),
+        fused.product,
+    )
 
 
 def _joined(one: Requests, other: Requests) -> Requests:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planners.budget import Budget
 from planners.homosize.choices import Choices
-from planners.homosize.fusion import Fusion, fuse_adjacent
+from planners.homosize.fusion import Trial, fuse_adjacent
 from planners.homosize.global_plan import GlobalPlan, plan_globally
 from planners.homosize.homophase import LocalPlan, homophase_groups
 from planners.homosize.requests import Requests
@@ -22,16 +22,21 @@ class Synthesis:
         What was planned.
     groups
         HomoPhase groups with their local plans.
-    fusions
-        Groups that were fused.
+    trials
+        Pairs of groups that were fused, or were not.
     plan
         Groups and single requests in layers.
     """
 
     requests: Requests
     groups: list[LocalPlan]
-    fusions: list[Fusion]
+    trials: list[Trial]
     plan: GlobalPlan
+
+    @property
+    def fusion_count(self) -> int:
+        """Number of fusions that were accepted."""
+        return sum(trial.accepted for trial in self.trials)
 
 
 def synthesize(requests: Requests, choices: Choices, budget: Budget | None = None) -> Synthesis:
@@ -61,5 +66,5 @@ def synthesize(requests: Requests, choices: Choices, budget: Budget | None = Non
     stweaver-spatio-temporal-planning, section 5.1.
     """
     groups, singles = homophase_groups(requests, choices)
-    plans, fusions = fuse_adjacent(groups, choices, budget)
-    return Synthesis(requests, groups, fusions, plan_globally(plans, singles, choices, budget))
+    plans, trials = fuse_adjacent(groups, choices, budget)
+    return Synthesis(requests, groups, trials, plan_globally(plans, singles, choices, budget))

@@ -178,7 +178,7 @@ def _offer_published(attempts: Attempts, choices: Choices) -> None:
 def _counts(synthesis: Synthesis) -> Mapping[str, Scalar]:
     return {
         "groups": len(synthesis.groups),
-        "fusions": len(synthesis.fusions),
+        "fusions": synthesis.fusion_count,
         "layers": len(synthesis.plan.layer_size),
         "inserted": len(synthesis.plan.inserted),
     }

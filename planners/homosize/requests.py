@@ -166,11 +166,11 @@ def require_plain_lifetimes(problem: Problem) -> None:
         Says what it has.
     """
     obstacles = (
-        (not lifetimes_decide(problem), "pairs or several streams: groups need lifetimes"),
-        (len(problem.contiguous) > 0, "contiguous chains: groups are placed by their requests"),
-        (bool((problem.pinned >= 0).any()), "pinned tensors: groups are moved as a whole"),
+        (not lifetimes_decide(problem), "pairs or several streams: groups are made of lifetimes"),
+        (len(problem.contiguous) > 0, "contiguous chains: groups stack requests one by one"),
+        (bool((problem.pinned >= 0).any()), "pinned tensors: groups are placed as a whole"),
         (len(problem.gaps) > 0, "gaps in lifetimes: a request has one start and one end"),
     )
     for found, reason in obstacles:
         if found:
-            raise UnsupportedProblemError(f"{reason}; use variant=best or another planner")
+            raise UnsupportedProblemError(reason)

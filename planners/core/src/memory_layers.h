@@ -20,7 +20,7 @@ std::vector<std::int64_t> memory_layers(std::span<const std::int64_t> start,
 // Which layer of larger requests takes a request in its idle time, and what it takes of it.
 struct InsertionRules {
     // Looks through the layers from the last one opened, the smallest, and not from the largest.
-    bool smallest_first = true;
+    bool smallest_first = false;
     // Takes its own bytes alone, so that others fit beside it, and not the whole layer.
     bool beside = true;
 };
