@@ -8,6 +8,7 @@ from typing import Literal
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
+from planners.columns import IntColumn
 from planners.greedy.attempts import Attempts
 from planners.greedy.pressure import PressureOrders
 from planners.homosize.choices import Choices
@@ -23,9 +24,11 @@ from planners.search.portfolio import Portfolio
 NAME = "homosize"
 
 # Without any limit `best` ends after this many attempts times blocks, and has had this many
-# attempts at least, which is room for its own orders and every greedy planner.
-DEFAULT_EFFORT = 3_000_000
-LEAST_ATTEMPTS = 30
+# attempts at least: half of them ask for a proof alone, and the other half has room for the
+# published planner and every greedy one.
+DEFAULT_EFFORT = 6_000_000
+LEAST_ATTEMPTS = 120
+SHARE_FOR_A_PROOF = 0.5
 
 
 @register(
@@ -142,21 +145,49 @@ def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
 
 
 def _attempt_all(attempts: Attempts, bound: Bound, choices: Choices) -> None:
-    """Improve the best plan until it meets the bound or the attempts are over."""
+    """Improve the best plan until it meets the bound or the attempts are over.
+
+    Note: why two rounds. An attempt that asks for no less than the bound ends at the first request
+    in the way, and most problems have an order that meets it. So the first round asks for the
+    proof, and only the second for anything better than the best plan: the published one, those of
+    all greedy planners, and the orders of the first round again, to their ends.
+    """
+    orders = list[tuple[str, IntColumn]]()
     for name, order in structured_orders(attempts.problem, bound):
-        attempts.place(order, name)
+        orders.append((name, order))
+        attempts.place(order, name, only_goal=attempts.best is not None)
         if attempts.over:
             return
         attempts.require_time()
+    pressure = PressureOrders(attempts.problem, bound)
+    _ask_for_a_proof(attempts, pressure)
+    if attempts.over:
+        return
     _offer_published(attempts, choices)
+    for name, order in orders[1:]:
+        if not attempts.over:
+            attempts.place(order, name)
     portfolio = Portfolio(attempts.problem)
     portfolio.run_first(attempts)
     portfolio.run_others(attempts, only_goal=False)
-    if attempts.over:
-        return
-    pressure = PressureOrders(attempts.problem, bound)
-    for only_goal in (True, False):
-        pressure.run(attempts, only_goal=only_goal)
+    pressure.run(attempts, only_goal=False)
+
+
+def _ask_for_a_proof(attempts: Attempts, pressure: PressureOrders) -> None:
+    """Try the pressure orders for a part of what is left, and leave the rest to what follows."""
+    whole = attempts.budget
+    deadline, limit = whole.deadline, whole.node_limit
+    if whole.time_limit_seconds is not None:
+        deadline -= (1 - SHARE_FOR_A_PROOF) * whole.remaining_seconds()
+    if limit is not None:
+        limit = attempts.count + int(SHARE_FOR_A_PROOF * (limit - attempts.count))
+    attempts.budget = replace(whole, deadline=deadline, node_limit=limit)
+    try:
+        pressure.run(attempts, only_goal=True)
+    except TimeoutError:
+        pass  # of this round; whether there is time for another, the next attempt finds out
+    finally:
+        attempts.budget = whole
 
 
 def _offer_published(attempts: Attempts, choices: Choices) -> None:
