@@ -58,8 +58,7 @@ def read_any(path: str | Path) -> Problem:
     Parameters
     ----------
     path
-        The file. A format that recognises its content and its suffix comes before one that
-        recognises its content alone.
+        The file, of the format that :func:`format_of` says.
 
     Returns
     -------
@@ -72,7 +71,7 @@ def read_any(path: str | Path) -> Problem:
         The file cannot be read, no format recognises it, or it breaks a rule of its format.
     """
     path = Path(path)
-    form = _format_of(path)
+    form = format_of(path)
     try:
         return form.read(path)
     except GaplessError:
@@ -104,7 +103,25 @@ def formats() -> tuple[Format, ...]:
     return tuple(known.values())
 
 
-def _format_of(path: Path) -> Format:
+def format_of(path: Path) -> Format:
+    """Return the format of a file.
+
+    Parameters
+    ----------
+    path
+        The file. A format that recognises its content and its suffix comes before one that
+        recognises its content alone.
+
+    Returns
+    -------
+    Format
+        The first of those that recognise it.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, or no format recognises it.
+    """
     head = _head_of(path)
     matching = [form for form in formats() if _recognises(form, path, head)]
     if not matching:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evaluation.benchmarks.auto import auto_page
+from evaluation.benchmarks.collection import collection_page
 from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.homosize import homosize_page
@@ -79,6 +80,20 @@ def auto(
     limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
     command = _command("auto", *limits, *(path.name for path in files or []))
     _publish(auto_page(files or [BERT], command, seeds, time_limit), output)
+
+
+@app.command()
+def collection(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Instances; all of instances/ by default.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds that `auto` may take.")] = 5.0,
+    output: Output = None,
+) -> None:
+    """Every committed instance beside the paper's Tables 2, 3 and 4."""
+    chosen = files or sorted(BERT.parent.glob("*.json*"))
+    command = _command("collection", *(path.name for path in files or []))
+    _publish(collection_page(chosen, command, time_limit), output)
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""Readers of foreign files, offered to Gapless through the entry points ``gapless.formats``."""
+"""Foreign files, read and written; readers are offered as entry points `gapless.formats`."""

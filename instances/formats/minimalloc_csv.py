@@ -13,24 +13,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.formats.bounded_file import read_bounded_text
+from instances.formats.minimalloc_gaps import read_gaps
+from instances.formats.minimalloc_header import Header, is_header, read_header
 from planners.errors import InstanceError
 from planners.formats import Format
-from planners.problem import Problem
+from planners.plan import Plan
+from planners.problem import MAX_ALIGNMENT, Problem
 
-COLUMNS = ("id", "lower", "upper", "size")
 MAX_FILE_BYTES = 1 << 28
 MAX_ROWS = 5_000_000
 # Strings are turned into columns in pieces, so that they need not all be in memory at once.
 ROWS_AT_ONCE = 1 << 16
 NUMBER_CHARACTERS = frozenset("0123456789- ")
+NO_OFFSET = -1
 
 
 def read_minimalloc_csv(path: Path) -> Problem:
-    """Read a MiniMalloc CSV with the columns ``id``, ``lower``, ``upper``, ``size``, in any order.
+    """Read a MiniMalloc CSV: ``id``, ``lower``, ``upper``, ``size`` and what else it may have.
 
-    Lifetimes are half-open. The capacity that some of the published files carry in their name
-    (``A.1048576.csv``) is part of the problem's name and nothing else: who wants the question
-    "does it fit" asks for it.
+    The columns come in any order. ``start`` and ``begin`` are other names of ``lower``, ``buffer``
+    and ``buffer_id`` of ``id``. Lifetimes are half-open, except under the name ``end``, which is
+    the last step of a lifetime and makes the gaps inclusive as well. ``alignment`` and ``gaps`` are
+    taken, ``hint`` and ``kind`` ignored. A column ``offset`` is a plan and no part of the problem;
+    :func:`read_minimalloc_plan` reads it. The capacity that some of the published files carry in
+    their name (``A.1048576.csv``) is part of the problem's name and nothing else: who wants the
+    question "does it fit" asks for it.
 
     Parameters
     ----------
@@ -49,27 +57,64 @@ def read_minimalloc_csv(path: Path) -> Problem:
 
     References
     ----------
-    https://github.com/google/minimalloc, section "Input format".
+    https://github.com/google/minimalloc, ``src/converter.cc``.
     """
+    return _read(path)[0]
+
+
+def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
+    """Read a MiniMalloc CSV together with the plan in its column ``offset``.
+
+    Parameters
+    ----------
+    path
+        The file, UTF-8.
+
+    Returns
+    -------
+    tuple of Problem and Plan
+        The plan is not judged; it is None where the file has no such column, or nothing in it.
+
+    Raises
+    ------
+    InstanceError
+        As for :func:`read_minimalloc_csv`, or some tensors have an offset and others none.
+    """
+    problem, offset = _read(path)
+    placed = offset != NO_OFFSET
+    if not placed.any():
+        return problem, None
+    for tensor in np.flatnonzero(~placed)[:1].tolist():
+        raise InstanceError(
+            f"{path}: column offset: an offset for every tensor is needed, found none for "
+            f"{problem.describe(tensor)}"
+        )
+    return problem, Plan.of(problem, offset)
+
+
+def _read(path: Path) -> tuple[Problem, NDArray[np.int64]]:
     try:
-        table = _read_table(_read_bounded(path))
-        return Problem(
+        table = _read_table(read_bounded_text(path, MAX_FILE_BYTES))
+        problem = Problem(
             table.size,
             table.lower,
             table.upper,
+            alignment=table.alignment,
+            gaps=table.gaps,
             tensor_name=table.names,
             name=path.stem,
             origin={"format": MINIMALLOC_CSV.name, "file": path.name},
         )
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
+    return problem, table.offset
 
 
 def _recognises(path: Path, head: bytes) -> bool:
     if path.name.lower().endswith(".csv"):
         return True
-    first = head.decode("utf-8-sig", "replace").partition("\n")[0]
-    return set(COLUMNS) <= {cell.strip() for cell in first.split(",")}
+    lines = head.decode("utf-8-sig", "replace").splitlines()
+    return any(is_header(line.split(",")) for line in lines[:1])
 
 
 MINIMALLOC_CSV = Format("minimalloc-csv", (".csv",), _recognises, read_minimalloc_csv)
@@ -81,63 +126,83 @@ class _Table:
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
     size: NDArray[np.int64]
+    alignment: NDArray[np.int64] | None
+    gaps: list[tuple[int, int, int]]
+    offset: NDArray[np.int64]
 
 
 def _reader(text: str) -> Any:
     return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
+def _rows(reader: Any) -> Iterator[list[str]]:
+    """Leave out blank lines, and the comments that omnimalloc may put above the header."""
+    above_header = True
+    for row in reader:
+        if not row or (above_header and row[0].startswith("#")):
+            continue
+        above_header = False
+        yield row
+
+
 def _where(text: str, row: int) -> str:
     """Say on which line a row is, counted from 0 behind the header; blank lines are no rows."""
     reader = _reader(text)
-    next(islice(filter(None, reader), row + 1, None))
+    next(islice(_rows(reader), row + 1, None))
     return f"line {reader.line_num}"
 
 
 def _read_table(text: str) -> _Table:
     reader = _reader(text)
     try:
-        rows = filter(None, reader)
-        place = _places_of_columns(next(rows, []))
-        names, numbers = _read_columns(text, rows, place)
+        rows = _rows(reader)
+        header = read_header(next(rows, []))
+        table = _read_columns(text, rows, header)
     except csv.Error as error:
         raise InstanceError(f"line {reader.line_num}: the text is no CSV: {error}") from None
-    table = _Table(names, **numbers)
-    _require_rules(text, table)
+    _require_rules(text, header, table)
     return table
 
 
-def _places_of_columns(header: list[str]) -> dict[str, int]:
-    found = [name.strip() for name in header]
-    for name in COLUMNS:
-        if found.count(name) != 1:
-            raise InstanceError(
-                f"header: {','.join(COLUMNS)}, each once and in any order, is needed, "
-                f"found {','.join(found)!r:.60}"
-            )
-    for name in found:
-        if name not in COLUMNS:
-            raise InstanceError(
-                f"header: column {name!r:.40} is unknown; known columns are {','.join(COLUMNS)}"
-            )
-    return {name: place for place, name in enumerate(found)}
-
-
-def _read_columns(
-    text: str, rows: Iterator[list[str]], place: dict[str, int]
-) -> tuple[list[str], dict[str, NDArray[np.int64]]]:
+def _read_columns(text: str, rows: Iterator[list[str]], header: Header) -> _Table:
     names: list[str] = []
-    pieces = {name: [np.empty(0, dtype=np.int64)] for name in COLUMNS[1:]}
+    gaps: list[tuple[int, int, int]] = []
+    numbers = [name for name in ("lower", "upper", "size", "alignment") if name in header.place]
+    pieces = {name: [np.empty(0, dtype=np.int64)] for name in (*numbers, "offset")}
     while piece := list(islice(rows, ROWS_AT_ONCE)):
         first = len(names)
         if first + len(piece) > MAX_ROWS:
             raise InstanceError(f"at most {MAX_ROWS} rows are read, found more")
-        _require_width(text, first, piece, len(place))
+        _require_width(text, first, piece, header.width)
         columns = list(zip(*piece, strict=True))
-        names.extend(columns[place["id"]])
-        for column, parts in pieces.items():
-            parts.append(_whole_numbers(text, first, column, columns[place[column]]))
-    return names, {column: np.concatenate(parts) for column, parts in pieces.items()}
+        names.extend(columns[header.place["id"]])
+        for column in numbers:
+            cells = columns[header.place[column]]
+            pieces[column].append(_whole_numbers(text, first, header.spelling[column], cells))
+        pieces["offset"].append(_offsets(text, first, header, columns, len(piece)))
+        if "gaps" in header.place:
+            gaps.extend(_gaps(text, first, columns[header.place["gaps"]], header))
+    joined = {column: np.concatenate(parts) for column, parts in pieces.items()}
+    if header.inclusive_end:
+        joined["upper"] = _after(text, header, joined["upper"])
+    return _Table(
+        names,
+        joined["lower"],
+        joined["upper"],
+        joined["size"],
+        joined.get("alignment"),
+        gaps,
+        joined["offset"],
+    )
+
+
+def _after(text: str, header: Header, last: NDArray[np.int64]) -> NDArray[np.int64]:
+    for row in np.flatnonzero(last == np.iinfo(np.int64).max)[:1].tolist():
+        raise InstanceError(
+            f"{_where(text, row)}, column {header.spelling['upper']}: a last step below 2**63 - 1 "
+            f"is needed, found {last[row]}"
+        )
+    return last + 1
 
 
 def _require_width(text: str, first: int, piece: list[list[str]], width: int) -> None:
@@ -171,36 +236,68 @@ def _is_whole_number(cell: str) -> bool:
         return False
 
 
-def _require_rules(text: str, table: _Table) -> None:
-    for row in np.flatnonzero(table.lower >= table.upper)[:1].tolist():
+def _offsets(
+    text: str, first: int, header: Header, columns: list[tuple[str, ...]], rows: int
+) -> NDArray[np.int64]:
+    if "offset" not in header.place:
+        return np.full(rows, NO_OFFSET, dtype=np.int64)
+    cells = columns[header.place["offset"]]
+    # A tensor that has not been placed has an empty cell.
+    filled = tuple(cell if cell.strip() else str(NO_OFFSET) for cell in cells)
+    offsets = _whole_numbers(text, first, header.spelling["offset"], filled)
+    for row in np.flatnonzero(offsets < NO_OFFSET)[:1].tolist():
         raise InstanceError(
-            f"{_where(text, row)}, column upper: above lower, {table.lower[row]}, is "
-            f"needed (the end is exclusive), found {table.upper[row]}"
+            f"{_where(text, first + row)}, column offset: at least 0, or -1 for none, is needed, "
+            f"found {offsets[row]}"
+        )
+    return offsets
+
+
+def _gaps(
+    text: str, first: int, cells: tuple[str, ...], header: Header
+) -> Iterator[tuple[int, int, int]]:
+    for row, cell in enumerate(cells, start=first):
+        try:
+            for gap_first, gap_after in read_gaps(cell, inclusive_end=header.inclusive_end):
+                yield row, gap_first, gap_after
+        except InstanceError as error:
+            raise InstanceError(f"{_where(text, row)}, column gaps: {error}") from None
+
+
+def _require_rules(text: str, header: Header, table: _Table) -> None:
+    for row in np.flatnonzero(table.lower >= table.upper)[:1].tolist():
+        below = "at least" if header.inclusive_end else "above"
+        kind = "inclusive" if header.inclusive_end else "exclusive"
+        raise InstanceError(
+            f"{_where(text, row)}, column {header.spelling['upper']}: {below} "
+            f"{header.spelling['lower']}, {table.lower[row]}, is needed (the end is {kind}), "
+            f"found {table.upper[row] - header.inclusive_end}"
         )
     for row in np.flatnonzero(table.size < 0)[:1].tolist():
         raise InstanceError(
             f"{_where(text, row)}, column size: at least 0 is needed, found {table.size[row]}"
         )
-    if len(set(table.names)) == len(table.names):
+    if table.alignment is not None:
+        _require_alignments(text, table.alignment)
+    _require_each_id_once(text, table.names)
+
+
+def _require_alignments(text: str, alignment: NDArray[np.int64]) -> None:
+    wrong = (alignment < 1) | (alignment > MAX_ALIGNMENT) | (alignment & (alignment - 1) != 0)
+    for row in np.flatnonzero(wrong)[:1].tolist():
+        raise InstanceError(
+            f"{_where(text, row)}, column alignment: a power of two up to 2**40 is needed, "
+            f"found {alignment[row]}"
+        )
+
+
+def _require_each_id_once(text: str, names: list[str]) -> None:
+    if len(set(names)) == len(names):
         return
     seen: set[str] = set()
-    for row, name in enumerate(table.names):
+    for row, name in enumerate(names):
         if name in seen:
             raise InstanceError(
                 f"{_where(text, row)}, column id: each id once is needed, found {name!r:.40} again"
             )
         seen.add(name)
-
-
-def _read_bounded(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InstanceError(f"the file cannot be read: {error.strerror}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InstanceError(f"at most {MAX_FILE_BYTES} bytes are read, found more")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.formats.numpy_archive import load_arrays
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
     EVENT_KINDS,
@@ -127,22 +127,11 @@ RECORDED_TRACE = Format("recorded-trace", (".npz",), _recognises, read_recorded_
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            # What the archive says it holds, before any of it is taken into memory.
-            total = sum(member.file_size for member in archive.infolist())
-        if total > MAX_BYTES:
-            raise InstanceError(f"at most {MAX_BYTES} bytes of arrays are taken, found {total}")
-        with np.load(path, allow_pickle=False) as arrays:
-            missing = [name for name in ARRAYS if name not in arrays.files]
-            if missing:
-                raise InstanceError(f"array {missing[0]}: missing; needed are {', '.join(ARRAYS)}")
-            known = {*ARRAYS, *OPTIONAL_ARRAYS}
-            return {name: arrays[name] for name in arrays.files if name in known}
-    except InstanceError:
-        raise
-    except Exception as error:  # zipfile and NumPy raise many kinds on damaged archives
-        raise InstanceError(f"the file is no whole archive of arrays: {error}") from None
+    arrays = load_arrays(path, (*ARRAYS, *OPTIONAL_ARRAYS), MAX_BYTES)
+    missing = [name for name in ARRAYS if name not in arrays]
+    if missing:
+        raise InstanceError(f"array {missing[0]}: missing; needed are {', '.join(ARRAYS)}")
+    return arrays
 
 
 def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:

@@ -61,18 +61,23 @@ def cp_sat(problem: Problem, budget: Budget) -> Result:
     MissingDependencyError
         OR-Tools is not installed.
     """
+    return plan_exactly(
+        problem,
+        budget,
+        NAME,
+        lambda start: _Search(_load_cp_model(), problem, start, budget).outcome(),
+        load=_load_cp_model,
+    )
+
+
+def _load_cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model
     except ImportError:
         raise MissingDependencyError(
             "OR-Tools is not installed; install it with: pip install ortools"
         ) from None
-    return plan_exactly(
-        problem,
-        budget,
-        NAME,
-        lambda start: _Search(cp_model, problem, start, budget).outcome(),
-    )
+    return cp_model
 
 
 @dataclass(frozen=True)

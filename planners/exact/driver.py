@@ -18,6 +18,7 @@ def plan_exactly(
     planner: str,
     search: Callable[[Start], Outcome],
     incumbent: Plan | None = None,
+    load: Callable[[], object] | None = None,
 ) -> Result:
     """Start from the greedy plans, search where that proves nothing yet, and answer.
 
@@ -34,6 +35,9 @@ def plan_exactly(
         ``ModelTooLargeError``, and the greedy plan is the answer, with that as its reason.
     incumbent
         A valid plan to start from; None for the greedy plans.
+    load
+        Imports what the search needs, or raises ``MissingDependencyError``. It is called when the
+        greedy plans are there: from a cold disk an import may take all the time that is left.
 
     Returns
     -------
@@ -41,6 +45,8 @@ def plan_exactly(
         See :func:`planners.exact.outcome.result_of`.
     """
     start = start_of(problem, budget, incumbent)
+    if load is not None:
+        load()
     if isinstance(start, Result):
         return start
     try:

@@ -29,9 +29,12 @@ def _register(name: str, solver: str, load: Callable[[], Solver], source: str) -
         source=source,
     )
     def plan(problem: Problem, budget: Budget) -> Result:
-        solve = load()
         return plan_exactly(
-            problem, budget, name, lambda start: _search(problem, budget, start, solve)
+            problem,
+            budget,
+            name,
+            lambda start: _search(problem, budget, start, load()),
+            load=load,
         )
 
 

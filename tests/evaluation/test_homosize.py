@@ -26,9 +26,9 @@ from planners.plan import Parameters
 
 # Weights; two iterations of two microbatches, each with an activation, freed in the backward pass,
 # and a transient request; an update. Phases begin at the marks; every event is one of its own.
-ITERATION = 16
-MICROBATCHES = ((0, 3), (6, 9))
-OPTIMIZER = 12
+ITERATION = 20
+MICROBATCHES = ((0, 4), (8, 12))
+OPTIMIZER = 16
 
 
 def small_trace(varying: int = 0) -> AllocationTrace:
@@ -46,7 +46,7 @@ def small_trace(varying: int = 0) -> AllocationTrace:
     marks = [
         (1 + iteration * ITERATION + at, phase, microbatch, iteration)
         for iteration in range(2)
-        for at, phase, microbatch in ((0, 0, 0), (3, 1, 0), (6, 0, 1), (9, 1, 1), (12, 2, 1))
+        for at, phase, microbatch in ((0, 0, 0), (4, 1, 0), (8, 0, 1), (12, 1, 1), (16, 2, 1))
     ]
     event, phase, microbatch, number = (list(column) for column in zip(*marks, strict=True))
     return AllocationTrace(
@@ -107,7 +107,7 @@ def test_an_instance_is_one_case(tmp_path: Path) -> None:
 
 
 def test_the_last_microbatch_ends_with_the_optimizer(trace_file: Path) -> None:
-    assert last_microbatch(small_trace()) == (6, 12)
+    assert last_microbatch(small_trace()) == (8, 16)
     once, twice = (longer_iteration(trace_file, times) for times in (1, 2))
     assert twice.tensor_count == once.tensor_count + 2
     assert microbatches_for((0, 7, 8, 9), trace_file) == [1, 2, 2, 3]

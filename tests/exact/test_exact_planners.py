@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -265,6 +266,28 @@ def test_a_missing_package_is_named_with_its_command(
     result = answer(planner, Problem([1], [0], [1]))
     assert result.status is Status.UNSUPPORTED
     assert command in result.reason
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "ilp-highs", "ilp-cbc"])
+def test_a_slow_import_costs_no_greedy_plan(
+    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
+) -> None:
+    budget = Budget(time_limit_seconds=60).started()
+
+    def imported_in_the_last_moment(*_: object, **__: object) -> None:
+        object.__setattr__(budget, "deadline", 0.0)
+
+    loaders = {"cp-sat": "cp_sat", "ilp-highs": "ilp", "ilp-cbc": "ilp"}
+    module = sys.modules[f"planners.exact.{loaders[solver]}"]
+    honest = module.plan_exactly
+
+    def from_a_cold_disk(*arguments: Any, load: Any, **rest: Any) -> Result:
+        return honest(*arguments, load=lambda: (load(), imported_in_the_last_moment()), **rest)
+
+    monkeypatch.setattr(module, "plan_exactly", from_a_cold_disk)
+    result = get(solver).info.build()(hard, budget)
+    assert result.status is Status.FEASIBLE
+    assert "not started" in result.reason
 
 
 @every_planner

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.formats import minimalloc_csv
-from instances.formats.minimalloc_csv import MINIMALLOC_CSV, read_minimalloc_csv
+from instances.formats.minimalloc_csv import (
+    MINIMALLOC_CSV,
+    read_minimalloc_csv,
+    read_minimalloc_plan,
+)
 from planners.errors import InstanceError
 from planners.formats import read_any
 
@@ -53,6 +57,67 @@ def test_the_same_table_written_otherwise(tmp_path: Path, text: str) -> None:
     assert problem.tensor_name == ("conv1", "7")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "buffer_id,start,upper,size", "buffer,begin,upper,size", "ID,Lower,UPPER,Size",
+        "id,lower,upper,size,hint", "id,lower,upper,size,kind",
+    ],
+)  # fmt: skip
+def test_columns_have_other_names_too(tmp_path: Path, header: str) -> None:
+    more = ",-1" * (header.count(",") - 3)
+    problem = read_any(written(tmp_path, f"{header}\na,1,4,8{more}\n"))
+    assert (problem.start.tolist(), problem.end.tolist()) == ([1], [4])
+    assert problem.tensor_name == ("a",)
+
+
+def test_under_the_name_end_the_last_step_is_included(tmp_path: Path) -> None:
+    text = "id,start,end,size,gaps\na,1,4,8,2-2\nb,3,3,8,\n"
+    problem = read_any(written(tmp_path, text))
+    assert (problem.start.tolist(), problem.end.tolist()) == ([1, 3], [5, 4])
+    assert problem.gaps.tolist() == [[0, 2, 3]]
+
+
+def test_alignment_and_gaps_are_taken(tmp_path: Path) -> None:
+    text = "gaps,alignment,id,lower,upper,size\n2-3  5-7,64,a,0,9,10\n,1,b,0,9,10\n"
+    problem = read_any(written(tmp_path, text))
+    assert problem.alignment.tolist() == [64, 1]
+    assert problem.gaps.tolist() == [[0, 2, 3], [0, 5, 7]]
+
+
+def test_a_windowed_gap_is_refused_in_words(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{HEADER},gaps\na,0,9,10,2-3\nb,0,9,10,2-3@4:8\n")
+    with pytest.raises(InstanceError, match=r"line 3, column gaps: .* '2-3@4:8': .* windowed gap"):
+        read_minimalloc_csv(path)
+
+
+def test_offsets_are_a_plan_and_no_part_of_the_problem(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{HEADER},offset\na,0,2,10,0\nb,0,2,10,30\n")
+    assert (read_any(path).pinned == -1).all()
+    problem, plan = read_minimalloc_plan(path)
+    assert plan is not None
+    assert plan.offsets.tolist() == [0, 30]
+    assert plan.peak == 40
+    assert problem.size.tolist() == [10, 10]
+
+
+@pytest.mark.parametrize("text", [f"{HEADER}\na,0,2,1\n", f"{HEADER},offset\na,0,2,1,\n"])
+def test_without_offsets_there_is_no_plan(tmp_path: Path, text: str) -> None:
+    assert read_minimalloc_plan(written(tmp_path, text))[1] is None
+
+
+def test_a_plan_places_every_tensor(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{HEADER},offset\na,0,2,1,0\nb,0,2,1,-1\n")
+    with pytest.raises(InstanceError, match=r"an offset for every tensor .* tensor 1 \(b\)"):
+        read_minimalloc_plan(path)
+
+
+def test_comments_above_the_header_are_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, f"# pool_offset=64\r\n{HEADER},offset\n#,0,2,1,x\n")
+    with pytest.raises(InstanceError, match="line 3, column offset"):
+        read_minimalloc_csv(path)
+
+
 def test_a_header_alone_is_a_problem_without_tensors(tmp_path: Path) -> None:
     assert read_minimalloc_csv(written(tmp_path, HEADER)).tensor_count == 0
 
@@ -74,6 +139,14 @@ NEEDS = "a whole number that fits int64 is needed, found"
         ("id,lower,size\n", "header: .* found 'id,lower,size'"),
         ("id,lower,upper,size,size\n", "header: .* each once"),
         ("id,lower,upper,size,colour\n", "header: column 'colour' is unknown; known columns"),
+        ("id,lower,start,upper,size\n", "header: .* each once"),
+        ("id,lower,upper,size,gaps,gaps\n", "header: column gaps once at most"),
+        (f"{HEADER},alignment\na,0,1,2,48\n", "line 2, column alignment: a power of two .* 48"),
+        (f"{HEADER},gaps\na,0,9,2,2-x\n", "line 2, column gaps: gaps FIRST-LAST .* found '2-x'"),
+        (f"{HEADER},gaps\na,0,9,2,2-12\n", "field gaps, tensor 0: a gap lies within"),
+        (f"{HEADER},offset\na,0,9,2,-2\n", "line 2, column offset: at least 0"),
+        ("id,lower,end,size\na,5,4,2\n", "line 2, column end: at least lower, 5, .* found 4"),
+        (f"id,lower,end,size\na,5,{2**63 - 1},2\n", "line 2, column end: a last step below"),
         (f"{HEADER}\na,0,1\n", "line 2: as many cells as the header has, 4, .* found 3"),
         (f"{HEADER}\na,0,1,2\n\nb,0,1,2,3\n", "line 4: as many cells .* found 5"),
         (f"{HEADER}\na,0,1,2.5\n", f"line 2, column size: {NEEDS} '2.5'"),
@@ -131,7 +204,7 @@ def test_a_missing_file_is_an_instance_error(tmp_path: Path) -> None:
 
 
 def test_a_header_is_recognised_without_the_suffix(tmp_path: Path) -> None:
-    path = written(tmp_path, "size,upper,lower,id\n8,2,1,x\n", "table.txt")
+    path = written(tmp_path, "size,END,start,buffer\n8,2,1,x\n", "table.txt")
     assert read_any(path).size.tolist() == [8]
     assert not MINIMALLOC_CSV.recognises(path, b"a,b,c,d\n")
 
@@ -150,11 +223,16 @@ def test_what_is_written_is_read(
     assert list(found) == [(low, low + length, size) for low, length, size in rows]
 
 
-cells = st.sampled_from(["", "0", "-1", "5", "1e3", " 7", '"', '"8"', "x", "\x00", "9" * 19, "é"])
+cells = st.sampled_from(
+    ["", "0", "-1", "5", "1e3", " 7", '"', '"8"', "x", "\x00", "9" * 19, "é", "1-3", "1-2@0:4", "-"]
+)
+headers = st.sampled_from(
+    [HEADER, f"{HEADER},gaps", f"{HEADER},offset", "id,start,end,size,alignment,gaps"]
+)
 texts = st.one_of(
     st.text(),
-    st.lists(st.lists(cells, min_size=3, max_size=5).map(",".join), max_size=6).map(
-        lambda lines: "\n".join([HEADER, *lines])
+    st.tuples(headers, st.lists(st.lists(cells, min_size=3, max_size=6).map(",".join))).map(
+        lambda table: "\n".join([table[0], *table[1]])
     ),
 )
 

@@ -1,0 +1,98 @@
+"""The paper's ten networks, and its two larger ones: what it measured, for tables beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PaperNetwork:
+    """A row of the paper's Tables 2 and 3, transposed.
+
+    Parameters
+    ----------
+    name
+        As the paper calls it.
+    instance
+        Name of the instance that stands for it here.
+    tensors
+        As the paper says, approximate.
+    naive_gb, bound_gb
+        Sum of all tensors, and the lifetime bound, as printed.
+    single_gb, many_gb
+        Lowest peak of its eight Single Object and of its two Many Objects planners.
+    single_ms, many_ms
+        Shortest time of the same planners.
+    chains
+        Contiguous chains where the paper counts them; it says up to about 20 for the others.
+    """
+
+    name: str
+    instance: str
+    tensors: int
+    naive_gb: float
+    bound_gb: float
+    single_gb: float
+    many_gb: float
+    single_ms: int
+    many_ms: int
+    chains: int | None = None
+
+
+@dataclass(frozen=True)
+class LargeNetwork:
+    """A row of the paper's Table 4.
+
+    Parameters
+    ----------
+    name, instance
+        As in :class:`PaperNetwork`.
+    baseline_gb, best_gb, bound_gb
+        What the framework took before, the paper's best plan, and the lifetime bound, as printed.
+    """
+
+    name: str
+    instance: str
+    baseline_gb: float
+    best_gb: float
+    bound_gb: float
+
+
+# safe-optimized-static-memory-allocation, section 5 and tables 2 and 3.
+PAPER_NETWORKS = (
+    PaperNetwork("BERT-base", "bert-base", 4_400, 42.7816, 13.5119, 13.5119, 13.5121, 571, 315),
+    PaperNetwork(
+        "BERT-large", "bert-large", 8_200, 83.3553, 24.9171, 24.9171, 24.9172, 3_482, 1_953
+    ),
+    PaperNetwork(
+        "BERT-nezha", "bert-nezha", 9_400, 61.5739, 14.686, 14.7778, 14.7854, 3_559, 2_060
+    ),
+    PaperNetwork(
+        "FaceRecognition", "face-recognition", 8_500, 77.6916, 15.7456, 15.7456, 15.7797, 2_409, 862
+    ),
+    PaperNetwork(
+        "PanGu-alpha-2.6B",
+        "pangu-2.6b",
+        20_000,
+        1349.14,
+        18.4541,
+        18.4541,
+        18.4541,
+        13_451,
+        12_390,
+        678,
+    ),
+    PaperNetwork("ResNet-50", "resnet-50", 1_500, 3.3598, 1.4056, 1.4133, 1.4132, 41, 28),
+    PaperNetwork("Tiny-BERT", "tiny-bert", 1_800, 5.17475, 0.68938, 0.7018, 0.69698, 97, 43),
+    PaperNetwork("FaceDetection", "yolov3", 4_200, 13.5162, 3.19949, 3.19949, 3.20942, 763, 406),
+    PaperNetwork("Transformer", "transformer", 3_500, 34.2267, 7.54506, 7.54506, 7.54506, 300, 136),
+    PaperNetwork(
+        "MobileNetv2", "mobilenet-v2", 3_900, 64.1832, 17.6423, 17.6506, 17.6662, 544, 154
+    ),
+)
+
+# The same, table 4.
+LARGE_NETWORKS = (
+    LargeNetwork("PanGu-alpha 8B", "pangu-8b", 27.36, 14.76, 14.68),
+    LargeNetwork("PanGu-alpha 13B", "pangu-13b", 31.72, 25.08, 24.95),
+)

@@ -1,0 +1,175 @@
+"""``python -m instances``: the collection of instances, and what makes them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instances.catalogue.best_plan import DEFAULT_PLANNERS, DEFAULT_TIME_LIMIT_SECONDS
+from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
+from instances.catalogue.listing import (
+    choose_entries,
+    description,
+    is_here,
+    matching_names,
+    plain_table,
+    record,
+    rich_table,
+)
+from instances.catalogue.make import make
+from instances.catalogue.update import instance_files, updated_entry
+from instances.synthetic.command_line import app as synthetic_app
+from planners import standard_output
+from planners.errors import GaplessError, InstanceError
+
+EXIT_ERROR = 2
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app.add_typer(synthetic_app, name="synthetic")
+
+Catalogue = Annotated[
+    Path, typer.Option("--catalogue", metavar="FILE", help="With its instances beside it.")
+]
+Patterns = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="Names or wildcards; all if none.")
+]
+
+
+@app.command("list")
+def list_entries(
+    names: Patterns = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag or kind; repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    catalogue: Catalogue = CATALOGUE,
+) -> None:
+    """List the instances: counts, bounds, the best plan known."""
+    entries = choose_entries(read_catalogue(catalogue), names or [], tag or [])
+    folder = catalogue.parent
+    if as_json:
+        answer = {"instances": [record(entry, folder) for entry in entries]}
+        standard_output.write(json.dumps(answer, indent=1, allow_nan=False) + "\n")
+        return
+    if sys.stdout.isatty():
+        # Imported here because a list in a pipe does without it.
+        from rich.console import Console
+
+        Console().print(rich_table(entries, folder))
+    else:
+        standard_output.write(plain_table(entries, folder))
+    missing = [entry.name for entry in entries if not is_here(entry, folder)]
+    if missing:
+        standard_output.write(
+            f"not here: {', '.join(missing)}; python -m instances make --missing makes them\n"
+        )
+
+
+@app.command()
+def show(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or wildcards.")],
+    catalogue: Catalogue = CATALOGUE,
+) -> None:
+    """Show everything the catalogue says of an instance."""
+    chosen = choose_entries(read_catalogue(catalogue), names)
+    standard_output.write("\n".join(description(entry, catalogue.parent) for entry in chosen))
+
+
+@app.command("make")
+def make_entries(
+    names: Patterns = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Every instance whose file is not here.")
+    ] = False,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
+    ] = Path(),
+    catalogue: Catalogue = CATALOGUE,
+) -> None:
+    """Make instances again by their recorded commands, and check that they are the same."""
+    if not names and not missing:
+        raise InstanceError("no instance named; give names, or --missing")
+    chosen = choose_entries(read_catalogue(catalogue), names or [])
+    failed = 0
+    for entry in chosen:
+        if missing and (is_here(entry, catalogue.parent) or is_here(entry, output)):
+            continue
+        try:
+            typer.echo(f"{make(entry, output)}: the recorded instance")
+        except GaplessError as error:
+            failed = _complain(error)
+    if failed:
+        raise typer.Exit(failed)
+
+
+@app.command()
+def update(
+    names: Patterns = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where regenerated instances lie; new ones are added."),
+    ] = None,
+    planners: Annotated[
+        str, typer.Option(metavar="NAMES", help="Who looks for plans, as in planners.compare.")
+    ] = DEFAULT_PLANNERS,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
+    ] = DEFAULT_TIME_LIMIT_SECONDS,
+    catalogue: Catalogue = CATALOGUE,
+) -> None:
+    """Derive counts and bounds again, look for better plans, and write the catalogue.
+
+    New files beside the catalogue are added. An instance whose file is not here stays as it is.
+    """
+    entries = read_catalogue(catalogue) if catalogue.exists() else {}
+    files = {name: (path, True) for name, path in instance_files(catalogue.parent).items()}
+    if folder is not None:
+        files = {n: (path, False) for n, path in instance_files(folder).items()} | files
+    wanted = matching_names(names, {*entries, *files}) if names else set(files)
+    for name in sorted(wanted):
+        if name not in files:
+            typer.echo(f"{name}: not here, left as it is", err=True)
+            continue
+        path, committed = files[name]
+        before = entries.get(name)
+        entries[name] = updated_entry(
+            path,
+            name,
+            before,
+            committed=committed,
+            planners=planners,
+            seconds=time_limit,
+            on_start=_progress,
+        )
+        _progress(0, "")
+        best = entries[name].best
+        changed = "new" if before is None else "as before" if before == entries[name] else "changed"
+        typer.echo(f"{name}: {best.peak} bytes, {best.status}, by {best.planner}; {changed}")
+        # Written after each, so that what was found is kept whatever comes.
+        write_catalogue(entries.values(), catalogue)
+
+
+def _progress(_index: int, planner: str) -> None:
+    """Show one line that the next one replaces; nothing where standard error is no terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{planner}")
+        sys.stderr.flush()
+
+
+def _complain(error: GaplessError) -> int:
+    typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+    return EXIT_ERROR
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    try:
+        app(prog_name="python -m instances")
+    except GaplessError as error:
+        sys.exit(_complain(error))
+
+
+if __name__ == "__main__":
+    main()

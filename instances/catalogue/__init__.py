@@ -1,0 +1,1 @@
+"""The catalogue: every instance with its provenance, its bounds and the best plan known of it."""

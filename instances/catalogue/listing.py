@@ -1,0 +1,236 @@
+"""The catalogue for people and for programs: a line an entry, everything of one, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instances.catalogue.entry import Entry, entry_to_fields
+from planners.comparison_table import percent
+from planners.errors import InstanceError, near_names
+from planners.units import exact_bytes, human_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADINGS = (
+    "name", "tensors", "streams", "chains", "naive", "best bound", "best known", "status", "gap",
+    "file", "origin",
+)  # fmt: skip
+RIGHT_ALIGNED = range(1, 7)
+GAP = HEADINGS.index("gap")
+
+
+def choose_entries(
+    entries: Mapping[str, Entry], patterns: Sequence[str], tags: Sequence[str] = ()
+) -> list[Entry]:
+    """Return the entries that match.
+
+    Parameters
+    ----------
+    entries
+        The catalogue.
+    patterns
+        Names or wildcards, any of which has to match; none for all.
+    tags
+        Tags or kinds, all of which an entry has to have.
+
+    Returns
+    -------
+    list of Entry
+        Sorted by name.
+
+    Raises
+    ------
+    InstanceError
+        A pattern or a tag matches nothing.
+    """
+    names = matching_names(patterns, entries) if patterns else set(entries)
+    words = {word for entry in entries.values() for word in (*entry.tags, *entry.kind.split())}
+    for tag in tags:
+        if tag not in words:
+            raise InstanceError(f"no instance has the tag {tag!r}; {near_names(tag, words)}")
+    return [
+        entry
+        for name, entry in sorted(entries.items())
+        if name in names and all(tag in (*entry.tags, *entry.kind.split()) for tag in tags)
+    ]
+
+
+def matching_names(patterns: Sequence[str], known: Iterable[str]) -> set[str]:
+    """Return the names that match any of some patterns.
+
+    Parameters
+    ----------
+    patterns
+        Names or wildcards.
+    known
+        Every name.
+
+    Returns
+    -------
+    set of str
+        Some of them.
+
+    Raises
+    ------
+    InstanceError
+        A pattern matches nothing.
+    """
+    names = list(known)
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = [name for name in names if fnmatchcase(name, pattern)]
+        if not matching:
+            raise InstanceError(f"no instance matches {pattern!r}; {near_names(pattern, names)}")
+        found.update(matching)
+    return found
+
+
+def is_here(entry: Entry, folder: Path) -> bool:
+    """Return whether the file of an entry lies in a folder."""
+    return (folder / entry.file).is_file()
+
+
+def plain_table(entries: Iterable[Entry], folder: Path) -> str:
+    """Return the entries as aligned text, for pipes and files.
+
+    Parameters
+    ----------
+    entries
+        What to list.
+    folder
+        Where the files lie.
+
+    Returns
+    -------
+    str
+        Lines with one entry each, the headings first.
+    """
+    cells = [HEADINGS, *(_cells(entry, folder) for entry in entries)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "".join(
+        "  ".join(
+            cell.rjust(width) if _is_right_aligned(index) else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in cells
+    )
+
+
+def rich_table(entries: Iterable[Entry], folder: Path) -> Table:
+    """Return the entries as a table for a terminal.
+
+    Parameters
+    ----------
+    entries
+        What to list.
+    folder
+        Where the files lie.
+
+    Returns
+    -------
+    rich.table.Table
+        Proven entries in green.
+    """
+    # Imported here because a list in a pipe does without it.
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for index, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="right" if _is_right_aligned(index) else "left")
+    for entry in entries:
+        table.add_row(
+            *_cells(entry, folder), style="green" if entry.best.status == "optimal" else ""
+        )
+    return table
+
+
+def description(entry: Entry, folder: Path) -> str:
+    """Return everything the catalogue says of an entry, a line a field.
+
+    Parameters
+    ----------
+    entry
+        What to describe.
+    folder
+        Where its file lies.
+
+    Returns
+    -------
+    str
+        Bytes with every digit and with a unit.
+    """
+    fields = entry_to_fields(entry)
+    best = fields.pop("best")
+    bounds = fields.pop("bounds")
+    for field in ("naive", "capacity", "optimum"):
+        if field in fields:
+            fields[field] = _both(fields[field])
+    if entry.tags:
+        fields["tags"] = ", ".join(entry.tags)
+    fields["file"] = f"{entry.file}, {_where(entry, folder)}"
+    del fields["committed"]
+    for name, size in bounds.items():
+        fields[f"bound {name}"] = _both(size)
+    fields["best known"] = f"{_both(best['peak'])}, {best['status']}"
+    fields["best bound"] = f"{_both(best['lower_bound'])}, {best['certificate']}"
+    fields["gap"] = percent(entry.gap)
+    if entry.fits is not None:
+        fields["fits"] = "yes" if entry.fits else "no"
+    fields["found by"] = f"{best['planner']}, version {best['version']}, commit {best['commit']}"
+    width = max(map(len, fields))
+    return f"{entry.name}\n" + "".join(f"  {key:{width}}  {fields[key]}\n" for key in fields)
+
+
+def record(entry: Entry, folder: Path) -> dict[str, Any]:
+    """Return an entry as plain values for JSON: its name, its fields, its gap, and if it is here.
+
+    Parameters
+    ----------
+    entry
+        What to describe.
+    folder
+        Where its file lies.
+
+    Returns
+    -------
+    dict
+        Sizes in bytes, the gap as a ratio.
+    """
+    own = {"name": entry.name, **entry_to_fields(entry)}
+    return own | {"gap": entry.gap, "here": is_here(entry, folder)}
+
+
+def _cells(entry: Entry, folder: Path) -> tuple[str, ...]:
+    facts, best = entry.facts, entry.best
+    return (
+        entry.name,
+        exact_bytes(facts.tensors),
+        str(facts.streams),
+        str(facts.chains),
+        human_bytes(facts.naive),
+        human_bytes(best.lower_bound),
+        human_bytes(best.peak),
+        best.status,
+        percent(entry.gap),
+        _where(entry, folder),
+        entry.origin,
+    )
+
+
+def _where(entry: Entry, folder: Path) -> str:
+    where = "committed" if entry.committed else "regenerated"
+    return where if is_here(entry, folder) else f"{where}, not here"
+
+
+def _is_right_aligned(index: int) -> bool:
+    return index in RIGHT_ALIGNED or index == GAP
+
+
+def _both(size: int) -> str:
+    return f"{human_bytes(size)} ({exact_bytes(size)})"

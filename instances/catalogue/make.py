@@ -1,0 +1,111 @@
+"""Make an instance again by its recorded command, and say whether it is the same."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from instances.catalogue.entry import Entry
+from planners.digest import problem_digest
+from planners.errors import GaplessError, InstanceError
+from planners.problem_file import read_problem
+
+# What a command must be, so that a catalogue runs nothing but our own generators.
+PROGRAM = ("python", "-m")
+PACKAGE = "instances"
+
+
+def module_and_arguments(entry: Entry) -> tuple[str, list[str]]:
+    """Return the module that makes an instance, and its arguments without the file to write.
+
+    Parameters
+    ----------
+    entry
+        With a command.
+
+    Returns
+    -------
+    tuple of str and list of str
+        As for ``python -m``.
+
+    Raises
+    ------
+    InstanceError
+        There is no command, or it runs something else than a module of this package.
+    """
+    if not entry.command:
+        raise InstanceError(f"instance {entry.name}: no command is recorded; it is kept as a file")
+    try:
+        words = shlex.split(entry.command)
+    except ValueError as error:
+        raise InstanceError(f"instance {entry.name}, field command: {error}") from None
+    if tuple(words[:2]) != PROGRAM or len(words) < 3 or words[2].split(".")[0] != PACKAGE:
+        raise InstanceError(
+            f"instance {entry.name}, field command: `python -m {PACKAGE}...` is needed, found "
+            f"{entry.command!r:.60}"
+        )
+    return words[2], words[3:]
+
+
+def make(entry: Entry, folder: Path) -> Path:
+    """Make an instance by its recorded command.
+
+    Parameters
+    ----------
+    entry
+        With a command.
+    folder
+        Where the file goes.
+
+    Returns
+    -------
+    pathlib.Path
+        The file, whose digest is the recorded one.
+
+    Raises
+    ------
+    GaplessError
+        There is no such folder, the command fails, or what it makes is another instance; the
+        message then says which versions made the recorded one.
+    """
+    module, arguments = module_and_arguments(entry)
+    if not folder.is_dir():
+        raise InstanceError(f"{folder}: the folder does not exist")
+    path = folder / entry.file
+    _run([sys.executable, "-m", module, *arguments, "-o", str(path)], entry.name)
+    found = problem_digest(read_problem(path))
+    if found != entry.facts.digest:
+        raise GaplessError(
+            f"{path}: another instance than the recorded one, digest {found}, not "
+            f"{entry.facts.digest}; that was made with {entry.made_with or 'unknown versions'}, "
+            f"this with {_versions_here(entry)}"
+        )
+    return path
+
+
+def _run(command: Sequence[str], name: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it says nothing"]
+        raise GaplessError(
+            f"instance {name}: its command ends with {done.returncode}: "
+            f"{lines[-1].removeprefix('error: ')}"
+        )
+
+
+def _versions_here(entry: Entry) -> str:
+    """Return the versions here of those packages that made the recorded instance."""
+    found = []
+    for part in filter(None, entry.made_with.split(", ")):
+        package = part.partition(" ")[0]
+        try:
+            here = platform.python_version() if package == "python" else metadata.version(package)
+        except metadata.PackageNotFoundError:
+            here = "not installed"
+        found.append(f"{package} {here}")
+    return ", ".join(found) or f"gapless {metadata.version('gapless')}"

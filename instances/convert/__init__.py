@@ -1,0 +1,1 @@
+"""``python -m instances.convert``: from any format that is read to any that is written."""

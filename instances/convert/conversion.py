@@ -1,0 +1,137 @@
+"""A conversion: what is read, which part and which plan of it, and what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from instances.convert.source import Selection, Source, read_source, select_problem
+from instances.convert.targets import Target, find_target
+from instances.traces.allocation_trace import AllocationTrace
+from planners.budget import Budget
+from planners.errors import GaplessError, InstanceError
+from planners.plan import Plan
+from planners.plan_file import read_plan
+from planners.problem import Problem
+from planners.registry import choose
+from planners.run import solve
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What was asked for.
+
+    Parameters
+    ----------
+    source, output
+        Files.
+    target
+        Name of the format to write; None goes by the suffix.
+    plan
+        Plan file, made for the very problem that is selected.
+    planner
+        Planner that plans, with its parameters, as ``planners.compare`` takes it.
+    time_limit_seconds
+        Limit of the planner.
+    selection
+        Part of a trace.
+    device
+        Device of a memory snapshot.
+    """
+
+    source: Path
+    output: Path
+    target: str | None = None
+    plan: Path | None = None
+    planner: str | None = None
+    time_limit_seconds: float | None = None
+    selection: Selection = field(default_factory=Selection)
+    device: int | None = None
+
+
+def convert(conversion: Conversion) -> str:
+    """Read, plan where that is asked for, and write.
+
+    Parameters
+    ----------
+    conversion
+        What was asked for.
+
+    Returns
+    -------
+    str
+        One line that says what was written.
+
+    Raises
+    ------
+    GaplessError
+        Something cannot be read, held by the target, planned or written.
+    """
+    target = find_target(conversion.output, conversion.target)
+    _require_sense(conversion, target)
+    source = read_source(conversion.source, conversion.device)
+    try:
+        said = (
+            _convert_trace(target.write_trace, conversion, target, source)
+            if target.write_trace is not None
+            else _convert_problem(conversion, target, source)
+        )
+    except OSError as error:
+        raise GaplessError(f"{conversion.output}: it cannot be written: {error.strerror}") from None
+    return f"{conversion.output}: {target.name}, {said}"
+
+
+def _require_sense(conversion: Conversion, target: Target) -> None:
+    planned = conversion.plan is not None or conversion.planner is not None
+    if conversion.plan is not None and conversion.planner is not None:
+        raise InstanceError("--plan and --planner: one of the two is needed, found both")
+    if planned and target.write_plan is None:
+        raise InstanceError(f"{target.name} holds no plan: leave out --plan and --planner")
+    if target.write_trace is not None and conversion.selection != Selection():
+        raise InstanceError(
+            f"{target.name} holds whole traces: leave out --iteration, --no-persistent and "
+            "--round-to"
+        )
+    if target.name == "npz" and conversion.output.suffix != ".npz":
+        raise InstanceError(f"{conversion.output}: a name that ends in .npz is needed for npz")
+
+
+def _convert_trace(
+    write: Callable[[AllocationTrace, Path], None],
+    conversion: Conversion,
+    target: Target,
+    source: Source,
+) -> str:
+    if source.trace is None:
+        raise InstanceError(
+            f"{source.path}: {target.name} holds a trace of requests, found a problem, which has "
+            "lost them"
+        )
+    write(source.trace, conversion.output)
+    return f"{source.trace.request_count} requests"
+
+
+def _convert_problem(conversion: Conversion, target: Target, source: Source) -> str:
+    problem = select_problem(source, conversion.selection)
+    if target.write_plan is not None:
+        plan = _plan_of(conversion, problem, source)
+        if plan is not None:
+            target.write_plan(problem, plan, conversion.output)
+            return f"{problem.tensor_count} tensors, planned in {plan.peak} bytes"
+    if target.write_problem is None:
+        raise InstanceError(f"{target.name} shows a plan: give --plan or --planner")
+    target.write_problem(problem, conversion.output)
+    return f"{problem.tensor_count} tensors"
+
+
+def _plan_of(conversion: Conversion, problem: Problem, source: Source) -> Plan | None:
+    if conversion.plan is not None:
+        return read_plan(problem, conversion.plan).plan
+    if conversion.planner is not None:
+        chosen = choose(conversion.planner)
+        if len(chosen) != 1:
+            raise InstanceError(f"--planner: one planner is needed, found {len(chosen)}")
+        budget = Budget(time_limit_seconds=conversion.time_limit_seconds)
+        return solve(problem, chosen[0], budget)
+    return source.plan

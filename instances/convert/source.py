@@ -1,0 +1,138 @@
+"""What is converted: a file of any known format, as a trace, a problem and perhaps a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from instances.formats.minimalloc_csv import MINIMALLOC_CSV, read_minimalloc_plan
+from instances.formats.pytorch_snapshot import PYTORCH_SNAPSHOT, read_pytorch_snapshot_trace
+from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace_file
+from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.trace_problem import iteration_problem, whole_problem
+from planners.errors import InstanceError
+from planners.formats import format_of
+from planners.plan import Plan
+from planners.problem import Problem
+
+TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
+    RECORDED_TRACE.name: read_recorded_trace_file,
+    PYTORCH_SNAPSHOT.name: read_pytorch_snapshot_trace,
+    STALLOC_TEXT.name: read_stalloc_trace,
+}
+LAST, ALL = "last", "all"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a trace becomes a problem.
+
+    Parameters
+    ----------
+    iteration
+        ``last``, ``all`` or a number from 0; None takes the last iteration where the trace marks
+        any, and everything where not.
+    persistent
+        Whether blocks that are there before an iteration and after it are part of its problem.
+    round_to
+        Sizes are rounded up to multiples of this many bytes.
+    """
+
+    iteration: str | None = None
+    persistent: bool = True
+    round_to: int = 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that has been read: a trace, or a problem with the plan in the file, if any."""
+
+    path: Path
+    trace: AllocationTrace | None = None
+    problem: Problem | None = None
+    plan: Plan | None = None
+
+
+def read_source(path: Path, device: int | None = None) -> Source:
+    """Read a file of any known format.
+
+    Parameters
+    ----------
+    path
+        The file.
+    device
+        Device of a memory snapshot; None takes the only one in use.
+
+    Returns
+    -------
+    Source
+        With a trace where the format holds one, else with a problem.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule, or a device is named for another format.
+    """
+    form = format_of(path)
+    if form.name == PYTORCH_SNAPSHOT.name:
+        return Source(path, trace=read_pytorch_snapshot_trace(path, device))
+    if device is not None:
+        raise InstanceError(f"{path}: --device is for memory snapshots, found {form.name}")
+    if form.name in TRACE_READERS:
+        return Source(path, trace=TRACE_READERS[form.name](path))
+    if form.name == MINIMALLOC_CSV.name:
+        problem, plan = read_minimalloc_plan(path)
+        return Source(path, problem=problem, plan=plan)
+    return Source(path, problem=form.read(path))
+
+
+def select_problem(source: Source, selection: Selection) -> Problem:
+    """Return the problem that a file holds, or the chosen part of its trace.
+
+    Parameters
+    ----------
+    source
+        What was read.
+    selection
+        The part; anything but the default needs a trace.
+
+    Returns
+    -------
+    Problem
+        Validated.
+
+    Raises
+    ------
+    InstanceError
+        The file holds no trace to select from, or not the iteration.
+    """
+    if source.trace is None:
+        assert source.problem is not None
+        if selection != Selection():
+            raise InstanceError(
+                f"{source.path}: --iteration, --no-persistent and --round-to select from a trace, "
+                "found a problem"
+            )
+        return source.problem
+    try:
+        return _part_of(source.trace, selection)
+    except InstanceError as error:
+        raise InstanceError(f"{source.path}: {error}") from None
+
+
+def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:
+    wanted = selection.iteration or (LAST if trace.iteration_count else ALL)
+    if wanted == ALL:
+        if not selection.persistent or selection.round_to != 1:
+            raise InstanceError("--no-persistent and --round-to need an iteration, found all")
+        return whole_problem(trace)
+    if wanted != LAST and not wanted.isdecimal():
+        raise InstanceError(f"--iteration: last, all or a number is needed, found {wanted!r:.40}")
+    return iteration_problem(
+        trace,
+        -1 if wanted == LAST else int(wanted),
+        persistent=selection.persistent,
+        round_to=selection.round_to,
+    )

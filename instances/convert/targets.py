@@ -1,0 +1,100 @@
+"""What can be written: each target's name, suffixes and needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.perfetto_trace import write_perfetto_trace
+from instances.formats.planned_snapshot import write_planned_snapshot
+from instances.formats.recorded_trace import write_recorded_trace
+from instances.formats.stalloc_writer import write_stalloc_text
+from instances.traces.allocation_trace import AllocationTrace
+from planners.errors import InstanceError, near_names
+from planners.plan import Plan
+from planners.problem import Problem
+from planners.problem_file import write_problem
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format that can be written.
+
+    Parameters
+    ----------
+    name
+        As ``--to`` takes it.
+    suffixes
+        Names of files that mean it.
+    write_trace
+        Writes a trace as it is, where the format holds one.
+    write_problem
+        Writes a problem without a plan, where that makes sense.
+    write_plan
+        Writes a problem with a plan, where the format holds one.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    write_trace: Callable[[AllocationTrace, Path], None] | None = None
+    write_problem: Callable[[Problem, Path], None] | None = None
+    write_plan: Callable[[Problem, Plan, Path], None] | None = None
+
+
+def _write_planned_csv(problem: Problem, plan: Plan, path: Path) -> None:
+    write_minimalloc_csv(problem, path, plan)
+
+
+TARGETS = (
+    Target("gapless-json", (".json", ".json.gz"), write_problem=write_problem),
+    Target(
+        "minimalloc-csv",
+        (".csv",),
+        write_problem=write_minimalloc_csv,
+        write_plan=_write_planned_csv,
+    ),
+    Target("snapshot", (".pickle", ".pkl"), write_plan=write_planned_snapshot),
+    Target("perfetto", (".perfetto.json",), write_plan=write_perfetto_trace),
+    Target("npz", (".npz",), write_trace=write_recorded_trace),
+    Target("stalloc", (".txt",), write_trace=write_stalloc_text),
+)
+
+
+def find_target(path: Path, name: str | None) -> Target:
+    """Return the target that is named, or else the one that a file's name means.
+
+    Parameters
+    ----------
+    path
+        What is to be written.
+    name
+        Name of a target, if one was given.
+
+    Returns
+    -------
+    Target
+        The one with the longest suffix that fits.
+
+    Raises
+    ------
+    InstanceError
+        No target has this name, or none was given and the suffix is nobody's.
+    """
+    if name is not None:
+        for target in TARGETS:
+            if target.name == name:
+                return target
+        hint = near_names(name, [target.name for target in TARGETS])
+        raise InstanceError(f"--to: no such format, found {name!r:.40}; {hint}")
+    fitting = [
+        (len(suffix), target)
+        for target in TARGETS
+        for suffix in target.suffixes
+        if path.name.lower().endswith(suffix)
+    ]
+    if not fitting:
+        known = ", ".join(f"{target.name} ({' '.join(target.suffixes)})" for target in TARGETS)
+        raise InstanceError(f"{path}: the suffix names no format; give --to, one of {known}")
+    return max(fitting, key=lambda entry: entry[0])[1]

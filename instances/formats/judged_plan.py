@@ -1,0 +1,18 @@
+"""Plans that are written to a file are judged first."""
+
+from __future__ import annotations
+
+from planners.check import find_violation_fast
+from planners.errors import InvalidPlanError
+from planners.plan import Plan
+from planners.problem import Problem
+
+
+def require_valid_plan(problem: Problem, plan: Plan) -> None:
+    """Refuse a plan that breaks a constraint of its problem; raises ``InvalidPlanError``.
+
+    The fast referee judges, for a file may hold hundreds of thousands of tensors.
+    """
+    violation = find_violation_fast(problem, plan)
+    if violation is not None:
+        raise InvalidPlanError(violation)

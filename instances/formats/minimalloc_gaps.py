@@ -1,0 +1,48 @@
+"""The column ``gaps`` of a MiniMalloc CSV: steps in which a tensor needs no memory."""
+
+from __future__ import annotations
+
+import re
+
+from planners.errors import InstanceError
+
+_GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
+
+
+def read_gaps(cell: str, *, inclusive_end: bool) -> list[tuple[int, int]]:
+    """Read the gaps of one tensor.
+
+    Parameters
+    ----------
+    cell
+        Gaps ``FIRST-LAST``, separated by spaces; may be empty.
+    inclusive_end
+        Whether ``LAST`` is the last step of the gap rather than the step after it.
+
+    Returns
+    -------
+    list of tuple of int
+        Half-open, in the order of the file.
+
+    Raises
+    ------
+    InstanceError
+        A gap has another form, or a window. The message says the gap alone.
+    """
+    gaps = []
+    for gap in cell.split():
+        steps, at, _window = gap.partition("@")
+        if at:
+            raise InstanceError(
+                "a gap in which the tensor needs no memory at all, as in 5-9, is needed, found "
+                f"{gap!r:.40}: in the steps of such a windowed gap a part of the tensor stays, "
+                "which the model has no word for; split the tensor into a contiguous chain"
+            )
+        match = _GAP.fullmatch(steps)
+        if match is None:
+            raise InstanceError(
+                f"gaps FIRST-LAST of whole numbers, as in '5-9 12-14', are needed, found "
+                f"{gap!r:.40}"
+            )
+        gaps.append((int(match[1]), int(match[2]) + inclusive_end))
+    return gaps

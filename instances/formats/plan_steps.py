@@ -1,0 +1,59 @@
+"""When the tensors of a planned problem occupy their bytes: what a picture of a plan is made of."""
+
+from __future__ import annotations
+
+from instances.formats.judged_plan import require_valid_plan
+from instances.formats.target_file import refuse_target
+from planners.columns import IntColumn
+from planners.plan import Plan
+from planners.problem import Problem, Safety
+
+
+def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:
+    """Return the steps in which each tensor occupies bytes under a plan.
+
+    Where a graph decides, the steps are those of its global order: tensors that are alive at one
+    step of it are unsafe, so that no two of them share a byte there.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes, given or from its graph.
+    plan
+        Judged here.
+    target
+        What the file that shows it is called, for messages.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, rows ``(tensor, start, end)`` by tensor and start, where the first step is 0. A
+        tensor with a gap has several rows, an empty tensor none.
+
+    Raises
+    ------
+    InstanceError
+        Nothing is known of lifetimes.
+    InvalidPlanError
+        The plan breaks a constraint of the problem.
+    """
+    if problem.safety is Safety.PAIRS:
+        refuse_target(target, "tensors with lifetimes", "explicit unsafe pairs alone")
+    require_valid_plan(problem, plan)
+    rows = problem.segments()
+    if len(rows):
+        rows[:, 1:] -= rows[:, 1].min()
+    return rows[problem.size[rows[:, 0]] > 0]
+
+
+def stream_of_tensors(problem: Problem) -> list[int]:
+    """Return the stream that writes each tensor; 0 where no graph says it."""
+    if problem.graph is None:
+        return [0] * problem.tensor_count
+    streams: list[int] = problem.graph.stream[problem.graph.producer].tolist()
+    return streams
+
+
+def name_of_tensor(problem: Problem, tensor: int) -> str:
+    """Return how a picture calls a tensor: its name, or its number."""
+    return f"tensor {tensor}" if problem.tensor_name is None else problem.tensor_name[tensor]

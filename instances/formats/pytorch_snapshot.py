@@ -1,0 +1,222 @@
+"""PyTorch's memory snapshots, as ``torch.cuda.memory._dump_snapshot`` writes them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from instances.formats.bounded_file import read_bounded
+from instances.formats.plain_pickle import load_plain
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.event_log import (
+    EVENT_KINDS,
+    FREE_COMPLETED,
+    EventLog,
+    trace_of_events,
+)
+from instances.traces.trace_problem import whole_problem
+from planners.columns import INT64_MAX, IntColumn, shown
+from planners.errors import InstanceError
+from planners.formats import Format
+from planners.problem import Problem
+
+# Stacks of calls take most of a snapshot: a thousand bytes an event and more.
+MAX_FILE_BYTES = 1 << 29
+KEYS = ("segments", "device_traces")
+# States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
+# has had two names.
+HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awaiting_free"})
+KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
+
+
+def read_pytorch_snapshot(path: Path) -> Problem:
+    """Read the allocations of a snapshot's whole window as lifetimes.
+
+    Parameters
+    ----------
+    path
+        See :func:`read_pytorch_snapshot_trace`.
+
+    Returns
+    -------
+    Problem
+        Lifetimes decide; a step is an event of the allocator's history.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file, device and event.
+    """
+    trace = read_pytorch_snapshot_trace(path)
+    try:
+        return whole_problem(trace)
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+
+
+def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> AllocationTrace:
+    """Read the history of one device out of a snapshot.
+
+    PyTorch keeps the last events of a run, so the window may start anywhere. A block that is freed
+    without having been allocated was there before, and its free says how large it was; a block that
+    the snapshot itself still shows as held, and of which no event tells, was there all along.
+
+    Parameters
+    ----------
+    path
+        The pickle; untrusted, and read without running anything that it might hold.
+    device
+        Number of the device; None takes the only one in use.
+
+    Returns
+    -------
+    AllocationTrace
+        Sizes are the bytes that were requested. Other events than allocations, frees and changes
+        of segments are left out.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, is no such snapshot, or several devices were in use and none is
+        named; the message names file, device and event.
+    """
+    try:
+        snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_FILE_BYTES)))
+        number = _device_in_use(snapshot) if device is None else device
+        log = _log_of_device(snapshot, number)
+        return trace_of_events(
+            log,
+            name=path.stem,
+            origin={"format": PYTORCH_SNAPSHOT.name, "file": path.name, "device": number},
+        )
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+
+
+def _recognises(path: Path, head: bytes) -> bool:
+    if head[:1] != b"\x80":
+        return False
+    return PYTORCH_SNAPSHOT.has_suffix(path) or any(key.encode() in head for key in KEYS)
+
+
+PYTORCH_SNAPSHOT = Format(
+    "pytorch-snapshot", (".pickle", ".pkl"), _recognises, read_pytorch_snapshot
+)
+
+
+def _require_snapshot(snapshot: Any) -> dict[str, Any]:
+    if not isinstance(snapshot, dict) or not snapshot.keys() >= set(KEYS):
+        found = sorted(snapshot) if isinstance(snapshot, dict) else type(snapshot).__name__
+        raise InstanceError(
+            "a dictionary with segments and device_traces is needed, as torch.cuda.memory."
+            f"_dump_snapshot writes it after _record_memory_history, found {shown(found)}"
+        )
+    for key in KEYS:
+        _require_list(key, snapshot[key])
+    for number, entries in enumerate(snapshot["device_traces"]):
+        _require_list(f"device_traces, device {number}", entries)
+    return snapshot
+
+
+def _require_list(where: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise InstanceError(f"{where}: a list is needed, found {shown(value)}")
+    return value
+
+
+def _device_in_use(snapshot: dict[str, Any]) -> int:
+    traced = [number for number, entries in enumerate(snapshot["device_traces"]) if entries]
+    held = {_device_of(place, segment) for place, segment in enumerate(snapshot["segments"])}
+    in_use = traced or sorted(held)
+    if len(in_use) != 1:
+        found = ", ".join(map(str, in_use[:16])) or "none"
+        raise InstanceError(
+            f"one device in use is needed, or the number of one (--device), found {found}"
+        )
+    return in_use[0]
+
+
+def _device_of(place: int, segment: Any) -> int:
+    if not isinstance(segment, dict):
+        raise InstanceError(f"segments, entry {place}: a dictionary is needed, found "
+                            f"{shown(segment)}")  # fmt: skip
+    return _number(f"segments, entry {place}", segment, "device") if "device" in segment else 0
+
+
+def _log_of_device(snapshot: dict[str, Any], device: int) -> EventLog:
+    traces = snapshot["device_traces"]
+    segments = [
+        (place, segment)
+        for place, segment in enumerate(snapshot["segments"])
+        if _device_of(place, segment) == device
+    ]
+    if not 0 <= device < len(traces) and not segments:
+        raise InstanceError(f"device {device}: the snapshot has {len(traces)} devices, from 0")
+    entries = traces[device] if 0 <= device < len(traces) else []
+    kind, address, size, stream = _events(f"device {device}", entries).T
+    told = set(address[kind <= FREE_COMPLETED].tolist())
+    return EventLog(kind, address, size, stream, before=_held_without_event(segments, told))
+
+
+def _events(where: str, entries: list[Any]) -> IntColumn:
+    """Return rows of kind, address, size and stream of the events that matter."""
+    # Rows end to end: as tuples they would take as much memory as the events themselves.
+    numbers = array("q")
+    for event, entry in enumerate(entries):
+        try:
+            kind = KIND_OF_ACTION.get(entry["action"])
+            if kind is None:
+                continue
+            row = (kind, entry["addr"], entry["size"], entry["stream"])
+        except (TypeError, KeyError):
+            raise InstanceError(
+                f"{where}, event {event}: a dictionary with action, addr, size and stream is "
+                f"needed, found {shown(entry)}"
+            ) from None
+        if not (type(row[1]) is type(row[2]) is type(row[3]) is int):
+            _refuse_numbers(f"{where}, event {event}", entry)
+        if not 0 <= min(row) <= max(row) <= INT64_MAX:
+            _refuse_numbers(f"{where}, event {event}", entry)
+        numbers.extend(row)
+    return np.array(numbers, dtype=np.int64).reshape(-1, 4)
+
+
+def _refuse_numbers(where: str, entry: dict[str, Any]) -> None:
+    for key in ("addr", "size", "stream"):
+        _number(where, entry, key)
+
+
+def _number(where: str, entry: dict[str, Any], *keys: str) -> int:
+    """Return the first of these entries that is there, a whole number from 0 to 2**63 - 1."""
+    key = next((key for key in keys if key in entry), keys[0])
+    value = entry.get(key)
+    if type(value) is not int or not 0 <= value <= INT64_MAX:
+        raise InstanceError(
+            f"{where}, {key}: a whole number from 0 to 2**63 - 1 is needed, found {shown(value)}"
+        )
+    return value
+
+
+def _held_without_event(
+    segments: Sequence[tuple[int, dict[str, Any]]], told: set[int]
+) -> dict[int, tuple[int, int]]:
+    """Return the blocks that are held at the end and of which no event tells."""
+    held: dict[int, tuple[int, int]] = {}
+    for place, segment in segments:
+        where = f"segments, entry {place}"
+        stream = _number(where, segment, "stream")
+        address = _number(where, segment, "address")
+        for index, block in enumerate(_require_list(f"{where}, blocks", segment.get("blocks"))):
+            spot = f"{where}, block {index}"
+            if not isinstance(block, dict):
+                raise InstanceError(f"{spot}: a dictionary is needed, found {shown(block)}")
+            # Blocks lie end to end; older snapshots say no more than their sizes.
+            address = _number(spot, block, "address") if "address" in block else address
+            if block.get("state") in HELD_STATES and address not in told:
+                held[address] = (_number(spot, block, "requested_size", "size"), stream)
+            address += _number(spot, block, "size")
+    return held

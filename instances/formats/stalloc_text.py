@@ -1,0 +1,204 @@
+"""The text traces of STAlloc's recorder: a line a request, with iterations, phases and layers.
+
+::
+
+    1 0x7f1e41329c00 1048576 0                        allocated, at an address, bytes, stream
+    Iteration Index : 0                               what came before was the set-up
+    micro-batch : F                                   a forward pass begins; B: a backward pass
+    decoder.layers.3.mlp->MoELayer Layer : F-start    a module begins, and later ends
+    0 0x7f1e41329c00 1048576 0                        freed
+    Iteration Index : end                             what follows is taken down
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from pathlib import Path
+
+import numpy as np
+
+from instances.formats.bounded_file import read_bounded_text
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
+from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
+from instances.traces.trace_problem import whole_problem
+from planners.columns import INT64_MAX
+from planners.errors import InstanceError
+from planners.formats import Format
+from planners.problem import Problem
+
+MAX_FILE_BYTES = 1 << 28
+# Weight gradients that are computed apart (W) are part of the backward pass.
+PHASE_OF_LETTER = {"F": Phase.FORWARD, "B": Phase.BACKWARD, "W": Phase.BACKWARD}
+
+_LINE = re.compile(r".*\n?")
+_REQUEST = re.compile(r"([01]) (0x[0-9a-fA-F]{1,16}|0) ([0-9]{1,19}) (0x[0-9a-fA-F]{1,16}|0)")
+_ITERATION = re.compile(r"Iteration Index : ([0-9]{1,9}|end)")
+_PHASE = re.compile(r"micro-batch : ([FBW])")
+_LAYER = re.compile(r"(\S+->\S+) Layer : ([FBW])-(start|end)")
+# What the token dispatcher of a mixture of experts does is timed within its layer.
+_DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
+
+
+def read_stalloc_text(path: Path) -> Problem:
+    """Read the requests of a whole STAlloc trace as lifetimes.
+
+    Parameters
+    ----------
+    path
+        See :func:`read_stalloc_trace`.
+
+    Returns
+    -------
+    Problem
+        Lifetimes decide; a step is a request or a free.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file and line.
+    """
+    trace = read_stalloc_trace(path)
+    try:
+        return whole_problem(trace)
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+
+
+def read_stalloc_trace(path: Path) -> AllocationTrace:
+    """Read the requests of a STAlloc trace, with phases and modules.
+
+    A request belongs to the innermost module that has begun and not ended, by its full name
+    (``decoder.layers.3.mlp->MoELayer``). The lines of the token dispatcher are passed over, as is
+    everything behind ``Iteration Index : end``, and a null address. What comes between the line of
+    an iteration and its first micro-batch counts to that micro-batch; the recorder does not mark
+    the optimizer, so it counts to the last.
+
+    Parameters
+    ----------
+    path
+        The file, UTF-8.
+
+    Returns
+    -------
+    AllocationTrace
+        An event is a request or a free.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file and line.
+
+    References
+    ----------
+    https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
+    """
+    recording = _Recording()
+    try:
+        text = read_bounded_text(path, MAX_FILE_BYTES)
+        for number, line in enumerate(_LINE.finditer(text), start=1):
+            try:
+                if recording.take(line[0].strip()):
+                    break
+            except InstanceError as error:
+                raise InstanceError(f"line {number}: {error}") from None
+        return recording.trace(path)
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+
+
+def _recognises(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the first line says it
+    first = head.decode("utf-8-sig", "replace").partition("\n")[0].strip()
+    return any(form.fullmatch(first) for form in (_REQUEST, _ITERATION, _PHASE, _LAYER))
+
+
+STALLOC_TEXT = Format("stalloc-text", (".txt",), _recognises, read_stalloc_text)
+
+
+class _Recording:
+    """What the lines so far have told."""
+
+    def __init__(self) -> None:
+        # Rows of five numbers, end to end: as tuples they would take six times the memory.
+        self.numbers = array("q")
+        self.events = 0
+        self.marks: list[tuple[int, int, int, int]] = []
+        self.iteration = -1
+        self.awaits_phase = False
+        self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
+        self.open: list[tuple[str, str]] = []
+        self.module_of_name: dict[str, int] = {}
+        self.module = NO_MODULE
+
+    def take(self, line: str) -> bool:
+        """Take one line in; return whether it ends the trace."""
+        if match := _REQUEST.fullmatch(line):
+            self._request(*match.groups())
+        elif match := _LAYER.fullmatch(line):
+            self._layer(*match.groups())
+        elif match := _PHASE.fullmatch(line):
+            self._phase(match[1])
+        elif match := _ITERATION.fullmatch(line):
+            if match[1] == "end":
+                return True
+            self._begin_iteration(int(match[1]))
+        elif line and not _DISPATCHER.fullmatch(line):
+            raise InstanceError(
+                "a request '1|0 ADDRESS BYTES STREAM', 'Iteration Index : N', 'micro-batch : F' or "
+                f"'NAME->CLASS Layer : F-start' is needed, found {line!r:.60}"
+            )
+        return False
+
+    def _request(self, allocates: str, address: str, size: str, stream: str) -> None:
+        kind = ALLOC if allocates == "1" else FREE_COMPLETED
+        numbers = (int(address, 16), int(size), int(stream, 16))
+        if max(numbers) > INT64_MAX:
+            raise InstanceError(f"numbers up to 2**63 - 1 are needed, found {max(numbers)}")
+        if numbers[0]:
+            self.numbers.extend((kind, *numbers, self.module))
+            self.events += 1
+
+    def _layer(self, name: str, letter: str, edge: str) -> None:
+        scope = (name, letter)
+        if edge == "start":
+            self.open.append(scope)
+        elif scope in self.open:
+            # Hooks of a backward pass may skip an end: what began inside has ended with it.
+            while self.open.pop() != scope:
+                pass
+        else:
+            raise InstanceError(f"a module ends after it began, found the end of {name!r:.60}")
+        self.module = NO_MODULE
+        if self.open:
+            innermost = self.open[-1][0]
+            self.module = self.module_of_name.setdefault(innermost, len(self.module_of_name))
+
+    def _begin_iteration(self, number: int) -> None:
+        if number <= self.iteration:
+            raise InstanceError(f"iterations ascend, found {number} after {self.iteration}")
+        self.iteration = number
+        self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
+        # Where it is followed by no micro-batch, an iteration is one forward pass.
+        self.marks.append((self.events, Phase.FORWARD, 0, number))
+        self.awaits_phase = True
+
+    def _phase(self, letter: str) -> None:
+        if self.iteration < 0:
+            return
+        event = self.events
+        if self.awaits_phase:
+            event = self.marks.pop()[0]
+            self.awaits_phase = False
+        self.marks.append((event, PHASE_OF_LETTER[letter], self.seen[letter], self.iteration))
+        self.seen[letter] += 1
+
+    def trace(self, path: Path) -> AllocationTrace:
+        kind, address, size, stream, module = np.array(self.numbers, np.int64).reshape(-1, 5).T
+        marks = np.array(self.marks, dtype=np.int64).reshape(-1, 4).T
+        return trace_of_events(
+            EventLog(kind, address, size, stream, module),
+            marks=Marks(*marks),
+            module_names=list(self.module_of_name),
+            name=path.stem,
+            origin={"format": STALLOC_TEXT.name, "file": path.name},
+        )

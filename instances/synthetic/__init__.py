@@ -1,0 +1,39 @@
+"""Seeded synthetic problems: training-like ones, and families whose optimum is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from instances.synthetic.best_fit_traps import best_fit_trap
+from instances.synthetic.chained_packings import chained_packing
+from instances.synthetic.data_parallel_graphs import data_parallel_graph
+from instances.synthetic.first_fit_traps import first_fit_trap
+from instances.synthetic.guillotine import guillotine_packing
+from instances.synthetic.neighbour_rings import neighbour_ring
+from instances.synthetic.pinwheels import non_guillotine_packing
+from instances.synthetic.scaling import scaling_family
+from instances.synthetic.size_order_traps import size_order_trap
+from instances.synthetic.sizes import MIB
+from instances.synthetic.stream_packings import multi_stream_packing
+from instances.synthetic.tight_capacities import tight_capacity
+from instances.synthetic.training_graphs import training_graph
+from instances.synthetic.training_traces import training_trace
+from instances.synthetic.unstructured_lifetimes import random_lifetimes
+from planners.problem import Problem
+
+FAMILIES: dict[str, Callable[..., Problem]] = {
+    family.__name__: family
+    for family in (
+        guillotine_packing, non_guillotine_packing, tight_capacity, neighbour_ring,
+        multi_stream_packing, chained_packing, first_fit_trap, best_fit_trap, size_order_trap,
+        scaling_family, training_graph, data_parallel_graph, training_trace, random_lifetimes,
+    )
+}  # fmt: skip
+"""Every family by the name of its function; the first parameter says how large it is."""
+
+__all__ = [
+    "FAMILIES", "MIB", "best_fit_trap", "chained_packing", "data_parallel_graph", "first_fit_trap",
+    "guillotine_packing", "multi_stream_packing", "neighbour_ring", "non_guillotine_packing",
+    "random_lifetimes", "scaling_family", "size_order_trap", "tight_capacity", "training_graph",
+    "training_trace",
+]  # fmt: skip

@@ -1,0 +1,223 @@
+"""Graphs with streams whose optimum is known, though the global order hides it.
+
+Note [Stream packing]
+~~~~~~~~~~~~~~~~~~~~~
+*The instance.* A rectangle of time and memory is cut into regions, and each region into tensors
+that fill it. A region is a run of nodes on one stream: at each of its steps one node reads, for the
+last time, what ends there, and the next node makes what starts. Regions that overlap in time are on
+different streams. A control arc leads from the last node of a region to the first one of another
+where the other starts no earlier than the first ends and shares addresses with it.
+
+*Why the height is enough.* Two tensors that share addresses do so at different times. In one region
+the order of its stream makes them safe; in two, the arc between them does.
+
+*Why no plan takes less.* At any one time regions fill the height. No directed path joins two of
+these: an arc, and the order of a stream, lead only from a region to one that starts no earlier than
+the first ends. So all their tensors are pairwise unsafe across regions, and in each region those
+alive at one step are pairwise unsafe and as high as the region: an antichain of the whole height.
+
+*What is hidden.* The global order runs through the regions in a random topological order, which
+mostly stays within a region: the bytes alive in it are often far below the optimum, and only the
+antichain bound meets that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from instances.synthetic.guillotine import cut_rectangle
+from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, Rectangle
+from instances.synthetic.provenance import provenance, require_between
+from instances.synthetic.sizes import UNIT_BYTES
+from planners.columns import IntColumn
+from planners.graph import Graph
+from planners.problem import Problem
+
+# How often the next node is one of the same region.
+STAYS = 0.98
+
+
+def multi_stream_packing(
+    tensors: int, *, regions: int = 8, steps: int = 256, units: int = 4096, seed: int = 0
+) -> Problem:
+    """Return a graph with streams that a plan is known for; see Note [Stream packing].
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors, at least ``regions``.
+    regions
+        Runs of nodes on one stream, at least 1. There are as many streams as regions overlap.
+    steps
+        Steps of time in which the known plan is drawn, at least 1.
+    units
+        Units of memory of 512 bytes, at least 1.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Its optimum is the height of the rectangle, and so is its antichain bound.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
+    run = run_regions(tensors, regions, steps, units, Random(seed))
+    return Problem(
+        run.size,
+        graph=run.graph,
+        name=f"streams-{tensors}-{run.graph.stream_count}",
+        origin=provenance(
+            "multi_stream_packing",
+            tensors=tensors,
+            regions=regions,
+            steps=steps,
+            units=units,
+            seed=seed,
+            optimum=units * UNIT_BYTES,
+            proof="a perfect packing is a plan; regions side by side are an antichain as high",
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StreamRun:
+    """A graph whose tensors have known places.
+
+    Parameters
+    ----------
+    graph
+        Nodes, streams, arcs.
+    size, offset
+        int64 bytes, one a tensor.
+    """
+
+    graph: Graph
+    size: IntColumn
+    offset: IntColumn
+
+
+def run_regions(tensors: int, regions: int, steps: int, units: int, rng: Random) -> StreamRun:
+    """Return regions as runs of nodes, with the plan that they were cut from.
+
+    Parameters
+    ----------
+    tensors, regions, steps, units
+        As in :func:`multi_stream_packing`.
+    rng
+        Source of every choice.
+
+    Returns
+    -------
+    StreamRun
+        Tensors in the order in which nodes make them.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
+    require_between("regions", regions, 1, tensors)
+    require_between("steps", steps, 1, MOST_STEPS)
+    require_between("units", units, 1, MOST_UNITS)
+    areas = sorted(cut_rectangle(Rectangle(0, steps, 0, units), regions, rng))
+    counts = _share_out(tensors, [area.area for area in areas])
+    contents = [
+        sorted(cut_rectangle(area, count, rng)) for area, count in zip(areas, counts, strict=True)
+    ]
+    return _as_run(areas, contents, rng)
+
+
+def _share_out(tensors: int, areas: list[int]) -> list[int]:
+    """Return how many tensors each region is cut into: one, and the rest by area."""
+    extra = tensors - len(areas)
+    reached = np.floor(extra * np.cumsum(areas) / sum(areas)).astype(np.int64)
+    return [1 + int(count) for count in np.diff(reached, prepend=0)]
+
+
+def _as_run(areas: list[Rectangle], contents: list[list[Rectangle]], rng: Random) -> StreamRun:
+    streams = _streams(areas)
+    arcs = _arcs(areas, streams)
+    moments = [
+        sorted({moment for piece in pieces for moment in (piece.start, piece.end)})
+        for pieces in contents
+    ]
+    # A region has two nodes a moment: one frees what ends, and the next makes what starts.
+    lengths = [2 * len(steps) for steps in moments]
+    order = _node_order(lengths, arcs, rng)
+    node = {place: index for index, place in enumerate(order)}
+    made = []
+    for region, pieces in enumerate(contents):
+        place = {moment: 2 * index for index, moment in enumerate(moments[region])}
+        for piece in pieces:
+            made.append(
+                (node[region, place[piece.start] + 1], node[region, place[piece.end]], piece)
+            )
+    rng.shuffle(made)
+    made.sort(key=lambda tensor: tensor[0])
+    graph = Graph(
+        op=["free" if position % 2 == 0 else "make" for _, position in order],
+        stream=[streams[region] for region, _ in order],
+        producer=[producer for producer, _, _ in made],
+        consumers=[[consumer] for _, consumer, _ in made],
+        control=[(node[a, lengths[a] - 1], node[b, 0]) for a, b in arcs],
+    )
+    size = np.array([piece.top - piece.bottom for _, _, piece in made]) * UNIT_BYTES
+    offset = np.array([piece.bottom for _, _, piece in made]) * UNIT_BYTES
+    return StreamRun(graph, size, offset)
+
+
+def _streams(areas: list[Rectangle]) -> list[int]:
+    """Return a stream for each region, sorted by start: the first that is free by then."""
+    free_from: list[int] = []
+    streams = []
+    for area in areas:
+        free = [stream for stream, moment in enumerate(free_from) if moment <= area.start]
+        if not free:
+            free = [len(free_from)]
+            free_from.append(0)
+        free_from[free[0]] = area.end
+        streams.append(free[0])
+    return streams
+
+
+def _arcs(areas: list[Rectangle], streams: list[int]) -> list[tuple[int, int]]:
+    """Return the pairs of regions of which one waits for the other."""
+    return [
+        (a, b)
+        for b, later in enumerate(areas)
+        for a, earlier in enumerate(areas)
+        if earlier.end <= later.start
+        and (streams[a] == streams[b] or _share_addresses(earlier, later))
+    ]
+
+
+def _share_addresses(a: Rectangle, b: Rectangle) -> bool:
+    return a.bottom < b.top and b.bottom < a.top
+
+
+def _node_order(
+    lengths: list[int], arcs: list[tuple[int, int]], rng: Random
+) -> list[tuple[int, int]]:
+    """Return the nodes, as region and position, in a random topological order."""
+    waits_for = [{a for a, b in arcs if b == region} for region in range(len(lengths))]
+    position = [0] * len(lengths)
+    order: list[tuple[int, int]] = []
+    ended: set[int] = set()
+    region = -1
+    while len(ended) < len(lengths):
+        if region < 0 or region in ended or rng.random() > STAYS:
+            region = rng.choice(
+                [r for r in range(len(lengths)) if r not in ended and waits_for[r] <= ended]
+            )
+        order.append((region, position[region]))
+        position[region] += 1
+        if position[region] == lengths[region]:
+            ended.add(region)
+    return order

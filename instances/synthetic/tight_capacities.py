@@ -1,0 +1,101 @@
+"""Does it fit? Memory that is filled almost throughout, and a plan that is known to fit."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from instances.synthetic.guillotine import cut_by_guillotine
+from instances.synthetic.packing import Packing
+from instances.synthetic.provenance import provenance, require_between
+from planners.problem import Problem
+
+
+def tight_capacity(
+    tensors: int,
+    *,
+    utilisation: float = 0.98,
+    steps: int = 256,
+    units: int = 4096,
+    seed: int = 0,
+) -> Problem:
+    """Return tensors with a capacity in which they fit by construction, with little room to spare.
+
+    A perfect packing loses some of its tensors; those alive at one step stay, so that this step
+    needs the whole capacity.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors of the perfect packing, at least 1; a few less are left.
+    utilisation
+        Share of capacity x time that tensors fill, 0 to 1; reached as nearly as they allow.
+    steps, units
+        Steps of time, and units of memory of 512 bytes.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        With a capacity, which is its optimum.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
+    packing = thin_out(tensors, utilisation, steps, units, Random(seed))
+    return Problem(
+        packing.size,
+        packing.start,
+        packing.end,
+        capacity=packing.height,
+        name=f"tight-{tensors}",
+        origin=provenance(
+            "tight_capacity",
+            tensors=tensors,
+            utilisation=utilisation,
+            steps=steps,
+            units=units,
+            seed=seed,
+            optimum=packing.height,
+            proof="part of a perfect packing; one step needs the whole capacity",
+        ),
+    )
+
+
+def thin_out(tensors: int, utilisation: float, steps: int, units: int, rng: Random) -> Packing:
+    """Return a perfect packing without some of its tensors, none of which live at a chosen step.
+
+    Parameters
+    ----------
+    tensors, utilisation, steps, units
+        As in :func:`tight_capacity`.
+    rng
+        Source of every choice.
+
+    Returns
+    -------
+    Packing
+        Of the same height.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
+    require_between("utilisation", utilisation, 0, 1)
+    whole = cut_by_guillotine(tensors, steps, units, rng)
+    full_step = rng.randrange(steps)
+    area = whole.size * (whole.end - whole.start)
+    may_go = [*np.flatnonzero((whole.start > full_step) | (whole.end <= full_step)).tolist()]
+    rng.shuffle(may_go)
+    keep = np.ones(tensors, dtype=np.bool_)
+    spare = (1 - utilisation) * int(area.sum())
+    for tensor in may_go:
+        if area[tensor] <= spare:
+            spare -= int(area[tensor])
+            keep[tensor] = False
+    return Packing(whole.size[keep], whole.start[keep], whole.end[keep], whole.offset[keep])

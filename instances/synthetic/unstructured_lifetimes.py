@@ -1,0 +1,42 @@
+"""Lifetimes and sizes without any structure."""
+
+from __future__ import annotations
+
+import random
+
+from instances.synthetic.provenance import provenance, require_between
+from instances.synthetic.sizes import random_size
+from planners.problem import MAX_TENSORS, Problem
+
+
+def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
+    """Return lifetimes and sizes without structure: hard on anything that merges what touches.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Starts are uniform over ``tensors`` steps; one lifetime in ten is long.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
+    require_between("tensors", tensors, 0, MAX_TENSORS)
+    rng = random.Random(seed)
+    start = [rng.randrange(tensors) for _ in range(tensors)]
+    longest = [tensors if rng.random() < 0.1 else 64 for _ in range(tensors)]
+    return Problem(
+        [random_size(rng) for _ in range(tensors)],
+        start,
+        [begin + 1 + rng.randrange(most) for begin, most in zip(start, longest, strict=True)],
+        name=f"random-{tensors}",
+        origin=provenance("random_lifetimes", tensors=tensors, seed=seed),
+    )

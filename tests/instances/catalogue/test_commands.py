@@ -1,0 +1,123 @@
+"""``python -m instances``: a collection of our own from its first file to a list of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from instances.catalogue.catalogue_file import read_catalogue, write_catalogue
+from instances.synthetic import best_fit_trap, neighbour_ring, random_lifetimes, training_graph
+from planners import Problem, write_problem
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_problem(neighbour_ring(3), tmp_path / "ring.json.gz")
+    write_problem(training_graph(20, streams=3, chains=2), tmp_path / "graph.json")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "instances", *arguments]
+    command += ["--catalogue", str(folder / "catalogue.toml")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def test_a_collection_is_catalogued_listed_and_made_again(folder: Path) -> None:
+    done = run(folder, "update")
+    assert done.returncode == 0, done.stderr
+    assert "ring: 3584 bytes, optimal, by " in done.stdout
+    entries = read_catalogue(folder / "catalogue.toml")
+    assert list(entries) == ["graph", "ring"]
+    assert entries["graph"].tags == ("streams", "chains")
+    assert entries["ring"].tags == ("capacity", "known-optimum")
+    assert entries["ring"].fits is False
+    assert entries["ring"].origin == "neighbour_ring"
+
+    written = (folder / "catalogue.toml").read_bytes()
+    assert "as before" in run(folder, "update", "ring").stdout
+    assert (folder / "catalogue.toml").read_bytes() == written
+
+    (folder / "ring.json.gz").unlink()
+    listed = run(folder, "list").stdout
+    assert "regenerated" not in listed.split("not here: ")[0]
+    assert "not here: ring; python -m instances make --missing" in listed
+    assert "not here, left as it is" in run(folder, "update", "ring").stderr
+    made = run(folder, "make", "--missing")
+    assert made.stdout == "ring.json.gz: the recorded instance\n", made.stderr
+    assert run(folder, "make", "--missing").stdout == ""
+    shown = run(folder, "show", "ring").stdout
+    assert "python -m instances synthetic neighbour-ring --pairs 3" in shown
+    records = json.loads(run(folder, "list", "--json").stdout)["instances"]
+    assert [record["name"] for record in records] == ["graph", "ring"]
+
+
+def test_what_hands_wrote_and_what_planners_found_is_kept(folder: Path) -> None:
+    run(folder, "update", "ring")
+    catalogue = folder / "catalogue.toml"
+    (ring,) = read_catalogue(catalogue).values()
+    better = replace(ring.best, planner="a-better-one", commit="0" * 12)
+    by_hand = replace(ring, notes="a note", tags=("mine",), origin="ours", best=better)
+    write_catalogue([by_hand], catalogue)
+    run(folder, "update", "ring")
+    assert read_catalogue(catalogue) == {"ring": by_hand}
+
+    worse = replace(better, peak=10 * ring.best.peak, status="feasible")
+    write_catalogue([replace(by_hand, best=worse)], catalogue)
+    assert "changed" in run(folder, "update", "ring").stdout
+    assert read_catalogue(catalogue)["ring"].best == ring.best
+
+    # Another instance under the same name has no plan on record.
+    write_problem(neighbour_ring(5), folder / "ring.json.gz")
+    run(folder, "update", "ring")
+    another = read_catalogue(catalogue)["ring"]
+    assert another.best.peak == 11 * 512
+    assert another.notes == "a note"
+
+
+def test_instances_elsewhere_are_added_as_regenerated(folder: Path) -> None:
+    elsewhere = folder / "made"
+    elsewhere.mkdir()
+    write_problem(best_fit_trap(3), elsewhere / "trap.json.gz")
+    done = run(folder, "update", "trap", "--folder", str(elsewhere))
+    assert done.returncode == 0, done.stderr
+    (trap,) = read_catalogue(folder / "catalogue.toml").values()
+    assert not trap.committed
+    assert trap.kind == "synthetic"
+
+
+def unknown_origin() -> Problem:
+    lifetimes = random_lifetimes(5)
+    return Problem(lifetimes.size, lifetimes.start, lifetimes.end, name="trace")
+
+
+def test_an_instance_without_a_generator_is_a_trace(folder: Path) -> None:
+    write_problem(unknown_origin(), folder / "trace.json")
+    run(folder, "update", "trace")
+    trace = read_catalogue(folder / "catalogue.toml")["trace"]
+    assert (trace.kind, trace.origin, trace.command) == ("extracted trace", "trace", "")
+    done = run(folder, "make", "trace", "-o", ".")
+    assert done.returncode == 2
+    assert done.stderr == "error: instance trace: no command is recorded; it is kept as a file\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list"], "catalogue.toml: the file cannot be read: No such file or directory"),
+        (["show", "ring"], "the file cannot be read"),
+        (["update", "rong"], "no instance matches 'rong'; did you mean 'ring'?"),
+        (["make"], "no instance named; give names, or --missing"),
+    ],
+)
+def test_a_mistake_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
+    done = run(folder, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

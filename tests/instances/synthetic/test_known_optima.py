@@ -1,0 +1,245 @@
+"""Every known optimum again, by something else than its construction says: bounds, exact search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from instances.synthetic import (
+    chained_packing,
+    data_parallel_graph,
+    guillotine_packing,
+    multi_stream_packing,
+    neighbour_ring,
+    non_guillotine_packing,
+    random_lifetimes,
+    scaling_family,
+    size_order_trap,
+    tight_capacity,
+    training_graph,
+    training_trace,
+)
+from instances.synthetic.guillotine import cut_by_guillotine
+from instances.synthetic.neighbour_rings import ring_with_one_unit_more
+from instances.synthetic.packing import Packing
+from instances.synthetic.pinwheels import nest_pinwheels
+from instances.synthetic.scaling import LEAST_TENSORS, draw_training
+from instances.synthetic.sizes import UNIT_BYTES
+from instances.synthetic.stream_packings import run_regions
+from instances.synthetic.tight_capacities import thin_out
+from planners import Budget, InstanceError, Plan, Problem, Status, check, get, run
+from planners.bounds import antichain_bound, lifetime_bound
+from tests.exact.brute_force import optimal_peak
+
+SEEDS = range(25)
+
+
+def require_plan(problem: Problem, offset: np.ndarray) -> None:
+    """The plan of a construction is valid for its problem, and has the peak that it claims."""
+    plan = Plan.of(problem, offset)
+    check(problem, plan)
+    assert plan.peak == problem.origin["optimum"]
+
+
+def require_perfect(problem: Problem, packing: Packing, steps: int, units: int) -> None:
+    """A perfect packing fills time x memory: a plan of the height, and no step needs less."""
+    assert problem.size.tolist() == packing.size.tolist()
+    assert problem.start.tolist() == packing.start.tolist()
+    assert problem.end.tolist() == packing.end.tolist()
+    require_plan(problem, packing.offset)
+    area = problem.size * (problem.end - problem.start)
+    assert area.sum() == steps * units * UNIT_BYTES
+    assert lifetime_bound(problem).bytes == units * UNIT_BYTES == problem.origin["optimum"]
+
+
+@pytest.mark.parametrize(("tensors", "steps", "units"), [(1, 1, 1), (40, 7, 6), (90, 64, 900)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_guillotine_packings_are_perfect(tensors: int, steps: int, units: int, seed: int) -> None:
+    problem = guillotine_packing(tensors, steps=steps, units=units, seed=seed)
+    assert problem.tensor_count == tensors
+    require_perfect(problem, cut_by_guillotine(tensors, steps, units, Random(seed)), steps, units)
+
+
+@pytest.mark.parametrize(("pinwheels", "steps", "units"), [(1, 3, 3), (6, 60, 70), (40, 512, 4096)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pinwheels_are_perfect_and_nothing_cuts_them(
+    pinwheels: int, steps: int, units: int, seed: int
+) -> None:
+    problem = non_guillotine_packing(pinwheels, steps=steps, units=units, seed=seed)
+    assert problem.tensor_count == 4 * pinwheels + 1
+    packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
+    require_perfect(problem, packing, steps, units)
+    assert not is_cut(packing.start, packing.end)
+    assert not is_cut(packing.offset, packing.offset + packing.size)
+
+
+def is_cut(low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether a straight line from edge to edge crosses no rectangle."""
+    inside = set(low.tolist()) - {int(low.min())}
+    return any(not ((low < line) & (line < high)).any() for line in inside)
+
+
+def test_a_guillotine_packing_is_cut_where_pinwheels_are_not() -> None:
+    packing = cut_by_guillotine(12, 60, 70, Random(0))
+    ends = packing.offset + packing.size
+    assert is_cut(packing.start, packing.end) or is_cut(packing.offset, ends)
+
+
+SMALL: dict[str, Callable[[int], Problem]] = {
+    "guillotine": lambda seed: guillotine_packing(8, steps=9, units=11, seed=seed),
+    "pinwheel": lambda seed: non_guillotine_packing(1, steps=9, units=11, seed=seed),
+    "tight": lambda seed: tight_capacity(9, utilisation=0.8, steps=9, units=11, seed=seed),
+    "chained": lambda seed: chained_packing(8, chains=1, steps=4, units=11, seed=seed),
+    "streams": lambda seed: multi_stream_packing(8, regions=4, steps=9, units=11, seed=seed),
+    "ring": lambda seed: neighbour_ring(2, seed=seed),
+}
+
+
+@pytest.mark.parametrize("family", SMALL)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_brute_force_finds_the_known_optimum(family: str, seed: int) -> None:
+    problem = SMALL[family](seed).with_capacity(None)
+    assert optimal_peak(problem) == problem.origin["optimum"]
+
+
+@pytest.mark.parametrize("utilisation", [0.7, 0.95, 1.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tight_capacities_are_filled_as_far_as_asked_for(utilisation: float, seed: int) -> None:
+    problem = tight_capacity(120, utilisation=utilisation, steps=64, units=512, seed=seed)
+    packing = thin_out(120, utilisation, 64, 512, Random(seed))
+    require_plan(problem, packing.offset)
+    assert problem.capacity == lifetime_bound(problem).bytes == problem.origin["optimum"]
+    filled = (problem.size * (problem.end - problem.start)).sum() / (problem.capacity * 64)
+    assert utilisation <= filled < utilisation + 0.02
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_ring_misses_its_capacity_by_one_unit(pairs: int, seed: int) -> None:
+    problem = neighbour_ring(pairs, seed=seed)
+    require_plan(problem, ring_with_one_unit_more(pairs, Random(seed)).offset)
+    assert problem.tensor_count == 4 * pairs
+    assert lifetime_bound(problem).bytes == problem.capacity == 2 * pairs * UNIT_BYTES
+    assert problem.origin["optimum"] == problem.capacity + UNIT_BYTES
+    for planner in ("branch-and-bound", "cp-sat"):
+        result = run(get(planner), problem, Budget(time_limit_seconds=60))
+        assert result.status is Status.INFEASIBLE, planner
+
+
+@pytest.mark.parametrize(("tensors", "regions"), [(1, 1), (30, 1), (60, 7), (200, 25)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_streams_have_an_antichain_as_high_as_the_known_plan(
+    tensors: int, regions: int, seed: int
+) -> None:
+    problem = multi_stream_packing(tensors, regions=regions, steps=90, units=300, seed=seed)
+    assert problem.tensor_count == tensors
+    require_plan(problem, run_regions(tensors, regions, 90, 300, Random(seed)).offset)
+    assert antichain_bound(problem).bytes == problem.origin["optimum"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_regions_wait_only_for_those_whose_addresses_or_stream_they_take_over(seed: int) -> None:
+    """With a tensor a region: free, make it, free it, make, and from there the arcs lead on."""
+    run = run_regions(25, 25, 90, 300, Random(seed))
+    graph = run.graph
+    following = {
+        node: after
+        for stream in set(graph.stream.tolist())
+        for node, after in pairwise(np.flatnonzero(graph.stream == stream).tolist())
+    }
+    maker = {node: tensor for tensor, node in enumerate(graph.producer.tolist())}
+    reader = {following[int(graph.consumers_of(tensor)[0])]: tensor for tensor in range(25)}
+    assert len(graph.control)
+    for last, first in graph.control.tolist():
+        earlier, later = reader[last], maker[following[first]]
+        share = run.offset[earlier] < run.offset[later] + run.size[later]
+        share &= run.offset[later] < run.offset[earlier] + run.size[earlier]
+        assert share or graph.stream[last] == graph.stream[first]
+
+
+def test_the_global_order_of_streams_hides_the_optimum() -> None:
+    problems = [multi_stream_packing(200, regions=25, seed=seed) for seed in SEEDS]
+    hidden = [lifetime_bound(p).bytes < 0.9 * int(p.origin["optimum"]) for p in problems]
+    assert sum(hidden) > len(hidden) / 2
+    assert min(problem.stream_count for problem in problems) > 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_chains_touch_in_the_known_plan(seed: int) -> None:
+    problem = chained_packing(60, chains=6, chain_length=3, steps=64, units=512, seed=seed)
+    packing = cut_by_guillotine(60, 64, 512, Random(seed))
+    require_perfect(problem, packing, 64, 512)
+    assert len(problem.contiguous) == 6
+    for chain in problem.contiguous:
+        assert 2 <= len(chain) <= 3
+        for lower, upper in pairwise(chain):
+            assert packing.offset[upper] == packing.offset[lower] + packing.size[lower]
+            assert problem.start[lower] < problem.end[upper]
+            assert problem.start[upper] < problem.end[lower]
+
+
+@pytest.mark.parametrize("tensors", [LEAST_TENSORS, 100, 147, 148, 149, 1000, 5000])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_scaling_family_has_any_size_and_one_optimum(tensors: int, seed: int) -> None:
+    problem = scaling_family(tensors, seed=seed)
+    assert problem.tensor_count == tensors
+    require_plan(problem, draw_training(tensors, np.random.default_rng(seed)).offset)
+    assert lifetime_bound(problem).bytes == problem.origin["optimum"] == 4 << 30
+
+
+@pytest.mark.long
+def test_the_scaling_family_reaches_a_million() -> None:
+    problem = scaling_family(1_000_000, seed=1)
+    require_plan(problem, draw_training(1_000_000, np.random.default_rng(1)).offset)
+    assert lifetime_bound(problem).bytes == 4 << 30
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: guillotine_packing(0), "parameter tensors: at least 1 is needed, found 0"),
+        (lambda: guillotine_packing(7, steps=2, units=3), "at most one a cell .* 6, .*found 7"),
+        (lambda: guillotine_packing(7, steps=0), r"parameter steps: 1 to 1\d+ is needed, found 0"),
+        (lambda: guillotine_packing(7, units=1 << 80), "parameter units: 1 to 1\\d+ is needed"),
+        (lambda: size_order_trap(1, units=1 << 80), "parameter units: 4 to 1\\d+ is needed"),
+        (lambda: non_guillotine_packing(1, units=2), "parameter units: 3 to 1\\d+ is needed"),
+        (lambda: non_guillotine_packing(9, steps=9, units=9), "had room for .*, found 9"),
+        (lambda: tight_capacity(9, utilisation=1.1), "utilisation: 0 to 1 is needed, found 1.1"),
+        (lambda: tight_capacity(9, utilisation=math.nan), "utilisation: 0 to 1 .* found nan"),
+        (lambda: neighbour_ring(1), "parameter pairs: at least 2 is needed, found 1"),
+        (lambda: multi_stream_packing(4, regions=5), "regions: 1 to 4 is needed, found 5"),
+        (lambda: chained_packing(9, chains=9), "were found, 9 are needed"),
+        (lambda: chained_packing(9, chain_length=1), "chain_length: at least 2 is needed"),
+        (lambda: scaling_family(99, seed=-1), "seed: at least 0 is needed, found -1"),
+        (lambda: training_graph(1), "tensors: 2 to 20000000 is needed, found 1"),
+        (lambda: training_graph(20, streams=0), "streams: at least 1 is needed, found 0"),
+        (lambda: training_graph(20, chains=3), "chains: 0 to 2 is needed, found 3"),
+        (lambda: data_parallel_graph(0), "layers: at least 1 is needed, found 0"),
+        (lambda: data_parallel_graph(1, branches=0), "branches: at least 1 is needed, found 0"),
+        (lambda: data_parallel_graph(1, bucket_layers=0), "bucket_layers: at least 1 is needed"),
+        (lambda: training_trace(50, layers=-1), "layers: at least 1 is needed, found -1"),
+        (lambda: random_lifetimes(-1), "tensors: 0 to 20000000 is needed, found -1"),
+        (lambda: scaling_family(98), "tensors: 99 to 10000000 is needed, found 98"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(make: Callable[[], Problem], message: str) -> None:
+    with pytest.raises(InstanceError, match=message):
+        make()
+
+
+def test_seeds_decide_and_nothing_else() -> None:
+    first, again = guillotine_packing(50, seed=3), guillotine_packing(50, seed=3)
+    assert first.size.tolist() == again.size.tolist()
+    assert first.size.tolist() != guillotine_packing(50, seed=4).size.tolist()
+
+
+def test_tensors_that_start_together_do_not_tell_their_places() -> None:
+    packing = cut_by_guillotine(400, 16, 4096, Random(0))
+    together = packing.offset[packing.start == 0]
+    assert len(together) > 10
+    assert sorted(together.tolist()) != together.tolist()
