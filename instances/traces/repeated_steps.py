@@ -50,8 +50,7 @@ def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:
     length = end - begin
     extra = (times - 1) * length
     start = problem.start[tensor] + np.where(problem.start[tensor] < end, copy * length, extra)
-    lives_on = ~within & (problem.end > end)
-    stop = problem.end[tensor] + np.where(lives_on[tensor], extra, copy * length)
+    stop = problem.end[tensor] + np.where(problem.end[tensor] > end, extra, copy * length)
     order = np.argsort(start, kind="stable")
     repeated = _repeated_phases(problem, begin, end)
 

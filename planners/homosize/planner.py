@@ -191,9 +191,13 @@ def _ask_for_a_proof(attempts: Attempts, pressure: PressureOrders) -> None:
 
 
 def _offer_published(attempts: Attempts, choices: Choices) -> None:
-    """Offer the published plan, with groups and with layers alone, and let both sink."""
+    """Try the published plan, with groups and with layers alone, each with every tensor sunk."""
     problem = attempts.problem
-    readings = {"published": choices, "published layers": replace(choices, phases=False)}
+    readings = {
+        "published": choices,
+        "published, no fusion": replace(choices, fusion=False),
+        "published, no phases": replace(choices, phases=False),
+    }
     for name, reading in readings.items():
         if attempts.over:
             return
@@ -202,8 +206,7 @@ def _offer_published(attempts: Attempts, choices: Choices) -> None:
             plan, _ = plan_as_published(problem, reading, attempts.budget)
         except UnsupportedProblemError:
             return
-        attempts.offer(plan, name)
-        attempts.place(address_order(problem, plan.offsets), f"{name}, sunk")
+        attempts.place(address_order(problem, plan.offsets), name)
 
 
 def _counts(synthesis: Synthesis) -> Mapping[str, Scalar]:

@@ -85,14 +85,14 @@ def test_fused_groups_are_fused_again_if_that_is_chosen() -> None:
 
 def test_of_several_partners_the_best_may_be_taken() -> None:
     host = local_plan([Request(4, 0, 9, 0, 1), Request(4, 0, 4, 0, 1)])
-    small = local_plan([Request(1, 5, 9, 1, 2)])
+    small, other = (local_plan([Request(bytes_, 5, 9, 1, 2)]) for bytes_ in (1, 2))
     large = local_plan([Request(4, 5, 9, 1, 3)])
-    _, first = fuse_adjacent([host, small, large], Choices(partner="first", again=False))
-    _, both = fuse_adjacent([host, small, large], Choices(partner="best", again=False))
-    assert [trial.guest_size for trial in first] == [1]
-    assert [trial.guest_size for trial in both] == [1, 4]
-    plans, _ = fuse_adjacent([host, small, large], Choices(partner="best", again=False))
-    assert [plan.size for plan in plans] == [8, 1]
+    partners = [small, large, other]
+    _, first = fuse_adjacent([host, *partners], Choices(partner="first", again=False))
+    assert [trial.guest_size for trial in first if trial.host_size == 8] == [1]
+    plans, best = fuse_adjacent([host, *partners], Choices(partner="best", again=False))
+    assert [trial.guest_size for trial in best if trial.host_size == 8] == [1, 4, 2]
+    assert [plan.size for plan in plans] == [8, 1, 2]
 
 
 def test_without_fusion_nothing_is_tried() -> None:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.synthetic import random_lifetimes, training_graph, training_trace
+from instances.synthetic import (
+    best_fit_trap,
+    first_fit_trap,
+    guillotine_packing,
+    non_guillotine_packing,
+    random_lifetimes,
+    size_order_trap,
+    training_graph,
+    training_trace,
+)
 from planners import Budget, Problem, Safety, Status, bounds_of, check, get, place, run
 from planners.bounds import lifetime_bound
 from planners.greedy.place import place_in_objects
@@ -21,7 +30,7 @@ from tests.interrupts import interrupt_after
 from tests.random_problems import problems, random_problem
 
 PAPER = ({}, {"phases": False}, {"fusion": False})
-GREEDY = "greedy-*,many-objects-*"
+GREEDY = "greedy-*,many-objects-*,pressure"
 
 
 def with_phases(problem: Problem, length: int, dynamic: float = 0.0, seed: int = 0) -> Problem:
@@ -56,6 +65,38 @@ def test_never_worse_than_the_paper_nor_than_greedy(seed: int) -> None:
         assert best.peak <= published.peak
     for info in planners(GREEDY):
         assert best.peak <= solve(problem, get(info.name)).peak, info.name
+
+
+PACKINGS = [
+    *(with_phases(guillotine_packing(80, seed=seed), 40) for seed in (0, 1, 2, 5, 30, 47, 52)),
+    *(with_phases(non_guillotine_packing(8, seed=seed), 40) for seed in (0, 1, 3, 9)),
+    *(with_phases(trap, 16) for trap in (best_fit_trap(8), first_fit_trap(3), size_order_trap(6))),
+]
+
+
+@pytest.mark.parametrize("problem", PACKINGS, ids=lambda problem: problem.name)
+def test_packings_on_which_now_one_and_now_another_planner_is_best(problem: Problem) -> None:
+    best = solve(problem, get("homosize"))
+    others = [solve(problem, get(info.name)).peak for info in planners(GREEDY)]
+    published = [solve(problem, get("homosize", variant="paper", **p)).peak for p in PAPER]
+    assert best.peak <= min(others + published)
+
+
+@pytest.mark.parametrize(
+    ("problem", "length", "order"),
+    [
+        (non_guillotine_packing(16, seed=0), 20, "areas"),
+        (guillotine_packing(80, seed=5), 64, "groups"),
+        (non_guillotine_packing(8, seed=6), 20, "published"),
+        (non_guillotine_packing(16, seed=5), 64, "published, no fusion"),
+        (guillotine_packing(80, seed=2), 20, "published, no phases"),
+        (guillotine_packing(80, seed=5), 20, "greedy-size-first"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_part_is_the_best_somewhere(problem: Problem, length: int, order: str) -> None:
+    result = run(get("homosize"), with_phases(problem, length))
+    assert (result.status, result.statistics["order"]) == (Status.FEASIBLE, order)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -140,6 +181,18 @@ def test_dynamic_requests_lie_around_the_static_plan() -> None:
     assert static_requests(problem).tensor.tolist() == tensors.tolist()
 
 
+def test_dynamic_requests_come_as_they_are_allocated_into_the_smallest_gap() -> None:
+    # bytes
+    #   8      . . e e     The static plan is a, and b on top of it, which soon dies. Of the dynamic
+    #   7      b . e e     requests d comes first, though it is the smaller one, and lies where b
+    #   6      b d d d     was; e finds a byte of b's left, and reaches above it.
+    #   0 - 5  a a a a
+    problem = Problem([6, 2, 1, 2], [0, 0, 1, 2], [4, 1, 4, 4],
+                      dynamic=[False, False, True, True])  # fmt: skip
+    offsets = solve(problem, get("homosize", variant="paper")).offsets.tolist()
+    assert offsets == [0, 6, 6, 7]
+
+
 def test_sizes_of_zero_take_part_in_nothing() -> None:
     problem = Problem([0, 4, 0], [0, 0, 1], [2, 2, 3])
     plan = solve(problem, get("homosize", variant="paper"))
@@ -152,6 +205,11 @@ def test_first_fit_in_the_order_of_addresses_never_raises_a_tensor(seed: int) ->
     plan = place_in_objects(problem, "size", "best")
     sunk = place(problem, np.argsort(address_order(problem, plan.offsets)))
     assert (sunk.offsets <= plan.offsets).all()
+
+
+def orders_of(problem: Problem) -> dict[str, list[int]]:
+    found = structured_orders(problem, lifetime_bound(problem))
+    return {name: order.tolist() for name, order in found}
 
 
 def test_every_order_holds_every_block_once() -> None:
@@ -173,6 +231,22 @@ def test_the_tightest_step_comes_first_then_layers_by_size() -> None:
     assert orders["layers"] == [0, 2, 1, 3, 4]
     assert orders["areas"] == [0, 1, 2, 3, 4]
     assert orders["groups"] == [0, 1, 2, 3, 4]
+
+
+def test_areas_put_every_tightest_step_first() -> None:
+    # Steps 0 and 2 are equally tight; the bound names the first of them alone.
+    problem = Problem([4, 1, 3, 2, 3], [0, 0, 1, 2, 2], [1, 1, 2, 3, 3])
+    orders = orders_of(problem)
+    assert orders["layers"] == [0, 1, 2, 4, 3]
+    assert orders["areas"] == [0, 4, 3, 1, 2]
+
+
+def test_groups_come_by_their_byte_steps() -> None:
+    # One tight step: the group of 1 and 2 has eight byte-steps there, that of 0 has five.
+    problem = Problem([5, 2, 2], [1, 0, 0], [2, 2, 2],
+                      phase_start=[1, 0, 0], phase_end=[1, 1, 1])  # fmt: skip
+    assert orders_of(problem)["layers"] == [0, 1, 2]
+    assert orders_of(problem)["groups"] == [1, 2, 0]
 
 
 def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
