@@ -91,6 +91,7 @@ def test_packings_on_which_now_one_and_now_another_planner_is_best(problem: Prob
         (non_guillotine_packing(16, seed=5), 64, "published, no fusion"),
         (guillotine_packing(80, seed=2), 20, "published, no phases"),
         (guillotine_packing(80, seed=5), 20, "greedy-size-first"),
+        (guillotine_packing(40, seed=0), 20, "1.0: longest"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
