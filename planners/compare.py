@@ -31,11 +31,16 @@ from planners.comparison_table import (
     rich_table,
     sorted_rows,
 )
+from planners.dynamic.reusable_space import ReusableSpace, reusable_space
+from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
+from planners.excerpt import Excerpt, parse_iteration
 from planners.formats import read_any
 from planners.interrupt import Interrupt
+from planners.plan import Plan
 from planners.plan_file import write_plan
 from planners.plots import Draw, find_plot
+from planners.problem import Problem, Safety
 from planners.registry import ChosenPlanner, choose, load_plugin
 
 # A planner that searches takes all the time it is given; with a handful of them, an instance of
@@ -55,6 +60,8 @@ class Request:
     """What the user asked for, after the first look at it."""
 
     files: Sequence[Path]
+    excerpt: Excerpt
+    only_static: bool
     chosen: Sequence[ChosenPlanner]
     budget: Budget
     capacity: int | None
@@ -88,6 +95,27 @@ def compare(
     capacity: Annotated[
         int | None, typer.Option(metavar="BYTES", help="Ask whether a plan fits.")
     ] = None,
+    iteration: Annotated[
+        str,
+        typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned."),
+    ] = "all",
+    persistent: Annotated[
+        bool,
+        typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
+    ] = True,
+    round_to: Annotated[
+        int,
+        typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
+    ] = 1,
+    dynamic_modules: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERNS", help="Modules of a recording whose sizes vary, by commas."
+        ),
+    ] = "",
+    only_static: Annotated[
+        bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     plugin: Annotated[
@@ -121,6 +149,13 @@ def compare(
             else:
                 request = Request(
                     files=files or [],
+                    excerpt=Excerpt(
+                        parse_iteration(iteration),
+                        persistent=persistent,
+                        round_to=round_to,
+                        dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
+                    ),
+                    only_static=only_static,
                     chosen=chosen,
                     budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
                     capacity=capacity,
@@ -165,17 +200,18 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
         standard_output.write(",".join(CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
-            comparison = _compare_file(path, request, interrupt)
+            whole = read_any(path, request.excerpt)
+            comparison = _compare_problem(whole, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
             if request.as_json:
                 records.append({"file": str(path), **comparison_record(comparison, rows)})
             elif request.as_csv:
-                standard_output.write(csv_lines(comparison.problem.name, rows))
+                standard_output.write(csv_lines(comparison, rows))
             else:
                 _show(comparison, request, gap_above=index > 0)
             if any(not row.result.valid for row in rows):
                 codes.add(EXIT_INVALID_PLAN)
-            _keep_best(comparison, request)
+            _keep_best(comparison, whole, request)
         except GaplessError as error:
             codes.add(_complain(error))
             continue
@@ -190,8 +226,8 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
     return max(codes)
 
 
-def _compare_file(path: Path, request: Request, interrupt: Interrupt) -> Comparison:
-    problem = read_any(path)
+def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> Comparison:
+    problem = static_part(whole).problem if request.only_static else whole
     if request.capacity is not None:
         problem = problem.with_capacity(request.capacity)
     total = len(request.chosen)
@@ -212,7 +248,7 @@ def _compare_file(path: Path, request: Request, interrupt: Interrupt) -> Compari
         _progress("")
 
 
-def _keep_best(comparison: Comparison, request: Request) -> None:
+def _keep_best(comparison: Comparison, whole: Problem, request: Request) -> None:
     for option, path in (("--save-plan", request.save_plan), ("--plot", request.plot)):
         if path is not None and comparison.best is None:
             raise GaplessError(f"{option} {path}: not written, for there is no plan that fits")
@@ -220,9 +256,18 @@ def _keep_best(comparison: Comparison, request: Request) -> None:
         return
     result = comparison.best.result
     if request.save_plan is not None:
-        write_plan(comparison.problem, result, request.save_plan)
+        space = _space_for_dynamic(whole, result.plan, request)
+        write_plan(comparison.problem, result, request.save_plan, space)
     if request.plot is not None and request.draw is not None:
         request.draw(comparison.problem, result, comparison.bounds, request.plot)
+
+
+def _space_for_dynamic(whole: Problem, plan: Plan | None, request: Request) -> ReusableSpace | None:
+    """Return what a plan leaves idle for the dynamic tensors of a problem; None without any."""
+    if plan is None or whole.safety is not Safety.LIFETIMES or not is_dynamic(whole).any():
+        return None
+    is_static = request.only_static
+    return reusable_space(whole, plan if is_static else static_part(whole).plan_within(plan))
 
 
 def _show(comparison: Comparison, request: Request, *, gap_above: bool) -> None:

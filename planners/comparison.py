@@ -12,6 +12,7 @@ from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.plan import Result, Status
 from planners.problem import Problem
+from planners.reference import Reference, reference_of
 from planners.registry import ChosenPlanner
 from planners.run import run, with_bounds
 
@@ -41,6 +42,23 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
+class ReferenceRow:
+    """What an allocator had reserved in the run that was recorded, beside the plans.
+
+    Parameters
+    ----------
+    reference
+        Neither a plan nor judged.
+    gap_to_bound, gap_to_best
+        As in :class:`Row`.
+    """
+
+    reference: Reference
+    gap_to_bound: float | None
+    gap_to_best: float | None
+
+
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """What several planners answered on one problem.
 
@@ -58,6 +76,8 @@ class Comparison:
         Labels of the planners that an interrupt kept from running.
     interrupted
         Whether Ctrl-C ended the comparison early.
+    reference
+        What an allocator had reserved in the run that was recorded, where the problem knows it.
     """
 
     problem: Problem
@@ -67,6 +87,21 @@ class Comparison:
     rows: tuple[Row, ...]
     left_out: tuple[str, ...] = ()
     interrupted: bool = False
+    reference: Reference | None = None
+
+    @property
+    def reference_row(self) -> ReferenceRow | None:
+        """The reference beside the bound and the best plan; None without one."""
+        if self.reference is None:
+            return None
+        bounds = [bound.bytes for bound in self.bounds]
+        bounds += [row.result.lower_bound for row in self.rows if row.result.valid]
+        reserved = self.reference.reserved
+        return ReferenceRow(
+            self.reference,
+            _gap(reserved, max(bounds, default=0)),
+            _gap(reserved, self.best.result.peak or 0) if self.best is not None else None,
+        )
 
     @property
     def best(self) -> Row | None:
@@ -106,6 +141,7 @@ def compare_planners(
     Comparison
         What there is, also after an interrupt.
     """
+    reference = reference_of(problem)
     started = time.perf_counter()
     _ = problem.core
     safety_done = time.perf_counter()
@@ -134,6 +170,7 @@ def compare_planners(
         _as_rows(labels, settled),
         tuple(labels[len(results) :]),
         interrupted,
+        reference,
     )
 
 

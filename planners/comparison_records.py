@@ -10,7 +10,7 @@ import platform
 from collections.abc import Iterable
 from typing import Any
 
-from planners.comparison import Comparison, Row
+from planners.comparison import Comparison, ReferenceRow, Row
 
 SCHEMA_VERSION = 1
 PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp")
@@ -44,6 +44,7 @@ def comparison_record(comparison: Comparison, rows: Iterable[Row]) -> dict[str, 
         "naive": problem.naive_bytes,
         "capacity": problem.capacity,
         "bounds": {bound.name: bound.bytes for bound in comparison.bounds},
+        "reference": _reference_record(comparison.reference_row),
         "safety_seconds": comparison.safety_seconds,
         "bounds_seconds": comparison.bounds_seconds,
         "interrupted": comparison.interrupted,
@@ -52,26 +53,35 @@ def comparison_record(comparison: Comparison, rows: Iterable[Row]) -> dict[str, 
     }
 
 
-def csv_lines(instance: str, rows: Iterable[Row]) -> str:
-    """Return rows of a comparison as lines of CSV, without the header.
+def csv_lines(comparison: Comparison, rows: Iterable[Row]) -> str:
+    """Return a comparison as lines of CSV, without the header.
 
     Parameters
     ----------
-    instance
-        Name of the instance.
+    comparison
+        What was compared.
     rows
-        In the order in which they are shown.
+        Its rows in the order in which they are shown.
 
     Returns
     -------
     str
-        One line a row with the columns ``CSV_COLUMNS``; a value that does not exist is empty.
+        One line a row with the columns ``CSV_COLUMNS``; a value that does not exist is empty. The
+        reference, if there is one, is the last; its status is ``reference``.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    instance = {"instance": comparison.problem.name}
     for row in rows:
-        record = {"instance": instance, **_row_record(row)}
-        writer.writerow([_csv_cell(record[column]) for column in CSV_COLUMNS])
+        cells = {key: _csv_cell(value) for key, value in _row_record(row).items()}
+        writer.writerow(instance | cells)
+    reference = _reference_record(comparison.reference_row)
+    if reference is not None:
+        writer.writerow(
+            instance
+            | reference
+            | {"planner": reference["label"], "status": "reference", "peak": reference["reserved"]}
+        )
     return text.getvalue()
 
 
@@ -91,6 +101,18 @@ def environment() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "python": platform.python_version(),
         "packages": versions,
+    }
+
+
+def _reference_record(row: ReferenceRow | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {
+        "label": row.reference.label,
+        "reserved": row.reference.reserved,
+        "exact": row.reference.exact,
+        "gap_to_bound": row.gap_to_bound,
+        "gap_to_best": row.gap_to_best,
     }
 
 

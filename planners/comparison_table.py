@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from planners.comparison import Comparison, Row
+from planners.comparison import Comparison, ReferenceRow, Row
 from planners.plan import Status
+from planners.reference import Reference
 from planners.units import exact_bytes, human_bytes
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ HEADINGS = (
 )  # fmt: skip
 LEFT_ALIGNED = 3
 BEST_MARK = "*"
+REFERENCE_MARK = "~"
+REFERENCE_STYLE = "dim italic"
 STYLES = {
     Status.INVALID: "bold red",
     Status.UNSUPPORTED: "dim",
@@ -91,6 +95,8 @@ def instance_line(comparison: Comparison) -> str:
         _count(problem.stream_count, "stream"),
         _count(len(problem.contiguous), "chain"),
     ]
+    if problem.dynamic is not None and problem.dynamic.any():
+        counts.insert(1, f"{problem.dynamic.sum():,} of them dynamic")
     parts = [f"{', '.join(counts)}", f"naive sum {_both(problem.naive_bytes)}"]
     bounds = [f"{bound.name} {_both(bound.bytes)}" for bound in comparison.bounds]
     parts.append(f"bounds: {', '.join(bounds)}")
@@ -115,9 +121,9 @@ def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
     Returns
     -------
     str
-        Lines with one row each, the headings first.
+        Lines with one row each, the headings first, and the reference, if there is one, last.
     """
-    cells = [HEADINGS, *(_cells(comparison, row) for row in rows)]
+    cells = [HEADINGS, *_all_cells(comparison, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "".join(
         "  ".join(
@@ -145,14 +151,14 @@ def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table
     Returns
     -------
     rich.table.Table
-        The best rows in bold green.
+        The best rows in bold green, the reference dim.
     """
     # Imported here because a table in a pipe does without it.
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    cells = [_cells(comparison, row) for row in rows]
+    cells = _all_cells(comparison, rows)
     headings = tuple(heading.replace("gap to ", "gap to\n") for heading in HEADINGS)
     widths = [
         max(len(line) for cell in column for line in cell.split("\n"))
@@ -171,9 +177,12 @@ def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table
             overflow="fold",
             vertical="bottom",
         )
-    for row, line in zip(rows, cells, strict=True):
-        best = is_best(comparison, row)
-        style = "bold green" if best else STYLES.get(row.result.status, "")
+    styles = [
+        "bold green" if is_best(comparison, row) else STYLES.get(row.result.status, "")
+        for row in rows
+    ]
+    # The reference, where there is one, is the last line.
+    for line, style in zip_longest(cells, styles, fillvalue=REFERENCE_STYLE):
         table.add_row(*(Text(line[index]) for index in shown), style=style)
     return table
 
@@ -198,6 +207,8 @@ def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     if best is not None:
         result = best.result
         lines.append(f"gap to bound: above {result.certificate}, {_both(result.lower_bound)}")
+    if comparison.reference is not None:
+        lines.append(_about(comparison.reference))
     for row in rows:
         if row.result.reason:
             reason = " ".join(row.result.reason.split())
@@ -223,7 +234,7 @@ def percent(ratio: float | None) -> str:
     Parameters
     ----------
     ratio
-        ``peak / reference - 1``; None for none.
+        ``peak / reference - 1``; None for none. Below 0 only for what is no plan.
 
     Returns
     -------
@@ -234,7 +245,7 @@ def percent(ratio: float | None) -> str:
         return "-"
     if ratio == 0:
         return "0 %"
-    if ratio < 0.00001:
+    if 0 < ratio < 0.00001:
         return "<0.001 %"
     return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
 
@@ -252,6 +263,33 @@ def _cells(comparison: Comparison, row: Row) -> tuple[str, ...]:
         percent(row.gap_to_bound),
         percent(row.gap_to_best),
         f"{result.seconds:.3f}" if result.seconds < 10 else f"{result.seconds:.1f}",
+    )
+
+
+def _all_cells(comparison: Comparison, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    cells = [_cells(comparison, row) for row in rows]
+    row = comparison.reference_row
+    return cells if row is None else [*cells, _reference_cells(row)]
+
+
+def _reference_cells(row: ReferenceRow) -> tuple[str, ...]:
+    return (
+        REFERENCE_MARK,
+        row.reference.label,
+        "-",
+        human_bytes(row.reference.reserved),
+        exact_bytes(row.reference.reserved),
+        percent(row.gap_to_bound),
+        percent(row.gap_to_best),
+        "-",
+    )
+
+
+def _about(reference: Reference) -> str:
+    unknown = "" if reference.exact else "; what it reserved before the recording is not known"
+    return (
+        f"{REFERENCE_MARK} no plan: what {reference.allocator} had reserved at the peak of the "
+        f"recorded run{unknown}"
     )
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError
+from planners.excerpt import Excerpt
 from planners.problem import Problem
 from planners.problem_file import read_problem
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
+WHOLE = Excerpt()
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,15 @@ class Format:
         Whether a file is of this format, from its path and its first bytes.
     read
         Reads a file; raises ``InstanceError`` with one line where it breaks a rule.
+    read_excerpt
+        Reads a part of a file that holds a recording; None where files hold problems.
     """
 
     name: str
     suffixes: tuple[str, ...]
     recognises: Callable[[Path, bytes], bool]
     read: Callable[[Path], Problem]
+    read_excerpt: Callable[[Path, Excerpt], Problem] | None = None
 
     def has_suffix(self, path: Path) -> bool:
         """Return whether the name of a file ends as names of this format do."""
@@ -52,13 +57,15 @@ def _is_json(path: Path, head: bytes) -> bool:
 GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_problem)
 
 
-def read_any(path: str | Path) -> Problem:
+def read_any(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
     """Read an instance file of any known format.
 
     Parameters
     ----------
     path
         The file, of the format that :func:`format_of` says.
+    excerpt
+        What of a recording becomes the problem.
 
     Returns
     -------
@@ -68,12 +75,22 @@ def read_any(path: str | Path) -> Problem:
     Raises
     ------
     InstanceError
-        The file cannot be read, no format recognises it, or it breaks a rule of its format.
+        The file cannot be read, no format recognises it, it breaks a rule of its format, or an
+        excerpt is asked of what is no recording.
     """
     path = Path(path)
     form = format_of(path)
     try:
-        return form.read(path)
+        if excerpt == WHOLE:
+            return form.read(path)
+        if form.read_excerpt is None:
+            recordings = [other.name for other in formats() if other.read_excerpt is not None]
+            raise InstanceError(
+                f"{path}: {', '.join(excerpt.options)}: a recording is needed "
+                f"({', '.join(recordings) or 'no known format holds any'}), found {form.name}, "
+                f"which holds one problem"
+            )
+        return form.read_excerpt(path, excerpt)
     except GaplessError:
         raise
     except Exception as error:  # a third party's reader may fail in any way

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from planners.check import find_violation_fast
 from planners.columns import INT64_MAX, shown
 from planners.digest import problem_digest
+from planners.dynamic.reusable_space import ReusableSpace
+from planners.dynamic.reusable_space_fields import space_from_fields, space_to_fields
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
 from planners.json_file import compact_json, read_json, refuse, require_fields, require_list
 from planners.plan import Plan, Result, Status
@@ -15,15 +18,39 @@ from planners.problem import Problem
 
 FORMAT = "gapless-plan"
 VERSION = 1
+# With the part `reusable_space`, which readers of version 1 do not know.
+VERSION_WITH_SPACE = 2
 
 _FIELDS = {
     "format", "version", "instance", "digest", "planner", "parameters", "seed", "status",
     "peak", "lower_bound", "certificate", "offsets",
 }  # fmt: skip
+_SPACE = "reusable_space"
 _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
 
 
-def write_plan(problem: Problem, result: Result, path: str | Path) -> None:
+@dataclass(frozen=True, eq=False)
+class SavedPlan:
+    """What a plan file holds.
+
+    Parameters
+    ----------
+    result
+        Optimal or feasible.
+    reusable_space
+        Where dynamic tensors may lie; None where the file does not say.
+    """
+
+    result: Result
+    reusable_space: ReusableSpace | None
+
+
+def write_plan(
+    problem: Problem,
+    result: Result,
+    path: str | Path,
+    reusable_space: ReusableSpace | None = None,
+) -> None:
     """Write a plan file.
 
     Parameters
@@ -34,6 +61,8 @@ def write_plan(problem: Problem, result: Result, path: str | Path) -> None:
         Optimal or feasible.
     path
         Target.
+    reusable_space
+        What the plan leaves idle for dynamic tensors, if it is to be kept with it.
 
     Raises
     ------
@@ -44,7 +73,7 @@ def write_plan(problem: Problem, result: Result, path: str | Path) -> None:
         raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
     fields = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if reusable_space is None else VERSION_WITH_SPACE,
         "instance": problem.name,
         "digest": problem_digest(problem),
         "planner": result.planner,
@@ -56,6 +85,8 @@ def write_plan(problem: Problem, result: Result, path: str | Path) -> None:
         "certificate": result.certificate,
         "offsets": result.plan.offsets.tolist(),
     }
+    if reusable_space is not None:
+        fields[_SPACE] = space_to_fields(reusable_space)
     lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
     try:
         Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
@@ -64,7 +95,12 @@ def write_plan(problem: Problem, result: Result, path: str | Path) -> None:
 
 
 def read_plan(problem: Problem, path: str | Path) -> Result:
-    """Read a plan file and judge the plan.
+    """Read a plan file and judge it, as :func:`read_saved_plan` does; return the plan alone."""
+    return read_saved_plan(problem, path).result
+
+
+def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
+    """Read a plan file and judge what is in it.
 
     Parameters
     ----------
@@ -75,32 +111,36 @@ def read_plan(problem: Problem, path: str | Path) -> Result:
 
     Returns
     -------
-    Result
+    SavedPlan
         As it was written.
 
     Raises
     ------
     InstanceError
-        The file cannot be read, breaks a rule, or is for another problem.
+        The file cannot be read, breaks a rule, is for another problem, or calls idle what the plan
+        does not leave idle.
     InvalidPlanError
         The plan breaks a constraint of the problem.
     """
     path = Path(path)
     try:
-        result = _result_from_fields(problem, read_json(path))
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
-    assert result.plan is not None
-    violation = find_violation_fast(problem, result.plan)
-    if violation is not None:
-        raise InvalidPlanError(f"{path}: {violation}")
-    return result
+        fields = read_json(path)
+        result = _result_from_fields(problem, fields)
+        assert result.plan is not None
+        violation = find_violation_fast(problem, result.plan)
+        if violation is not None:
+            raise InvalidPlanError(str(violation))
+        if _SPACE not in fields:
+            return SavedPlan(result, None)
+        return SavedPlan(result, space_from_fields(fields[_SPACE], problem, result.plan))
+    except (InstanceError, InvalidPlanError) as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _result_from_fields(problem: Problem, fields: Any) -> Result:
-    require_fields("", fields, _FIELDS, set())
+    require_fields("", fields, _FIELDS, {_SPACE})
     _require_value("format", fields, FORMAT)
-    _require_value("version", fields, VERSION)
+    _require_value("version", fields, VERSION_WITH_SPACE if _SPACE in fields else VERSION)
     for field in ("instance", "digest", "planner", "status", "certificate"):
         if not isinstance(fields[field], str):
             refuse(field, "a string", fields[field])

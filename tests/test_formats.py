@@ -11,6 +11,7 @@ import pytest
 
 from planners import entry_points
 from planners.errors import InstanceError
+from planners.excerpt import Excerpt
 from planners.formats import Format, formats, read_any
 from planners.problem import Problem
 
@@ -111,6 +112,34 @@ def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
     path.write_bytes(b"[]")
     with pytest.warns(UserWarning, match="KeyError"), pytest.raises(InstanceError, match="object"):
         read_any(path)
+
+
+def test_an_excerpt_is_read_by_formats_that_hold_recordings(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    def read_excerpt(_path: Path, excerpt: Excerpt) -> Problem:
+        return Problem(size=[excerpt.round_to], start=[0], end=[1], name="part")
+
+    recording = Format("recording", (".rec",), lambda *_: True, one_tensor, read_excerpt)
+    offered.append(entry("recording", recording))
+    path = tmp_path / "run.rec"
+    path.write_bytes(b"")
+    assert read_any(path).name == "run"
+    assert read_any(path, Excerpt()).name == "run"
+    assert read_any(path, Excerpt(round_to=8)).size.tolist() == [8]
+
+
+def test_an_excerpt_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(b"{}")
+    asked = Excerpt(-1, round_to=512)
+    message = r"file\.json: --iteration, --round-to: a recording is needed \(no known format"
+    with pytest.raises(InstanceError, match=message):
+        read_any(path, asked)
+    offered.append(entry("r", Format("r", (".r",), lambda *_: False, one_tensor, lambda *_: None)))  # type: ignore[arg-type,return-value]
+    formats.cache_clear()
+    with pytest.raises(InstanceError, match=r"needed \(r\), found gapless-json, which holds one"):
+        read_any(path, asked)
 
 
 def test_entry_points_are_loaded_one_by_one(offered: list[Any]) -> None:

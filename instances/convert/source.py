@@ -11,8 +11,9 @@ from instances.formats.pytorch_snapshot import PYTORCH_SNAPSHOT, read_pytorch_sn
 from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace_file
 from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
-from instances.traces.trace_problem import iteration_problem, whole_problem
+from instances.traces.trace_problem import excerpt_problem
 from planners.errors import InstanceError
+from planners.excerpt import Excerpt, parse_iteration
 from planners.formats import format_of
 from planners.plan import Plan
 from planners.problem import Problem
@@ -22,7 +23,6 @@ TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
     PYTORCH_SNAPSHOT.name: read_pytorch_snapshot_trace,
     STALLOC_TEXT.name: read_stalloc_trace,
 }
-LAST, ALL = "last", "all"
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Selection:
     Parameters
     ----------
     iteration
-        ``last``, ``all`` or a number from 0; None takes the last iteration where the trace marks
-        any, and everything where not.
+        As :func:`planners.excerpt.parse_iteration` takes it; None takes the last iteration where
+        the trace marks any, and everything where not.
     persistent
         Whether blocks that are there before an iteration and after it are part of its problem.
     round_to
@@ -105,8 +105,9 @@ def select_problem(source: Source, selection: Selection) -> Problem:
 
     Raises
     ------
-    InstanceError
-        The file holds no trace to select from, or not the iteration.
+    GaplessError
+        The file holds no trace to select from, or not the iteration, or the selection breaks a
+        rule.
     """
     if source.trace is None:
         assert source.problem is not None
@@ -123,16 +124,8 @@ def select_problem(source: Source, selection: Selection) -> Problem:
 
 
 def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:
-    wanted = selection.iteration or (LAST if trace.iteration_count else ALL)
-    if wanted == ALL:
-        if not selection.persistent or selection.round_to != 1:
-            raise InstanceError("--no-persistent and --round-to need an iteration, found all")
-        return whole_problem(trace)
-    if wanted != LAST and not wanted.isdecimal():
-        raise InstanceError(f"--iteration: last, all or a number is needed, found {wanted!r:.40}")
-    return iteration_problem(
-        trace,
-        -1 if wanted == LAST else int(wanted),
-        persistent=selection.persistent,
-        round_to=selection.round_to,
+    wanted = selection.iteration or ("last" if trace.iteration_count else "all")
+    excerpt = Excerpt(
+        parse_iteration(wanted), persistent=selection.persistent, round_to=selection.round_to
     )
+    return excerpt_problem(trace, excerpt)

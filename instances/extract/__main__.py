@@ -1,45 +1,78 @@
-"""``python -m instances.extract NAME -o FILE``: extract a training step from a PyTorch model."""
+"""``python -m instances.extract NAME -o FILE``: extract a step of a PyTorch model."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from instances.extract.eager.command import app as trace_app
 from instances.extract.extraction import extract
-from instances.extract.settings import StepSettings
+from instances.extract.models import MODELS, find_model
 from planners.errors import GaplessError, InstanceError
 from planners.problem_file import write_problem
-
-DEFAULTS = StepSettings()
 
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog="`trace NAME` traces eager training instead: see `trace --help`.")
 def main(
-    name: Annotated[str, typer.Argument(help="Model, such as bert-base.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(sorted(MODELS))}.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
     ],
-    batch: Annotated[int, typer.Option(help="Sequences in the batch.")] = DEFAULTS.batch,
-    seq: Annotated[int, typer.Option(help="Tokens in a sequence.")] = DEFAULTS.seq,
-    optimizer: Annotated[str, typer.Option(help="Optimizer.")] = DEFAULTS.optimizer,
+    batch: Annotated[int | None, typer.Option(help="Sequences or images in the batch.")] = None,
+    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
+    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="training, the whole step, or inference, forward alone.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
+    checkpointing: Annotated[
+        bool | None,
+        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
+    ] = None,
+    optimizer: Annotated[str | None, typer.Option(help="Optimizer.")] = None,
     clip_norm: Annotated[
-        float, typer.Option(help="Largest global norm of the gradients; 0: no clipping.")
-    ] = DEFAULTS.clip_norm,
+        float | None, typer.Option(help="Largest global norm of the gradients; 0: no clipping.")
+    ] = None,
     nodes_per_stream: Annotated[
-        int, typer.Option(help="A stream that holds this many nodes is full.")
-    ] = DEFAULTS.nodes_per_stream,
+        int | None, typer.Option(help="A stream that holds this many nodes is full.")
+    ] = None,
     bucket_mb: Annotated[
-        int, typer.Option(help="Capacity of an all-reduce bucket in units of 2**20 bytes.")
-    ] = DEFAULTS.bucket_mb,
+        int | None, typer.Option(help="Capacity of a bucket in units of 2**20 bytes.")
+    ] = None,
+    streams: Annotated[
+        str | None,
+        typer.Option(
+            help="category, full ones followed by new ones, or roles, one each for computation, "
+            "communication and copies."
+        ),
+    ] = None,
+    parallel: Annotated[
+        str | None,
+        typer.Option(help="replicated, or sharded, where parameters are gathered unit by unit."),
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option(help="Ranks that share parameters or experts.")
+    ] = None,
 ) -> None:
-    """Extract the training step of a model as an instance file, without weights or download."""
+    """Extract a step of a model as an instance file, without weights or download.
+
+    What is not given is as the model has it, at the scale of the paper's experiments.
+    """
+    options = {
+        "batch": batch, "seq": seq, "image": image, "layers": layers, "mode": mode,
+        "precision": precision, "checkpointing": checkpointing, "optimizer": optimizer,
+        "clip_norm": clip_norm, "nodes_per_stream": nodes_per_stream, "bucket_mb": bucket_mb,
+        "streams": streams, "parallel": parallel, "ranks": ranks,
+    }  # fmt: skip
     try:
-        settings = StepSettings(batch, seq, optimizer, clip_norm, nodes_per_stream, bucket_mb)
-        problem = extract(name, settings)
+        given = {setting: value for setting, value in options.items() if value is not None}
+        problem = extract(name, find_model(name).settings(**given))
         try:
             write_problem(problem, output)
         except OSError as error:
@@ -53,5 +86,13 @@ def main(
     )
 
 
+def run() -> None:
+    """Trace where the first word says so, else extract the graph of the model it names."""
+    if sys.argv[1:2] == ["trace"]:
+        trace_app(sys.argv[2:], prog_name="python -m instances.extract trace")
+    else:
+        app(prog_name="python -m instances.extract")
+
+
 if __name__ == "__main__":
-    app(prog_name="python -m instances.extract")
+    run()

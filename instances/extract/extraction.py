@@ -5,22 +5,23 @@ from __future__ import annotations
 import importlib
 from importlib.metadata import version
 
-from instances.extract.models import MODELS, Model
+from instances.extract.models import Model, find_model
 from instances.extract.settings import StepSettings
 from instances.extract.step_problem import build_problem
+from instances.extract.storages import Trace
 from planners import Problem
 from planners.errors import InstanceError, MissingDependencyError, near_names
 
 
 def extract(name: str, settings: StepSettings) -> Problem:
-    """Extract the training step of a registered model.
+    """Extract a step of a registered model.
 
     Parameters
     ----------
     name
         Name of the model, ``"bert-base"``.
     settings
-        Batch, optimizer, streams, buckets.
+        Batch, optimizer, streams, buckets; ``find_model(name).settings()`` has the defaults.
 
     Returns
     -------
@@ -34,9 +35,15 @@ def extract(name: str, settings: StepSettings) -> Problem:
     MissingDependencyError
         PyTorch or transformers is not installed.
     """
-    if name not in MODELS:
-        raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
-    _require_packages("torch", "transformers")
+    model = find_model(name)
+    model.require_supported(settings)
+    require_packages("torch", "transformers")
+    return build_problem(_trace(model, settings), settings, name, _describe(model, settings))
+
+
+def _trace(model: Model, settings: StepSettings) -> Trace:
+    from instances.extract.building import build_module
+    from instances.extract.forward_pass import trace_forward_pass
     from instances.extract.optimizers import OPTIMIZERS
     from instances.extract.training_step import trace_training_step
 
@@ -45,16 +52,28 @@ def extract(name: str, settings: StepSettings) -> Problem:
             f"no optimizer is called {settings.optimizer!r}; "
             f"{near_names(settings.optimizer, OPTIMIZERS)}"
         )
-    model = MODELS[name]
-    trace = trace_training_step(
-        lambda: model.build(settings), OPTIMIZERS[settings.optimizer](), settings.clip_norm
+    if not settings.training:
+        return trace_forward_pass(lambda: build_module(model, settings))
+    return trace_training_step(
+        lambda: build_module(model, settings),
+        OPTIMIZERS[settings.optimizer](),
+        settings.clip_norm,
     )
-    origin = _describe(model, settings)
-    origin["persistent_bytes"] = sum(trace.size[storage] for storage in trace.persistent)
-    return build_problem(trace, settings, name, origin)
 
 
-def _require_packages(*packages: str) -> None:
+def require_packages(*packages: str) -> None:
+    """Check that optional packages can be imported.
+
+    Parameters
+    ----------
+    packages
+        Names.
+
+    Raises
+    ------
+    MissingDependencyError
+        One cannot; the message says the extra to install.
+    """
     for package in packages:
         try:
             importlib.import_module(package)
@@ -65,16 +84,34 @@ def _require_packages(*packages: str) -> None:
 
 
 def _describe(model: Model, settings: StepSettings) -> dict[str, str | int | float]:
-    return {
+    options = settings.command_line(model.defaults)
+    described = {
         "model": model.source,
-        "step": "forward, loss, backward, all-reduce, optimizer; float32",
+        "step": f"{_describe_step(settings)}; {settings.precision}",
         "batch": settings.batch,
         "seq": settings.seq,
-        "optimizer": settings.optimizer,
-        "clip_norm": settings.clip_norm,
+        "image": settings.image,
+        "layers": settings.layers if settings.layers != model.defaults.layers else None,
+        "optimizer": settings.optimizer if settings.training else None,
+        "clip_norm": settings.clip_norm if settings.training else None,
         "nodes_per_stream": settings.nodes_per_stream,
-        "bucket_mb": settings.bucket_mb,
-        "command": f"python -m instances.extract {model.name} {settings.command_line}",
+        "bucket_mb": settings.bucket_mb if settings.training else None,
+        "streams": settings.streams if settings.streams != StepSettings.streams else None,
+        "parallel": settings.parallel if settings.sharded else None,
+        "ranks": settings.ranks
+        if settings.sharded or settings.ranks != StepSettings.ranks
+        else None,
+        "command": f"python -m instances.extract {model.name} {options}",
         # Without the local part of a version, "+cpu": it does not change what is traced.
         **{package: version(package).split("+")[0] for package in ("torch", "transformers")},
     }
+    return {key: value for key, value in described.items() if value is not None}
+
+
+def _describe_step(settings: StepSettings) -> str:
+    if not settings.training:
+        return "forward"
+    backward = "backward with recomputation" if settings.checkpointing else "backward"
+    communication = "reduce-scatter" if settings.sharded else "all-reduce"
+    gather = "all-gather, " if settings.sharded else ""
+    return f"{gather}forward, loss, {backward}, {communication}, optimizer"

@@ -8,28 +8,48 @@ attention keeps what the CPU kernel keeps; BERT's peak comes out 28 % off. Fake 
 would settle this, but autograd asks the CUDA backend for its device guard, and a PyTorch built
 without CUDA then aborts the process.
 
-Approach. The two functions of ``torch.nn.functional`` that differ are replaced, while tracing, by
-ones that call the operators a GPU would reach. They are replaced in the module and not by a
+Approach. The functions of ``torch.nn.functional`` that differ are replaced, while tracing, by ones
+that call the operators a GPU would reach. They are replaced in the module and not by a
 ``TorchFunctionMode``, because such a mode is not active when activation checkpointing recomputes.
+Attention is chosen as PyTorch chooses it on a GPU: 16-bit floats without a mask run the flash
+kernel, which knows grouped queries; float32, or a mask, runs the memory-efficient kernel, which
+does not, so that grouped queries fall back to plain matrix products. Norms keep their statistics
+in float32, where a CPU takes the input's dtype; :data:`FLOAT32_RESULTS` says whose.
 
-Limits. Only what the registered models call is covered: dropout, and attention as float32 runs
-it, which is the memory-efficient kernel (flash attention takes 16-bit floats alone).
+A branch on what tensors hold cannot be traced. Two are decided here, which transformers takes
+before it leaves a causal mask to the kernel: no row packs several sequences, and those of a
+decoder are full. Otherwise every decoder would get a mask that no GPU sees.
+
+Limits. Only what the registered models call is covered. Batch norm and convolutions keep the
+same tensors on both devices but for what cuDNN reserves (for a batch norm without a fused
+activation, nothing), and cuDNN's workspaces are as invisible as all others. Recent PyTorch may
+prefer cuDNN's attention to flash, which keeps the same tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from unittest import mock
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers import masking_utils
 
 from planners.errors import InstanceError
 
 # The memory-efficient kernel wants rows of the mask to start at multiples of 8 elements.
 MASK_ALIGNMENT = 8
+
+
+# Results that a GPU computes in float32 whatever the input is: means and deviations.
+FLOAT32_RESULTS = MappingProxyType({"native_layer_norm": (1, 2), "native_batch_norm": (1, 2)})
+
+# What flash attention takes, and the multiple that it wants of a head's width.
+FLASH_DTYPES = (torch.float16, torch.bfloat16)
+FLASH_ALIGNMENT = 8
 
 
 @contextmanager
@@ -43,7 +63,9 @@ def gpu_kernels() -> Iterator[None]:
     """
     with (
         mock.patch.object(functional, "dropout", fused_dropout),
-        mock.patch.object(functional, "scaled_dot_product_attention", efficient_attention),
+        mock.patch.object(functional, "scaled_dot_product_attention", gpu_attention),
+        mock.patch.object(masking_utils, "find_packed_sequence_indices", return_value=None),
+        mock.patch.object(masking_utils, "_ignore_causal_mask_sdpa", _is_plainly_causal),
     ):
         yield
 
@@ -62,30 +84,23 @@ def fused_dropout(
     training
         Nothing is dropped otherwise.
     inplace
-        Must be false: the fused kernel has no in-place form.
+        Whether `input` is changed, for which there is no fused kernel: a mask of the input's
+        dtype is multiplied in.
 
     Returns
     -------
     torch.Tensor
         Shape and dtype of `input`.
-
-    Raises
-    ------
-    InstanceError
-        The model asks for dropout in place.
     """
     if inplace:
-        raise InstanceError(
-            "the model drops elements in place, for which GPUs have no fused kernel; "
-            "only dropout into a new tensor is covered"
-        )
+        return torch.dropout_(input, p, training)
     if not training or p == 0:
         return input
     dropped: Tensor = torch.native_dropout(input, p, training)[0]
     return dropped
 
 
-def efficient_attention(
+def gpu_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -95,18 +110,17 @@ def efficient_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Attend by the memory-efficient kernel, which keeps no attention matrix.
+    """Attend by the kernel that PyTorch chooses on a GPU.
 
     Parameters
     ----------
     query, key, value
-        (batch, heads, tokens, width), float32.
+        (batch, heads, tokens, width); with grouped queries, fewer heads of keys and values.
     attn_mask
         Boolean (true: attend) or added to the scores; broadcasts to
         (batch, heads, query tokens, key tokens).
     dropout_p, is_causal, scale, enable_gqa
-        As in :func:`torch.nn.functional.scaled_dot_product_attention`; grouped queries are not
-        covered.
+        As in :func:`torch.nn.functional.scaled_dot_product_attention`.
 
     Returns
     -------
@@ -118,20 +132,44 @@ def efficient_attention(
     InstanceError
         The model asks for attention that is not covered.
     """
-    if enable_gqa or query.dtype != torch.float32:
-        raise InstanceError(
-            f"attention is covered for float32 without grouped queries, found {query.dtype}"
-            f"{' with grouped queries' if enable_gqa else ''}"
-        )
-    bias = None if attn_mask is None else _attention_bias(attn_mask, query, key)
-    keep_log_sum_exp = torch.is_grad_enabled() and query.requires_grad
-    attended: Tensor = torch.ops.aten._scaled_dot_product_efficient_attention(
-        query, key, value, bias, keep_log_sum_exp, dropout_p, is_causal, scale=scale
-    )[0]
+    attended: Tensor
+    if attn_mask is None and query.dtype in FLASH_DTYPES:
+        if query.shape[-1] % FLASH_ALIGNMENT:
+            raise InstanceError(
+                f"flash attention is covered for heads of a multiple of {FLASH_ALIGNMENT} "
+                f"elements, found {query.shape[-1]}"
+            )
+        attended = torch.ops.aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, False, scale=scale
+        )[0]
+    elif enable_gqa and query.shape[1] != key.shape[1]:
+        attended = torch.ops.aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=True
+        )[0]
+    else:
+        bias = None if attn_mask is None else attention_bias(attn_mask, query, key)
+        keep_log_sum_exp = torch.is_grad_enabled() and query.requires_grad
+        attended = torch.ops.aten._scaled_dot_product_efficient_attention(
+            query, key, value, bias, keep_log_sum_exp, dropout_p, is_causal, scale=scale
+        )[0]
     return attended
 
 
-def _attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+def attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """Return what is added to the scores for a mask, laid out as the kernels want it.
+
+    Parameters
+    ----------
+    mask
+        Boolean (true: attend) or added to the scores.
+    query, key
+        (batch, heads, tokens, width).
+
+    Returns
+    -------
+    torch.Tensor
+        (batch, heads, query tokens, key tokens).
+    """
     if mask.dtype == torch.bool:
         bias = torch.zeros_like(mask, dtype=query.dtype, memory_format=torch.contiguous_format)
         mask = bias.masked_fill_(mask.logical_not(), float("-inf"))
@@ -140,3 +178,9 @@ def _attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
         padded = functional.pad(mask, (0, MASK_ALIGNMENT - width % MASK_ALIGNMENT))
         mask = padded[..., :width]
     return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+
+
+def _is_plainly_causal(
+    _padding_mask: Tensor | None, q_length: int, kv_length: int, *offsets_and_window: int | None
+) -> bool:
+    return q_length == kv_length and offsets_and_window[-1] is None

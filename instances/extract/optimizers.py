@@ -58,7 +58,8 @@ class AdamW:
         tuple of torch.Tensor
             First and second moment, of the parameter's shape, and a scalar step counter.
         """
-        return torch.zeros_like(parameter), torch.zeros_like(parameter), torch.zeros(())
+        step = torch.zeros((), dtype=torch.float32)
+        return torch.zeros_like(parameter), torch.zeros_like(parameter), step
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
@@ -92,7 +93,129 @@ class AdamW:
         return decayed.addcdiv(mean, denominator), (mean, square, step)
 
 
-OPTIMIZERS: MappingProxyType[str, Callable[[], Optimizer]] = MappingProxyType({"adamw": AdamW})
+@dataclass(frozen=True)
+class Sgd:
+    """Stochastic gradient descent with momentum, ``SGD(momentum=0.9, foreach=False)``.
+
+    Parameters
+    ----------
+    lr, momentum, weight_decay
+        As in :class:`torch.optim.SGD`. They do not change what is allocated.
+    """
+
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+
+    def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
+        """Return the state kept for a parameter from step to step.
+
+        Parameters
+        ----------
+        parameter
+            Any shape.
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            The momentum, of the parameter's shape.
+        """
+        return (torch.zeros_like(parameter),)
+
+    def update(
+        self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the parameter and its state after one step.
+
+        Parameters
+        ----------
+        parameter, gradient
+            Of one shape.
+        state
+            What :meth:`initial_state` or this function returned.
+
+        Returns
+        -------
+        parameter : torch.Tensor
+            New tensor.
+        state : tuple of torch.Tensor
+            New tensor.
+        """
+        decayed = gradient.add(parameter, alpha=self.weight_decay)
+        momentum = decayed.add(state[0], alpha=self.momentum)
+        return parameter.sub(momentum, alpha=self.lr), (momentum,)
+
+
+@dataclass(frozen=True)
+class Lamb:
+    """LAMB: Adam whose step is scaled, for each parameter, by the ratio of two norms.
+
+    Parameters
+    ----------
+    lr, beta1, beta2, eps, weight_decay
+        As in the paper. They do not change what is allocated.
+
+    References
+    ----------
+    You et al., Large batch optimization for deep learning, ICLR 2020, algorithm 2.
+    """
+
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-6
+    weight_decay: float = 0.01
+
+    def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
+        """Return the state kept for a parameter from step to step.
+
+        Parameters
+        ----------
+        parameter
+            Any shape.
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            First and second moment, of the parameter's shape, and a scalar step counter.
+        """
+        return AdamW().initial_state(parameter)
+
+    def update(
+        self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the parameter and its state after one step.
+
+        Parameters
+        ----------
+        parameter, gradient
+            Of one shape.
+        state
+            What :meth:`initial_state` or this function returned.
+
+        Returns
+        -------
+        parameter : torch.Tensor
+            New tensor.
+        state : tuple of torch.Tensor
+            New tensors.
+        """
+        mean, square, step = state
+        step = step + 1
+        mean = torch.lerp(mean, gradient, 1 - self.beta1)
+        square = (square * self.beta2).addcmul(gradient, gradient, value=1 - self.beta2)
+        corrected_mean = mean / (1 - self.beta1**step)
+        root = (square / (1 - self.beta2**step)).sqrt()
+        direction = (corrected_mean / (root + self.eps)).add(parameter, alpha=self.weight_decay)
+        length, norm = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(direction)
+        # A parameter of zeros, or a step of zeros, is not scaled.
+        ratio = torch.where((length > 0) & (norm > 0), length / norm, 1.0)
+        return parameter - direction * (ratio * self.lr), (mean, square, step)
+
+
+OPTIMIZERS: MappingProxyType[str, Callable[[], Optimizer]] = MappingProxyType(
+    {"adamw": AdamW, "sgd": Sgd, "lamb": Lamb}
+)
 
 
 def clip_factor(gradients: Sequence[Tensor], clip_norm: float) -> Tensor:

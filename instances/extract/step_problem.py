@@ -1,4 +1,4 @@
-"""From a traced training step to a problem: kernels, buckets, streams, chains."""
+"""From a traced training step to a problem: kernels, communication, streams, chains."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from instances.extract.arcs import find_control_arcs
 from instances.extract.buckets import insert_all_reduces
+from instances.extract.exchanges import chain_exchanges
 from instances.extract.settings import StepSettings
-from instances.extract.storages import Kernel, Trace, merge_storages
+from instances.extract.sharding import Sharding, shard_parameters
+from instances.extract.storages import Kernel, StorageTable, Trace, merge_storages
 from instances.extract.streams import assign_streams
 from planners import Graph, Problem
 
@@ -18,48 +20,69 @@ def build_problem(
     """Build the problem of a training step's intermediate tensors.
 
     Every storage that begins within the step is a tensor: the batch, activations, gradients,
-    temporaries of the optimizer. Parameters, buffers and optimizer state stay in memory of their
-    own, as in the paper, and only order the nodes that touch them. Sizes are exact and alignment
-    is 1: the 512 bytes that GPU allocators round to would forbid the chains, whose tensors follow
-    each other directly and are often no multiple of that.
+    temporaries of the optimizer, and full parameters where only shards of them are kept.
+    Parameters or their shards, buffers and optimizer state stay in memory of their own, as in the
+    paper, and only order the nodes that touch them. Sizes are exact and alignment is 1: the 512
+    bytes that GPU allocators round to would forbid the chains, whose tensors follow each other
+    directly and are often no multiple of that.
 
     Parameters
     ----------
     trace
         What ran.
     settings
-        Streams and buckets.
+        Streams, parallelism, ranks and buckets.
     name, origin
         Provenance.
 
     Returns
     -------
     Problem
-        With a graph, and a chain for each bucket of at least two gradients.
+        With a graph, and a chain for each buffer of at least two tensors that a collective
+        reads or fills. The bytes of what stays apart are `persistent_bytes` in its origin.
     """
-    kernels, buckets = insert_all_reduces(
-        merge_storages(trace), trace.gradients, trace.size, settings.bucket_bytes
-    )
-    storages = [storage for kernel in kernels for storage in kernel.creates]
-    tensor = {storage: index for index, storage in enumerate(storages)}
+    storages = StorageTable(trace.size, trace.name)
+    kernels, chains = _communicate(trace, settings, storages)
+    planned = [storage for kernel in kernels for storage in kernel.creates]
+    tensor = {storage: index for index, storage in enumerate(planned)}
     ops = [kernel.op for kernel in kernels]
     graph = Graph(
         op=ops,
-        stream=assign_streams(ops, settings.nodes_per_stream),
+        stream=assign_streams(ops, settings.nodes_per_stream, settings.stream_scheme),
         producer=[node for node, kernel in enumerate(kernels) for _ in kernel.creates],
         consumers=_find_consumers(kernels, tensor),
         control=find_control_arcs(kernels),
     )
+    persistent = sum(storages.size[storage] for storage in trace.persistent)
     return Problem(
-        [trace.size[storage] for storage in storages],
+        [storages.size[storage] for storage in planned],
         graph=graph,
         contiguous=[
-            tuple(tensor[storage] for storage in bucket) for bucket in buckets if len(bucket) > 1
+            tuple(tensor[storage] for storage in chain) for chain in chains if len(chain) > 1
         ],
-        tensor_name=[trace.name[storage] for storage in storages],
+        tensor_name=[storages.name[storage] for storage in planned],
         name=name,
-        origin=dict(origin),
+        origin={**origin, "persistent_bytes": persistent},
     )
+
+
+def _communicate(
+    trace: Trace, settings: StepSettings, storages: StorageTable
+) -> tuple[list[Kernel], list[tuple[int, ...]]]:
+    """Return the kernels with those that communicate, and the buffers of the latter."""
+    kernels, exchanged = chain_exchanges(
+        merge_storages(trace), storages, {*trace.persistent, *trace.gradients}
+    )
+    if settings.sharded:
+        sharding = Sharding(settings.ranks, settings.bucket_bytes)
+        kernels, buckets = shard_parameters(
+            kernels, trace.parameters, trace.gradients, storages, sharding
+        )
+    else:
+        kernels, buckets = insert_all_reduces(
+            kernels, trace.gradients, storages.size, settings.bucket_bytes
+        )
+    return kernels, [*exchanged, *buckets]
 
 
 def _find_consumers(kernels: Sequence[Kernel], tensor: Mapping[int, int]) -> list[list[int]]:

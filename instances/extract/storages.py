@@ -65,9 +65,12 @@ class Trace:
     updates
         For a storage that holds a new value of a persistent one, that persistent storage.
     gradients
-        Storage of each parameter's gradient, in the order of the parameters.
+        Storage of each gradient that ranks have in common, in the order of the parameters: of
+        every trained parameter but experts that no other rank has.
     returned
         Storages of what the step returns: the loss.
+    parameters
+        Storage of the parameter that each gradient belongs to, in the order of the gradients.
     """
 
     ops: tuple[TracedOp, ...]
@@ -78,6 +81,7 @@ class Trace:
     updates: Mapping[int, int]
     gradients: tuple[int, ...]
     returned: tuple[int, ...]
+    parameters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class Kernel:
         Storages that exist before and that it changes in place, whether it reads them or not.
     creates
         Storages that begin with it.
+    after
+        Storages that it does not touch, and for whose readers so far it waits.
     """
 
     op: str
@@ -101,6 +107,47 @@ class Kernel:
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     creates: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+
+    @property
+    def touches(self) -> tuple[int, ...]:
+        """Storages it reads, writes or begins."""
+        return (*self.reads, *self.writes, *self.creates)
+
+
+class StorageTable:
+    """Sizes and names of storages, to which communication adds its own.
+
+    Parameters
+    ----------
+    size
+        Bytes of each storage.
+    name
+        Name of each storage.
+    """
+
+    def __init__(self, size: Iterable[int], name: Iterable[str]) -> None:
+        self.size = list(size)
+        self.name = list(name)
+
+    def add(self, size: int, name: str) -> int:
+        """Append a storage.
+
+        Parameters
+        ----------
+        size
+            Bytes.
+        name
+            Any text.
+
+        Returns
+        -------
+        int
+            Its number.
+        """
+        self.size.append(size)
+        self.name.append(name)
+        return len(self.size) - 1
 
 
 def merge_storages(trace: Trace) -> list[Kernel]:

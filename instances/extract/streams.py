@@ -1,9 +1,23 @@
-"""Streams by category, each with an upper limit of nodes."""
+"""Which stream each node runs on: full streams by category, or one stream a role."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+
+from instances.extract.communication_ops import COMMUNICATION_OPS
+
+
+class StreamScheme(enum.Enum):
+    """How nodes are given streams.
+
+    ``CATEGORY`` is the paper's: a stream holds nodes of one category, and a full one is followed
+    by a new one. ``ROLES`` is what PyTorch's users run today: one stream for kernels, one for
+    collectives, one for copies between host and device.
+    """
+
+    CATEGORY = "category"
+    ROLES = "roles"
 
 
 class Category(enum.Enum):
@@ -14,17 +28,26 @@ class Category(enum.Enum):
     OTHER = "other"
 
 
-COMMUNICATION_OPS = frozenset({"all_reduce"})
+class Role(enum.Enum):
+    """What a stream is for, where there is one stream a role."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    COPY = "copy"
+
 
 # What makes or moves data without arithmetic. An operator that is named in neither set computes.
 OTHER_OPS = frozenset(
     {
-        "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy_", "embedding", "fill_",
-        "full", "full_like", "index", "input", "masked_fill", "masked_fill_", "new_ones",
-        "new_zeros", "ones", "ones_like", "output", "scalar_tensor", "stack", "zeros",
-        "zeros_like",
+        "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy_", "dispatch_rows",
+        "embedding", "fill_", "full", "full_like", "index", "input", "masked_fill",
+        "masked_fill_", "new_ones", "new_zeros", "ones", "ones_like", "output", "scalar_tensor",
+        "stack", "zeros", "zeros_like",
     }
 )  # fmt: skip
+
+# The batch comes from the host and the loss goes there.
+HOST_COPY_OPS = frozenset({"input", "output"})
 
 
 def category_of(op: str) -> Category:
@@ -45,20 +68,57 @@ def category_of(op: str) -> Category:
     return Category.OTHER if op in OTHER_OPS else Category.COMPUTE
 
 
-def assign_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
-    """Traverse the nodes in order and open a new stream when that of a category is full.
+def role_of(op: str) -> Role:
+    """Return the role of the stream that an operator runs on.
+
+    Copies within the device are kernels like any other, so only copies from and to the host
+    have a stream of their own. All collectives share one: PyTorch runs those of a process group
+    on one internal stream in the order in which they were issued, and so a gather that is issued
+    after a reduction waits for it. Gathers and reductions on two streams would need two
+    communicators, and the backward pass could run ahead of its reductions without limit.
+
+    Parameters
+    ----------
+    op
+        Name without namespace and overload.
+
+    Returns
+    -------
+    Role
+        Compute for every operator that neither communicates nor copies from or to the host.
+    """
+    if op in COMMUNICATION_OPS:
+        return Role.COMMUNICATION
+    return Role.COPY if op in HOST_COPY_OPS else Role.COMPUTE
+
+
+def assign_streams(
+    ops: Sequence[str], nodes_per_stream: int, scheme: StreamScheme = StreamScheme.CATEGORY
+) -> list[int]:
+    """Give each node a stream.
 
     Parameters
     ----------
     ops
         Operator of each node, in global topological order.
     nodes_per_stream
-        Upper limit of nodes on a stream, at least 1.
+        Upper limit of nodes on a stream of a category, at least 1; a role has no limit.
+    scheme
+        Categories or roles.
 
     Returns
     -------
     list of int
         Stream of each node, numbered from 0 in the order of their first nodes.
+    """
+    if scheme is StreamScheme.ROLES:
+        number: dict[Role, int] = {}
+        return [number.setdefault(role_of(op), len(number)) for op in ops]
+    return _fill_streams(ops, nodes_per_stream)
+
+
+def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
+    """Traverse the nodes in order and open a new stream when that of a category is full.
 
     References
     ----------

@@ -18,10 +18,11 @@ from instances.traces.event_log import (
     EventLog,
     trace_of_events,
 )
-from instances.traces.trace_problem import whole_problem
+from instances.traces.trace_problem import excerpt_problem
 from planners.columns import INT64_MAX, IntColumn, shown
 from planners.errors import InstanceError
-from planners.formats import Format
+from planners.excerpt import Excerpt
+from planners.formats import WHOLE, Format
 from planners.problem import Problem
 
 # Stacks of calls take most of a snapshot: a thousand bytes an event and more.
@@ -33,13 +34,15 @@ HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awai
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
 
-def read_pytorch_snapshot(path: Path) -> Problem:
-    """Read the allocations of a snapshot's whole window as lifetimes.
+def read_pytorch_snapshot(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
+    """Read the allocations of a snapshot's window, or of an excerpt of it, as lifetimes.
 
     Parameters
     ----------
     path
         See :func:`read_pytorch_snapshot_trace`.
+    excerpt
+        What is taken.
 
     Returns
     -------
@@ -53,7 +56,7 @@ def read_pytorch_snapshot(path: Path) -> Problem:
     """
     trace = read_pytorch_snapshot_trace(path)
     try:
-        return whole_problem(trace)
+        return excerpt_problem(trace, excerpt)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 
@@ -104,8 +107,9 @@ def _recognises(path: Path, head: bytes) -> bool:
 
 
 PYTORCH_SNAPSHOT = Format(
-    "pytorch-snapshot", (".pickle", ".pkl"), _recognises, read_pytorch_snapshot
-)
+    "pytorch-snapshot", (".pickle", ".pkl"), _recognises, read_pytorch_snapshot,
+    read_pytorch_snapshot,
+)  # fmt: skip
 
 
 def _require_snapshot(snapshot: Any) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from instances.traces.event_log import (
     events_of_trace,
     trace_of_events,
 )
-from instances.traces.trace_problem import whole_problem
+from instances.traces.trace_problem import excerpt_problem
 from planners.columns import INT64_MAX
 from planners.errors import InstanceError
-from planners.formats import Format
+from planners.excerpt import Excerpt
+from planners.formats import WHOLE, Format
 from planners.problem import MAX_TENSORS, Problem
 
 ARRAYS = ("action", "addr", "size", "names")
@@ -33,13 +34,15 @@ MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
 
 
-def read_recorded_trace(path: Path) -> Problem:
-    """Read the allocations of a whole recording as lifetimes.
+def read_recorded_trace(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
+    """Read the allocations of a recording, or of an excerpt of it, as lifetimes.
 
     Parameters
     ----------
     path
         See :func:`read_recorded_trace_file`.
+    excerpt
+        What is taken.
 
     Returns
     -------
@@ -49,11 +52,12 @@ def read_recorded_trace(path: Path) -> Problem:
     Raises
     ------
     InstanceError
-        The file cannot be read or breaks a rule; the message names file and event.
+        The file cannot be read or breaks a rule, or has no such iteration; the message names file
+        and event.
     """
     trace = read_recorded_trace_file(path)
     try:
-        return whole_problem(trace)
+        return excerpt_problem(trace, excerpt)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 
@@ -123,7 +127,9 @@ def _recognises(path: Path, head: bytes) -> bool:
     return path.name.lower().endswith(".npz") and head.startswith(b"PK")
 
 
-RECORDED_TRACE = Format("recorded-trace", (".npz",), _recognises, read_recorded_trace)
+RECORDED_TRACE = Format(
+    "recorded-trace", (".npz",), _recognises, read_recorded_trace, read_recorded_trace
+)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:

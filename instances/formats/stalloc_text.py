@@ -21,10 +21,11 @@ import numpy as np
 from instances.formats.bounded_file import read_bounded_text
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
-from instances.traces.trace_problem import whole_problem
+from instances.traces.trace_problem import excerpt_problem
 from planners.columns import INT64_MAX
 from planners.errors import InstanceError
-from planners.formats import Format
+from planners.excerpt import Excerpt
+from planners.formats import WHOLE, Format
 from planners.problem import Problem
 
 MAX_FILE_BYTES = 1 << 28
@@ -40,13 +41,15 @@ _LAYER = re.compile(r"(\S+->\S+) Layer : ([FBW])-(start|end)")
 _DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
 
 
-def read_stalloc_text(path: Path) -> Problem:
-    """Read the requests of a whole STAlloc trace as lifetimes.
+def read_stalloc_text(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
+    """Read the requests of a STAlloc trace, or of an excerpt of it, as lifetimes.
 
     Parameters
     ----------
     path
         See :func:`read_stalloc_trace`.
+    excerpt
+        What is taken.
 
     Returns
     -------
@@ -60,7 +63,7 @@ def read_stalloc_text(path: Path) -> Problem:
     """
     trace = read_stalloc_trace(path)
     try:
-        return whole_problem(trace)
+        return excerpt_problem(trace, excerpt)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 
@@ -112,7 +115,7 @@ def _recognises(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the first li
     return any(form.fullmatch(first) for form in (_REQUEST, _ITERATION, _PHASE, _LAYER))
 
 
-STALLOC_TEXT = Format("stalloc-text", (".txt",), _recognises, read_stalloc_text)
+STALLOC_TEXT = Format("stalloc-text", (".txt",), _recognises, read_stalloc_text, read_stalloc_text)
 
 
 class _Recording:

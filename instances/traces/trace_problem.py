@@ -9,33 +9,89 @@ import numpy as np
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.dynamic_requests import find_dynamic_requests
 from instances.traces.iterations import iteration_window, resolve_iteration
+from instances.traces.reserved_bytes import peak_reserved
 from planners.columns import IntColumn
 from planners.errors import InstanceError
-from planners.problem import Problem
+from planners.excerpt import LAST, Excerpt
+from planners.problem import Problem, Scalar
 
-LAST = -1
+
+def excerpt_problem(trace: AllocationTrace, excerpt: Excerpt) -> Problem:
+    """Return the problem of an excerpt of a trace: the whole of it, or one iteration.
+
+    Parameters
+    ----------
+    trace
+        With marks, where one iteration is asked for.
+    excerpt
+        What is taken.
+
+    Returns
+    -------
+    Problem
+        See :func:`whole_problem` and :func:`iteration_problem`.
+
+    Raises
+    ------
+    InstanceError
+        The trace has no such iteration.
+    """
+    if excerpt.iteration is None:
+        return whole_problem(trace, persistent=excerpt.persistent, round_to=excerpt.round_to)
+    return iteration_problem(
+        trace,
+        excerpt.iteration,
+        persistent=excerpt.persistent,
+        round_to=excerpt.round_to,
+        dynamic_modules=excerpt.dynamic_modules,
+    )
 
 
-def whole_problem(trace: AllocationTrace) -> Problem:
+def whole_problem(trace: AllocationTrace, *, persistent: bool = True, round_to: int = 1) -> Problem:
     """Return the problem of everything a trace holds, from its first event to its last.
 
     Parameters
     ----------
     trace
         Any.
+    persistent
+        Whether blocks that were there before the first phase, and are never freed, are tensors of
+        the problem.
+    round_to
+        As in :func:`iteration_problem`.
 
     Returns
     -------
     Problem
         A tensor a request, markers included, in the order of allocation; a step is an event.
-        Lifetimes end where the device is done, or with the trace.
+        Lifetimes end where the device is done, or with the trace. ``phase_start`` and ``phase_end``
+        number the phases of the trace from 0, where it marks them; layers are as in
+        :func:`iteration_problem`. Nothing is dynamic: what varies from one iteration to the next
+        has its size in each of them here.
+
+    Raises
+    ------
+    InstanceError
+        The rounding is below 1.
     """
+    marks = trace.mark_event
+    first_mark = int(marks[0]) if len(marks) else 0
+    was_there = (trace.alloc < first_mark) | trace.before
+    chosen = np.arange(trace.request_count)
+    if not persistent:
+        chosen = np.flatnonzero(~(was_there & (trace.freed == trace.event_count)))
+    alloc, freed = trace.alloc[chosen], trace.freed[chosen]
+    asked_in = np.searchsorted(marks, alloc, side="right") - 1
     return Problem(
-        trace.size,
-        trace.alloc,
-        np.maximum(trace.freed, trace.alloc + 1),
+        _rounded(trace.size[chosen], round_to),
+        alloc,
+        np.maximum(freed, alloc + 1),
+        phase_start=np.where(was_there[chosen], -1, asked_in) if len(marks) else None,
+        phase_end=_phase_at(marks, freed, trace.event_count) if len(marks) else None,
+        layer_start=_if_known(trace, trace.alloc_module[chosen]),
+        layer_end=_if_known(trace, trace.free_module[chosen]),
         name=trace.name,
-        origin=dict(trace.origin),
+        origin=_origin(trace, (0, trace.event_count), persistent=persistent, round_to=round_to),
     )
 
 
@@ -79,8 +135,6 @@ def iteration_problem(
     InstanceError
         The trace has no such iteration, or the rounding is below 1.
     """
-    if round_to < 1:
-        raise InstanceError(f"rounding: sizes are multiples of at least 1 byte, found {round_to}")
     number = resolve_iteration(trace, iteration)
     begin, end = iteration_window(trace, number)
     was_there = (trace.alloc < begin) | trace.before
@@ -92,30 +146,44 @@ def iteration_problem(
     dies = np.minimum(trace.freed[chosen], end)
     # A window may hold no event but its mark.
     dies = np.maximum(dies, born + 1)
-    modules_known = len(trace.module_names) > 0
+    marks = trace.mark_event[trace.mark_iteration == number]
     return Problem(
-        -(-trace.size[chosen] // round_to) * round_to,
+        _rounded(trace.size[chosen], round_to),
         born - begin,
         dies - begin,
-        phase_start=np.where(was_there[chosen], -1, _phase_of(trace, number, born)),
-        phase_end=_phase_of(trace, number, trace.freed[chosen], end),
-        layer_start=trace.alloc_module[chosen] if modules_known else None,
-        layer_end=trace.free_module[chosen] if modules_known else None,
+        phase_start=np.where(was_there[chosen], -1, np.searchsorted(marks, born, side="right") - 1),
+        phase_end=_phase_at(marks, trace.freed[chosen], end),
+        layer_start=_if_known(trace, trace.alloc_module[chosen]),
+        layer_end=_if_known(trace, trace.free_module[chosen]),
         dynamic=find_dynamic_requests(trace, number, dynamic_modules)[chosen],
         name=trace.name,
         origin={
-            **trace.origin,
+            **_origin(trace, (begin, end), persistent=persistent, round_to=round_to),
             "iteration": number,
-            "persistent": persistent,
-            "round_to": round_to,
         },
     )
 
 
-def _phase_of(
-    trace: AllocationTrace, iteration: int, event: IntColumn, end: int | None = None
-) -> IntColumn:
-    """Phase in which an event happens; beyond `end`, the number of phases."""
-    begins = trace.mark_event[trace.mark_iteration == iteration]
-    phase = np.searchsorted(begins, event, side="right") - 1
-    return phase if end is None else np.where(event >= end, len(begins), phase)
+def _rounded(size: IntColumn, round_to: int) -> IntColumn:
+    if round_to < 1:
+        raise InstanceError(f"rounding: sizes are multiples of at least 1 byte, found {round_to}")
+    return -(-size // round_to) * round_to
+
+
+def _phase_at(marks: IntColumn, event: IntColumn, end: int) -> IntColumn:
+    """Phase in which an event happens; from `end` on, the number of phases."""
+    phase = np.searchsorted(marks, event, side="right") - 1
+    return np.where(event >= end, len(marks), phase)
+
+
+def _if_known(trace: AllocationTrace, modules: IntColumn) -> IntColumn | None:
+    return modules if trace.module_names else None
+
+
+def _origin(
+    trace: AllocationTrace, window: tuple[int, int], *, persistent: bool, round_to: int
+) -> dict[str, Scalar]:
+    """Where the problem comes from, and what was reserved for it; that held persistent blocks."""
+    origin: dict[str, Scalar] = {**trace.origin, "persistent": persistent, "round_to": round_to}
+    reference = peak_reserved(trace, *window) if persistent else None
+    return {**origin, **reference.as_origin()} if reference else origin

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from planners.blocks import NOT_PINNED
 from planners.budget import Budget
 from planners.core_instance import lifetimes_decide
@@ -95,8 +97,10 @@ def build_model(
     """
     incumbent = max((x + size for x, size in zip(hint, scaled.size, strict=True)), default=0)
     require_room("units of bytes", incumbent, MOST_UNITS)
+    # Before the first variable: of a problem that is too large, variables alone take seconds.
+    _require_room_for_pairs(problem)
     peak = model.new_int_var(*peaks, "peak")
-    head, steps = _head_variables(model, scaled, peaks[1])
+    head, steps = _head_variables(model, scaled, peaks[1], budget)
     for block in range(scaled.count):
         model.add(head[block] + scaled.size[block] <= peak)
     if lifetimes_decide(problem):
@@ -113,13 +117,23 @@ def build_model(
     return OffsetModel(model, head)
 
 
+def _require_room_for_pairs(problem: Problem) -> None:
+    if lifetimes_decide(problem):
+        rectangles = np.count_nonzero(problem.size[problem.segments()[:, 0]])
+        require_room("rectangles", int(rectangles), MOST_RECTANGLES)
+    else:
+        require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
+
+
 def _head_variables(
-    model: cp_model.CpModel, scaled: ScaledBlocks, most: int
+    model: cp_model.CpModel, scaled: ScaledBlocks, most: int, budget: Budget
 ) -> tuple[list[Any], dict[int, Any]]:
     """Return the offset of every block as a number or ``modulus * step + residue``; the steps."""
     head: list[Any] = []
     steps: dict[int, Any] = {}
     for block in range(scaled.count):
+        if block % 1024 == 0:
+            require_time(budget)
         lowest = scaled.lowest(block)
         if scaled.pinned[block] != NOT_PINNED or not scaled.size[block]:
             head.append(lowest)
@@ -143,7 +157,6 @@ def _add_rectangles(
     budget: Budget,
 ) -> Symmetry:
     sections = sections_of(problem)
-    require_room("rectangles", len(sections.segments), MOST_RECTANGLES)
     addresses = _address_intervals(
         model, scaled, head, {tensor for tensor, _, _ in sections.segments}, budget
     )
@@ -167,7 +180,6 @@ def _add_cliques(
     head: list[Any],
     budget: Budget,
 ) -> Symmetry:
-    require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
     pairs = list_unsafe_pairs(problem)
     known = sections_of(problem).live_sets() if problem.safety is Safety.GRAPH else []
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 import instances.extract
 from instances.extract.arcs import find_control_arcs
 from instances.extract.buckets import fill_buckets, insert_all_reduces
+from instances.extract.models import find_model
 from instances.extract.settings import StepSettings
 from instances.extract.step_problem import build_problem
 from instances.extract.storages import Kernel, Phase, Trace, TracedOp, merge_storages
-from instances.extract.streams import Category, assign_streams, category_of
+from instances.extract.streams import Category, StreamScheme, assign_streams, category_of
 from planners import Problem
 from planners.errors import InstanceError
 from planners.problem_file import read_problem
@@ -136,6 +137,18 @@ def test_buckets_of_ten_bytes(sizes: list[int], buckets: list[list[int]]) -> Non
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(1, 40))
+def test_buckets_until_full_keep_the_order_and_are_closed_as_soon_as_full(
+    sizes: list[int], capacity: int
+) -> None:
+    buckets = fill_buckets(sizes, capacity, until_full=True)
+    assert [position for bucket in buckets for position in bucket] == list(range(len(sizes)))
+    for bucket in buckets:
+        assert sum(sizes[position] for position in bucket[:-1]) < capacity
+    for bucket in buckets[:-1]:
+        assert sum(sizes[position] for position in bucket) >= capacity
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 40))
 def test_buckets_keep_the_order_fit_and_are_closed_only_when_full(
     sizes: list[int], capacity: int
 ) -> None:
@@ -209,6 +222,18 @@ def test_an_in_place_write_waits_for_earlier_readers_of_the_tensor() -> None:
     assert find_control_arcs(kernels) == [(1, 2)]
 
 
+def test_a_kernel_waits_for_those_who_have_read_what_it_comes_after() -> None:
+    kernels = [
+        Kernel("all_gather", FORWARD, creates=(0,)),
+        Kernel("mm", FORWARD, reads=(0,), creates=(1,)),
+        Kernel("mm", FORWARD, reads=(0,), creates=(2,)),
+        Kernel("all_gather", FORWARD, creates=(3,), after=(0, 1)),
+        Kernel("mm", FORWARD, reads=(0,), creates=(4,)),
+    ]
+    # The third reader comes later; nobody has read storage 1 yet.
+    assert find_control_arcs(kernels) == [(1, 3), (2, 3)]
+
+
 # --- streams -------------------------------------------------------------------------------
 
 
@@ -229,6 +254,16 @@ def test_streams_hold_few_nodes_of_one_category_in_order(ops: list[str], limit: 
         counts = list(Counter(own).values())
         assert all(count == limit for count in counts[:-1])
         assert all(count <= limit for count in counts)
+
+
+def test_by_role_collectives_and_copies_from_the_host_have_a_stream_each() -> None:
+    ops = ["input", "all_gather", "mm", "cat", "all_to_all", "reduce_scatter", "sub", "output"]
+    assert assign_streams(ops, 1, StreamScheme.ROLES) == [0, 1, 2, 2, 1, 1, 2, 0]
+
+
+@pytest.mark.parametrize("op", ["all_gather", "all_reduce", "all_to_all", "reduce_scatter"])
+def test_collectives_communicate(op: str) -> None:
+    assert category_of(op) is Category.COMMUNICATION
 
 
 # --- the problem ---------------------------------------------------------------------------
@@ -260,6 +295,9 @@ def test_a_tiny_step_becomes_this_problem() -> None:
         ({"batch": 0}, "setting batch: at least 1, found 0"),
         ({"nodes_per_stream": -1}, "setting nodes_per_stream: at least 1, found -1"),
         ({"bucket_mb": 0}, "setting bucket_mb: at least 1, found 0"),
+        ({"ranks": 0}, "setting ranks: at least 1, found 0"),
+        ({"streams": "one"}, "setting streams: category or roles, found 'one'"),
+        ({"parallel": "split"}, "setting parallel: replicated or sharded, found 'split'"),
         ({"clip_norm": float("nan")}, "setting clip_norm: a finite number"),
         ({"clip_norm": -1.0}, "setting clip_norm: a finite number"),
     ],
@@ -267,6 +305,20 @@ def test_a_tiny_step_becomes_this_problem() -> None:
 def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         StepSettings(**changes)
+
+
+def test_a_forward_pass_has_no_shards() -> None:
+    assert StepSettings(parallel="sharded").sharded
+    assert not StepSettings(parallel="sharded", mode="inference").sharded
+    with pytest.raises(InstanceError, match="setting parallel: an inference graph has no use"):
+        find_model("bert-base").settings(mode="inference", parallel="sharded")
+
+
+def test_settings_of_parallelism_are_on_the_command_line_where_they_differ() -> None:
+    defaults = StepSettings()
+    assert "--parallel" not in defaults.command_line(defaults)
+    changed = StepSettings(streams="roles", parallel="sharded", ranks=4)
+    assert changed.command_line(defaults).endswith("--streams roles --parallel sharded --ranks 4")
 
 
 # --- the command ---------------------------------------------------------------------------
@@ -294,7 +346,7 @@ def test_help_needs_no_torch() -> None:
     ("arguments", "message"),
     [
         (["bert-base"], "needs torch"),
-        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'?"),
+        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
         (["bert-base", "--batch", "0"], "setting batch: at least 1, found 0"),
     ],
 )
@@ -410,14 +462,14 @@ def test_bert_is_regenerated_byte_for_byte(tmp_path: Path, bert: Problem) -> Non
 
 @pytest.mark.torch
 def test_two_layers_of_bert() -> None:
-    from instances.extract.models import build_bert
+    from instances.extract.models.bert import build_bert
     from instances.extract.optimizers import AdamW
     from instances.extract.training_step import trace_training_step
 
-    settings = StepSettings(batch=4, seq=20, nodes_per_stream=50, bucket_mb=8, clip_norm=0)
-    trace = trace_training_step(
-        lambda: build_bert(settings, num_hidden_layers=2), AdamW(), settings.clip_norm
+    settings = StepSettings(
+        batch=4, seq=20, layers=2, nodes_per_stream=50, bucket_mb=8, clip_norm=0
     )
+    trace = trace_training_step(lambda: build_bert(settings), AdamW(), settings.clip_norm)
     problem = build_problem(trace, settings, "two layers", {})
     check_step(problem, 8 << 20, 50)
     # Every storage is one tensor, is persistent, or is a new value of what is persistent.
@@ -511,7 +563,7 @@ def test_an_unknown_optimizer_lists_what_is_near(tmp_path: Path) -> None:
         [*command, "-o", str(tmp_path / "out.json")], capture_output=True, text=True, check=False
     )
     assert result.returncode == 2
-    assert "no optimizer is called 'adam'; did you mean 'adamw'?" in result.stderr
+    assert "no optimizer is called 'adam'; did you mean 'adamw' or 'lamb'?" in result.stderr
 
 
 def test_importing_instances_imports_no_torch() -> None:

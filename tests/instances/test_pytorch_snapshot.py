@@ -18,7 +18,9 @@ from instances.formats.pytorch_snapshot import (
 )
 from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
 from planners.errors import InstanceError
+from planners.excerpt import Excerpt
 from planners.formats import read_any
+from planners.reference import Reference, reference_of
 
 BASE = 0x7F0000000000
 FRAMES = [{"name": "forward", "filename": "model.py", "line": 7}]
@@ -89,6 +91,14 @@ def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
     assert problem.start.tolist() == [1, 2, 5]
     assert problem.end.tolist() == [4, 7, 7]
     assert problem.origin["device"] == 0
+
+
+def test_an_excerpt_and_what_was_reserved_come_along(tmp_path: Path) -> None:
+    path = dumped(tmp_path, snapshot(EVENTS))
+    assert read_any(path, Excerpt(round_to=512)).size.tolist() == [512, 1024, 512]
+    assert reference_of(read_any(path)) == Reference("PyTorch", 1 << 21, exact=True)
+    with pytest.raises(InstanceError, match=r"run\.pickle: the trace marks no phases"):
+        read_any(path, Excerpt(-1))
 
 
 def test_a_free_without_an_allocation_was_there_before(tmp_path: Path) -> None:

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace
+from instances.formats.recorded_trace import (
+    RECORDED_TRACE,
+    read_recorded_trace,
+    write_recorded_trace,
+)
+from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import InstanceError
+from planners.excerpt import Excerpt
 from planners.formats import read_any
 
 NAMES = np.array(["segment_alloc", "alloc", "free_requested", "free_completed"])
@@ -88,3 +94,53 @@ def test_a_damaged_file_is_an_instance_error(
         RECORDED_TRACE.read(whole)
     except InstanceError as error:
         assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a second kind is not
+
+
+def two_iterations() -> AllocationTrace:
+    """Return two iterations of a forward and a backward pass in two modules, marked.
+
+    event       0 1 2 3 4 5 6 7 8 9
+    weight      [------------------>      no module
+    first           [---)                 mlp, freed in head
+    second                    [---)       mlp, freed in head; larger
+    marks         F   B   O F   B
+    """
+    return AllocationTrace(
+        10, [64, 10, 20], [0, 2, 7], [10, 4, 9], [10, 4, 9], address=[0, 512, 512],
+        alloc_module=[-1, 0, 0], free_module=[-1, 1, 1], module_names=["mlp", "head"],
+        mark_event=[1, 3, 5, 6, 8],
+        mark_phase=[Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.FORWARD, Phase.BACKWARD],
+        mark_microbatch=[0, 0, 0, 0, 0], mark_iteration=[0, 0, 0, 1, 1],
+        segments=[(0, 0, 4096, 2 << 20, 0)],
+    )  # fmt: skip
+
+
+def test_phases_and_modules_that_we_write_reach_the_problem(tmp_path: Path) -> None:
+    path = tmp_path / "ours.npz"
+    write_recorded_trace(two_iterations(), path)
+    expected = {
+        Excerpt(): ([64, 10, 20], [-1, 0, 3], [5, 1, 4], [-1, 0, 0], [-1, 1, 1]),
+        Excerpt(1): ([64, 20], [-1, 0], [2, 1], [-1, 0], [-1, 1]),
+        Excerpt(0, persistent=False): ([10], [0], [1], [0], [1]),
+    }
+    for excerpt, (size, phase_start, phase_end, layer_start, layer_end) in expected.items():
+        problem = read_any(path, excerpt)
+        assert problem.size.tolist() == size
+        for column, values in (
+            ("phase_start", phase_start), ("phase_end", phase_end),
+            ("layer_start", layer_start), ("layer_end", layer_end),
+        ):  # fmt: skip
+            assert getattr(problem, column).tolist() == values, (excerpt, column)
+    dynamic = read_any(path, Excerpt(-1, dynamic_modules=("mlp",))).dynamic
+    assert dynamic is not None
+    assert dynamic.tolist() == [False, True]
+    assert read_any(path).origin["peak_reserved"] == 2 << 20
+
+
+def test_an_excerpt_that_the_file_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "ours.npz"
+    write_recorded_trace(two_iterations(), path)
+    with pytest.raises(InstanceError, match=r"ours\.npz: iteration 2: the trace has the iter"):
+        read_any(path, Excerpt(2))
+    with pytest.raises(InstanceError, match=r"run\.npz: the trace marks no phases"):
+        read_any(write_trace(tmp_path / "run.npz"), Excerpt(-1))

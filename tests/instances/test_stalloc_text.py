@@ -15,6 +15,7 @@ from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.formats.stalloc_writer import write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import GaplessError, InstanceError
+from planners.excerpt import Excerpt
 from planners.formats import read_any
 
 FORWARD, BACKWARD = int(Phase.FORWARD), int(Phase.BACKWARD)
@@ -90,6 +91,18 @@ def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
     problem = read_any(written(tmp_path, TEXT, "trace.log"))
     assert problem.size.tolist() == [1048576, 64, 100, 200, 300]
     assert problem.end.tolist() == [7, 7, 4, 5, 7]
+
+
+def test_an_iteration_comes_with_phases_modules_and_what_is_dynamic(tmp_path: Path) -> None:
+    problem = read_any(written(tmp_path, TEXT), Excerpt(0, dynamic_modules=("*.experts->*",)))
+    assert problem.size.tolist() == [1048576, 64, 100, 200]
+    for column, values in (
+        ("phase_start", [-1, 0, 0, 0]), ("phase_end", [4, 4, 0, 1]),
+        ("layer_start", [-1, -1, 0, 1]), ("dynamic", [False, False, False, True]),
+    ):  # fmt: skip
+        assert getattr(problem, column).tolist() == values, column
+    with pytest.raises(InstanceError, match=r"dev0\.txt: iteration 2: the trace has the iter"):
+        read_any(written(tmp_path, TEXT), Excerpt(2))
 
 
 def test_without_iterations_all_is_set_up(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
 from instances.traces.iterations import iteration_phases, iteration_window
-from instances.traces.trace_problem import iteration_problem, whole_problem
+from instances.traces.trace_problem import excerpt_problem, iteration_problem, whole_problem
+from planners.digest import problem_digest
 from planners.errors import InstanceError
+from planners.excerpt import Excerpt
+from planners.reference import Reference, reference_of
 
 FORWARD, BACKWARD, OPTIMIZER = (int(phase) for phase in Phase)
 
@@ -64,6 +67,67 @@ def test_the_whole_trace_keeps_every_request() -> None:
     problem = whole_problem(trace)
     assert problem.size.tolist() == trace.size.tolist()
     assert problem.end.tolist() == trace.freed.tolist()
+
+
+def test_the_whole_trace_numbers_its_phases_throughout() -> None:
+    problem = whole_problem(three_iterations())
+    # weight; then marker, activation, gradient of each iteration; state.
+    assert problem.phase_start is not None
+    assert problem.phase_end is not None
+    assert problem.phase_start.tolist() == [-1, 0, 0, 1, 2, 3, 3, 4, 6, 6, 7]
+    assert problem.phase_end.tolist() == [9, 0, 2, 3, 9, 3, 5, 6, 6, 8, 9]
+    assert problem.layer_start is not None
+    assert problem.layer_start.tolist() == [-1, -1, -1, 0, 0, -1, -1, 0, -1, -1, 0]
+    assert problem.dynamic is None
+    unmarked = whole_problem(AllocationTrace(4, [7], [0], [4], [4], before=[True]))
+    assert (unmarked.phase_start, unmarked.phase_end, unmarked.layer_start) == (None, None, None)
+
+
+def test_what_stays_all_the_time_can_be_left_out_of_the_whole() -> None:
+    trace = three_iterations()
+    problem = whole_problem(trace, persistent=False, round_to=512)
+    # The weight is gone; the state was made within the recording, and is not.
+    assert problem.size.tolist() == (-(-trace.size[1:] // 512) * 512).tolist()
+    assert (problem.origin["persistent"], problem.origin["round_to"]) == (False, 512)
+    unmarked = AllocationTrace(4, [7, 9, 5], [0, 0, 1], [4, 3, 4], [4, 3, 4],
+                               before=[True, True, False])  # fmt: skip
+    assert whole_problem(unmarked, persistent=False).size.tolist() == [9, 5]
+
+
+def test_what_was_reserved_goes_with_a_problem_that_has_all_of_it() -> None:
+    trace = three_iterations()
+    segments = [(0, 0, 0, 4000, 0), (9, 0, 0, 500, 0), (14, 1, 0, 500, 0)]
+    with_segments = AllocationTrace(
+        trace.event_count, trace.size, trace.alloc, trace.free_requested, trace.freed,
+        mark_event=trace.mark_event, mark_phase=trace.mark_phase,
+        mark_microbatch=trace.mark_microbatch, mark_iteration=trace.mark_iteration,
+        segments=segments,
+    )  # fmt: skip
+    assert reference_of(whole_problem(with_segments)) == Reference("PyTorch", 4500, exact=True)
+    for iteration, reserved in ((0, 4000), (1, 4500), (2, 4500)):
+        reference = reference_of(iteration_problem(with_segments, iteration))
+        assert reference == Reference("PyTorch", reserved, exact=True)
+    assert reference_of(whole_problem(with_segments, persistent=False)) is None
+    assert reference_of(iteration_problem(with_segments, persistent=False)) is None
+    assert reference_of(whole_problem(trace)) is None
+
+
+def test_an_excerpt_is_the_whole_or_an_iteration() -> None:
+    trace = three_iterations()
+
+    def digest(excerpt: Excerpt) -> str:
+        return problem_digest(excerpt_problem(trace, excerpt))
+
+    assert digest(Excerpt()) == problem_digest(whole_problem(trace))
+    assert digest(Excerpt(persistent=False, round_to=8)) == problem_digest(
+        whole_problem(trace, persistent=False, round_to=8)
+    )
+    assert digest(Excerpt(-1, persistent=False, round_to=8)) == problem_digest(
+        iteration_problem(trace, 2, persistent=False, round_to=8)
+    )
+    dynamic = excerpt_problem(trace, Excerpt(0, dynamic_modules=("*experts",))).dynamic
+    assert dynamic is not None
+    assert dynamic.sum() == 2
 
 
 def test_an_iteration_is_cut_out() -> None:

@@ -1,0 +1,229 @@
+"""Sees every allocation of a program that runs on fake tensors, and every free.
+
+Note: how a run without a device is recorded
+--------------------------------------------
+Rationale. An eager program asks for memory when a kernel returns a new storage, and gives it back
+when the last reference to the storage goes. Both happen on fake tensors as they do on a GPU: the
+references are held by the same autograd graph, the same modules and the same Python frames.
+
+Approach. A dispatch mode stands above the fake tensors. A storage among the results of an
+operator that is not known yet is an allocation, a weak reference to the storage tells of its end.
+Views and in-place results bring no new storage. Kernels' own workspaces come from the rules of
+:mod:`instances.extract.eager.workspaces`.
+
+Autograd adds up the gradients of a tensor that is used several times. Where nobody else holds
+the first one it adds in place, but never into a tensor subclass, so that under fake tensors it
+asks for a new tensor and drops the old one. Such an addition is undone: it is one of the engine's
+where it runs within a backward pass with gradients switched off (recomputation, which runs there
+too, switches them on), and the first summand goes before anything else happens. The result then
+lives on in the summand's block.
+
+A program that asks whether something holds for its data is told that it does: the questions are
+whether no token is padding and no sequence is packed with others, as in full batches of text.
+
+Limits. Any other value of a tensor is refused, and so are shapes that depend on data. Scalars
+that a program keeps on the host, such as an optimizer's step counters, are fake CPU tensors like
+the device's: constants and what an optimizer makes without tensors are taken for the host's. The
+order within one kernel is that of its results, but for dropout and cuDNN's attention, which
+allocate masks and random states first.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from instances.extract.eager.request_recorder import Request, RequestRecorder
+from instances.extract.eager.workspaces import (
+    FREE,
+    RESULTS,
+    LibraryWorkspaces,
+    workspace_script,
+)
+
+# Results of these kernels in the order in which they are allocated, where it is not their own.
+ALLOCATION_ORDER = {
+    "native_dropout.default": (1, 0),
+    "_scaled_dot_product_cudnn_attention.default": (6, 7, 0, 1),
+}
+# A constant of the program comes into being on the host.
+HOST_OPERATORS = frozenset({"lift_fresh.default", "lift.default"})
+ASK_FOR_VALUE = "_local_scalar_dense.default"
+
+
+# What PyTorch leaves untyped; named so that types check alike with PyTorch and without.
+_Mode: Any = TorchDispatchMode
+
+
+class AllocationMode(_Mode):  # type: ignore[misc]
+    """Records what runs while it is active, on fake tensors.
+
+    Parameters
+    ----------
+    recorder
+        Where requests go.
+    """
+
+    def __init__(self, recorder: RequestRecorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.recording = True
+        self.scalars_on_host = False
+        self._libraries = LibraryWorkspaces()
+        self._watched: dict[int, tuple[weakref.ref[Any], Request | None]] = {}
+        # The engine's latest addition: the storages of its first summand and of its result.
+        self._addition: tuple[int, int] | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator and record what it allocates."""
+        name = f"{func.overloadpacket.__name__}.{func._overloadname}"
+        if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
+            return True
+        results = func(*args, **(kwargs or {}))
+        self._addition = None
+        new = self._new_tensors(results, ALLOCATION_ORDER.get(name))
+        if not new:
+            return results
+        if self.recording and not self._is_on_host(name, args, new):
+            self._follow(workspace_script(name, args, new), new)
+            for size in self._libraries.first_used_by(name, on_engine_thread=_in_engine()):
+                self.recorder.allocate(size)
+            if name == "add.Tensor":
+                self._addition = self._engine_addition(args, new[0])
+        else:
+            for tensor in new:
+                self._watch(tensor.untyped_storage(), None)
+        return results
+
+    def adopt(self, tensors: Iterable[Tensor]) -> None:
+        """Record that tensors made elsewhere are copied to the device, in this order.
+
+        Parameters
+        ----------
+        tensors
+            Parameters and buffers; a storage that several share is copied once.
+        """
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            known = self._watched.get(storage._cdata)
+            if known is None or known[1] is None:
+                self._watched.pop(storage._cdata, None)
+                self._watch(storage, self.recorder.allocate(storage.nbytes()))
+
+    @contextmanager
+    def not_recorded(self) -> Iterator[None]:
+        """Within this context nothing new is recorded: it is built on the host.
+
+        Yields
+        ------
+        None
+            Frees are recorded all the same.
+        """
+        self.recording = False
+        try:
+            yield
+        finally:
+            self.recording = True
+
+    @contextmanager
+    def host_scalars(self) -> Iterator[None]:
+        """Within this context scalars made of no tensor are the host's.
+
+        Yields
+        ------
+        None
+            For the step of an optimizer, whose counters are on the host.
+        """
+        self.scalars_on_host = True
+        try:
+            yield
+        finally:
+            self.scalars_on_host = False
+
+    def _new_tensors(self, results: Any, order: Sequence[int] | None) -> list[Tensor]:
+        if order is not None:
+            results = [results[index] for index in order]
+        new: dict[int, Tensor] = {}
+        for leaf in pytree.tree_leaves(results):
+            if isinstance(leaf, Tensor):
+                storage = leaf.untyped_storage()
+                if storage._cdata not in self._watched and storage.nbytes() > 0:
+                    new.setdefault(storage._cdata, leaf)
+        return list(new.values())
+
+    def _is_on_host(self, name: str, args: Any, new: Sequence[Tensor]) -> bool:
+        if name in HOST_OPERATORS:
+            return True
+        made_of_tensors = any(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(args))
+        scalars = all(tensor.dim() == 0 for tensor in new)
+        return self.scalars_on_host and scalars and not made_of_tensors
+
+    def _follow(self, script: Sequence[int], new: Sequence[Tensor]) -> None:
+        taken: list[Request] = []
+        for step in script:
+            if step == RESULTS:
+                for tensor in new:
+                    storage = tensor.untyped_storage()
+                    self._watch(storage, self.recorder.allocate(storage.nbytes()))
+            elif step == FREE:
+                self.recorder.free(taken.pop())
+            else:
+                taken.append(self.recorder.allocate(step))
+        while taken:
+            self.recorder.free(taken.pop())
+
+    def _watch(self, storage: Any, request: Request | None) -> None:
+        key = storage._cdata
+        self._watched[key] = (weakref.ref(storage, self._end_of(key)), request)
+
+    def _end_of(self, key: int) -> Callable[[Any], None]:
+        def ended(_: Any) -> None:
+            _, request = self._watched.pop(key)
+            if request is None:
+                return
+            if self._addition is not None and self._addition[0] == key:
+                reference, _ = self._watched[self._addition[1]]
+                self._watched[self._addition[1]] = (reference, request)
+                self._addition = None
+                self.recorder.take_back_last()
+            else:
+                self.recorder.free(request)
+
+        return ended
+
+    def _engine_addition(self, args: tuple[Any, ...], result: Tensor) -> tuple[int, int] | None:
+        summand, addend = args[:2]
+        differentiating = _in_engine() and not torch.is_grad_enabled()
+        alike = (
+            isinstance(addend, Tensor)
+            and summand.shape == addend.shape == result.shape
+            and summand.dtype == addend.dtype
+        )
+        if not (differentiating and alike and _fills_its_range(summand)):
+            return None
+        return summand.untyped_storage()._cdata, result.untyped_storage()._cdata
+
+
+def _in_engine() -> bool:
+    """Return whether a backward pass is running, which on a GPU has a thread of its own."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _fills_its_range(tensor: Tensor) -> bool:
+    """Return whether a tensor's elements lie next to each other, in whatever order."""
+    reached = 1
+    for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if length != 1:
+            if stride != reached:
+                return False
+            reached *= length
+    return True

@@ -1,0 +1,55 @@
+"""From the history that PyTorch's allocator keeps to a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace
+from instances.traces.event_log import EVENT_KINDS, EventLog, trace_of_events
+from planners.columns import IntColumn
+from planners.problem import Scalar
+
+
+def trace_of_history(
+    history: Sequence[Mapping[str, Any]], name: str, origin: Mapping[str, Scalar]
+) -> AllocationTrace:
+    """Return the requests that a history of the allocator tells of.
+
+    Parameters
+    ----------
+    history
+        Entries of one device in ``torch.cuda.memory._snapshot()["device_traces"]``: ``action``,
+        ``addr``, ``size`` in bytes, ``stream``, and perhaps ``user_metadata``, the module.
+        Actions that are none of the allocator's, such as ``snapshot``, are left out.
+    name, origin
+        Provenance.
+
+    Returns
+    -------
+    AllocationTrace
+        Phases begin at allocations of odd sizes, see :mod:`instances.traces.event_log`.
+
+    Raises
+    ------
+    InstanceError
+        A block is allocated where one is, or freed twice.
+    """
+    entries = [entry for entry in history if entry["action"] in EVENT_KINDS]
+    modules = [entry.get("user_metadata", "") for entry in entries]
+    module_names = [module for module in dict.fromkeys(modules) if module]
+    index = {"": NO_MODULE, **{module: number for number, module in enumerate(module_names)}}
+
+    def column(field: str) -> IntColumn:
+        return np.array([entry[field] for entry in entries], dtype=np.int64)
+
+    log = EventLog(
+        kind=np.array([EVENT_KINDS.index(entry["action"]) for entry in entries], dtype=np.int64),
+        address=column("addr"),
+        size=column("size"),
+        stream=column("stream"),
+        module=np.array([index[module] for module in modules], dtype=np.int64),
+    )
+    return trace_of_events(log, module_names=module_names, name=name, origin=origin)

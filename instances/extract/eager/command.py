@@ -1,0 +1,90 @@
+"""``python -m instances.extract trace NAME -o FILE``: trace the eager training of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instances.extract.eager.recording import record
+from instances.extract.eager.settings import TraceSettings
+from instances.formats.recorded_trace import write_recorded_trace
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.trace_problem import iteration_problem
+from planners.errors import GaplessError, InstanceError
+from planners.problem_file import write_problem
+
+DEFAULTS = TraceSettings()
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def trace(
+    name: Annotated[str, typer.Argument(help="Model, such as bert-base.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Trace (.npz), or the problem of its last iteration (.json or .json.gz).",
+        ),
+    ],
+    batch: Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")] = None,
+    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
+    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
+    checkpointing: Annotated[
+        bool | None,
+        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Iterations.")] = DEFAULTS.steps,
+    microbatches: Annotated[
+        int, typer.Option(help="Forward and backward passes of an iteration.")
+    ] = DEFAULTS.microbatches,
+    precision: Annotated[
+        str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")
+    ] = DEFAULTS.precision,
+    optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = DEFAULTS.optimizer,
+    device: Annotated[
+        str, typer.Option(help="fake, without a GPU, or cuda, from PyTorch's own history.")
+    ] = "fake",
+) -> None:
+    """Trace what eager training asks of the GPU's allocator, without weights or download.
+
+    What is not given is as the model has it.
+    """
+    shape = {
+        "batch": batch, "seq": seq, "image": image, "layers": layers,
+        "checkpointing": checkpointing,
+    }  # fmt: skip
+    try:
+        settings = TraceSettings(steps, microbatches, precision, optimizer)
+        write = _writer(output)
+        given = {option: value for option, value in shape.items() if value is not None}
+        found = record(name, settings, device, **given)
+        try:
+            write(found, output)
+        except OSError as error:
+            raise InstanceError(f"{output}: cannot be written: {error.strerror}") from None
+    except GaplessError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(
+        f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
+        f"{len(found.module_names)} modules, {output.stat().st_size} bytes"
+    )
+
+
+def _writer(output: Path) -> Callable[[AllocationTrace, Path], None]:
+    name = output.name.lower()
+    if name.endswith(".npz"):
+        return write_recorded_trace
+    if name.endswith((".json", ".json.gz")):
+        return lambda trace, path: write_problem(iteration_problem(trace), path)
+    raise InstanceError(
+        f"{output}: a trace is written as .npz, the problem of its last iteration as .json or "
+        f".json.gz, found the name {output.name!r}"
+    )

@@ -1,0 +1,93 @@
+"""Traces of training on a GPU, from the history that PyTorch's allocator keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from instances.extract.eager.allocator_history import trace_of_history
+from instances.extract.eager.fake_trace import Build
+from instances.extract.eager.module_names import innermost_module, track_modules
+from instances.extract.eager.settings import TraceSettings
+from instances.extract.eager.training_loop import TrainingLoop
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.event_log import MARKER_BYTES
+from planners.errors import InstanceError
+from planners.problem import MAX_TENSORS, Scalar
+
+_MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
+
+
+def trace_on_device(
+    build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
+) -> AllocationTrace:
+    """Trace a training loop that runs on the current CUDA device.
+
+    Parameters
+    ----------
+    build
+        Returns a module in training mode and a batch, on the host.
+    settings
+        The loop.
+    name, origin
+        Provenance.
+
+    Returns
+    -------
+    AllocationTrace
+        From the copy of the parameters to the device on. Modules are known where PyTorch can
+        attach words to its history (2.9 and later).
+
+    Raises
+    ------
+    InstanceError
+        There is no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        raise InstanceError("device cuda: PyTorch finds no CUDA device; --device fake needs none")
+    module, batch = build()
+    memory = torch.cuda.memory
+    # Without stacks, which would take kilobytes an event.
+    memory._record_memory_history("all", context=None, max_entries=MAX_TENSORS, clear_history=True)
+    try:
+        with _modules_in_history():
+            optimizer = TrainingLoop(module.to("cuda"), batch, settings, "cuda", _mark).run()
+        torch.cuda.synchronize()
+        history = memory._snapshot()["device_traces"][torch.cuda.current_device()]
+        # Until here, so that weights and state outlive the trace.
+        del module, optimizer
+    finally:
+        memory._record_memory_history(None)
+    described = {**origin, "gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
+    return trace_of_history(history, name, described)
+
+
+def _mark(phase: Phase) -> None:
+    torch.empty(_MARKER_OF[phase], dtype=torch.uint8, device="cuda")
+
+
+@contextmanager
+def _modules_in_history() -> Iterator[None]:
+    """Within this context the history says in which module an event happened, where it can.
+
+    A dispatch mode would know the module too, but with one active autograd does not add in place.
+    """
+    say = getattr(torch.cuda.memory, "_set_memory_metadata", None)
+    if say is None:
+        yield
+        return
+    with track_modules() as tracker:
+
+        def entered(module: Any, *_: Any) -> None:
+            say(tracker.get_known_fqn(module) or "")
+
+        def left(module: Any, *_: Any) -> None:
+            # The tracker forgets the module only after this hook.
+            say(innermost_module(tracker, leaving=tracker.get_known_fqn(module)))
+
+        tracker.register_user_hooks(entered, left, entered, left)
+        yield
+    say("")

@@ -1,0 +1,116 @@
+"""Traces of eager training on fake tensors: no GPU, no weights, no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.nn import functional
+
+from instances.extract.eager.allocation_mode import AllocationMode
+from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
+from instances.extract.eager.device_attention import cudnn_attention
+from instances.extract.eager.module_names import innermost_module, track_modules
+from instances.extract.eager.request_recorder import RequestRecorder
+from instances.extract.eager.settings import TraceSettings
+from instances.extract.eager.training_loop import TrainingLoop
+from instances.extract.gpu_kernels import fused_dropout
+from instances.traces.allocation_trace import AllocationTrace
+from planners.errors import InstanceError
+from planners.problem import Scalar
+
+Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
+
+# The library's word for "does something trace me"; it then leaves out what it would do eagerly.
+_ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
+
+
+def trace_on_fake_tensors(
+    build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
+) -> AllocationTrace:
+    """Trace a training loop without running it on a device.
+
+    Parameters
+    ----------
+    build
+        Returns a module in training mode and a batch; called where tensors are fake.
+    settings
+        The loop.
+    name, origin
+        Provenance.
+
+    Returns
+    -------
+    AllocationTrace
+        Parameters and buffers first, then iteration by iteration.
+
+    Raises
+    ------
+    InstanceError
+        The model does something that fake tensors cannot tell, such as shapes that depend on data.
+    """
+    with ExitStack() as stack:
+        tracker = stack.enter_context(track_modules())
+        recorder = RequestRecorder(lambda: innermost_module(tracker))
+        mode = AllocationMode(recorder)
+        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager()):
+            stack.enter_context(context)
+        with mode.not_recorded():
+            module, batch = build()
+        mode.adopt([*module.parameters(), *module.buffers()])
+        loop = TrainingLoop(module, batch, settings, "cpu", recorder.begin, mode.host_scalars)
+        try:
+            optimizer = loop.run()
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise InstanceError(
+                f"{name}: its memory depends on the values of its data ({error}), which fake "
+                f"tensors do not have; record it with --device cuda"
+            ) from None
+        trace = recorder.trace(name, origin)
+        # Until here, so that weights and state outlive the trace.
+        del module, optimizer
+        return trace
+
+
+@contextmanager
+def _as_eager() -> Iterator[None]:
+    """Within this context programs take the branches that they take eagerly on a GPU.
+
+    An optimizer reads its step counter, a scalar on the host whose value allocates nothing. What
+    is put in is no mock: that would keep its arguments, and with them their storages, alive.
+    """
+    with ExitStack() as stack:
+        for function, kernel in (
+            ("dropout", fused_dropout),
+            ("scaled_dot_product_attention", cudnn_attention),
+        ):
+            stack.enter_context(mock.patch.object(functional, function, kernel))
+        stack.enter_context(mock.patch("torch.optim.adam._get_value", _first_step))
+        library, asks = _ASKS_WHETHER_TRACED
+        if hasattr(_imported(library), asks):
+            stack.enter_context(mock.patch(f"{library}.{asks}", _not_traced))
+        yield
+
+
+def _first_step(_: object) -> float:
+    return 1.0
+
+
+def _not_traced(*_: object) -> bool:
+    return False
+
+
+def _imported(module: str) -> object:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None

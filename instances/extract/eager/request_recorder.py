@@ -1,0 +1,138 @@
+"""Requests to an allocator as they happen: allocations, frees, phases, modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
+from instances.traces.phase_marks import number_phases
+from planners.problem import Scalar
+
+NEVER = -1
+
+
+@dataclass
+class Request:
+    """A request that is being recorded; events are numbered from 0, :data:`NEVER` is none."""
+
+    size: int
+    alloc: int
+    alloc_module: int
+    free_requested: int = NEVER
+    freed: int = NEVER
+    free_module: int = NO_MODULE
+
+
+@dataclass
+class RequestRecorder:
+    """Collects the requests of a run in the order in which they are made.
+
+    A free takes two events, as on a device: the program requests it, then it is complete. On one
+    stream nothing lies between them.
+
+    Parameters
+    ----------
+    current_module
+        Says in which module the program is.
+    """
+
+    current_module: Callable[[], str] = lambda: ""
+    requests: list[Request] = field(default_factory=list)
+    _module_index: dict[str, int] = field(default_factory=dict)
+    _marks: list[tuple[int, Phase]] = field(default_factory=list)
+    _events: int = 0
+
+    def allocate(self, size: int) -> Request:
+        """Record an allocation.
+
+        Parameters
+        ----------
+        size
+            Bytes.
+
+        Returns
+        -------
+        Request
+            What :meth:`free` takes.
+        """
+        request = Request(size, self._event(), self._module())
+        self.requests.append(request)
+        return request
+
+    def free(self, request: Request) -> None:
+        """Record that a block is given back and that the device is done with it.
+
+        Parameters
+        ----------
+        request
+            Live.
+        """
+        request.free_requested = self._event()
+        request.freed = self._event()
+        request.free_module = self._module()
+
+    def take_back_last(self) -> None:
+        """Forget the latest request: it was answered with a block that its maker held already."""
+        self.requests.pop()
+
+    def begin(self, phase: Phase) -> None:
+        """Record that a phase begins.
+
+        Parameters
+        ----------
+        phase
+            An iteration ends where a forward pass follows the optimizer.
+        """
+        self._marks.append((self._event(), phase))
+
+    def trace(self, name: str, origin: Mapping[str, Scalar]) -> AllocationTrace:
+        """Return what was recorded.
+
+        Parameters
+        ----------
+        name, origin
+            Provenance.
+
+        Returns
+        -------
+        AllocationTrace
+            On one stream, without addresses.
+        """
+        count = max(self._events, 1)
+
+        def events(column: str) -> list[int]:
+            found = [getattr(request, column) for request in self.requests]
+            return [count if event == NEVER else event for event in found]
+
+        phases = [phase for _, phase in self._marks]
+        microbatch, iteration = number_phases(phases)
+        return AllocationTrace(
+            count,
+            [request.size for request in self.requests],
+            [request.alloc for request in self.requests],
+            events("free_requested"),
+            events("freed"),
+            address=self._addresses(),
+            alloc_module=[request.alloc_module for request in self.requests],
+            free_module=[request.free_module for request in self.requests],
+            module_names=list(self._module_index),
+            mark_event=[event for event, _ in self._marks],
+            mark_phase=[int(phase) for phase in phases],
+            mark_microbatch=microbatch,
+            mark_iteration=iteration,
+            name=name,
+            origin=origin,
+        )
+
+    def _addresses(self) -> list[int]:
+        """Every request an address of its own, so that a log of events can tell them apart."""
+        return list(range(1, len(self.requests) + 1))
+
+    def _event(self) -> int:
+        self._events += 1
+        return self._events - 1
+
+    def _module(self) -> int:
+        name = self.current_module()
+        return self._module_index.setdefault(name, len(self._module_index)) if name else NO_MODULE

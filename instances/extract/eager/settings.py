@@ -1,0 +1,56 @@
+"""The settings of a trace, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planners.errors import InstanceError, near_names
+
+AUTOCAST_BFLOAT16 = "autocast-bfloat16"
+PRECISIONS = (AUTOCAST_BFLOAT16, "float32", "bfloat16")
+OPTIMIZERS = ("adamw", "sgd")
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    """What an eager training loop is traced with.
+
+    Parameters
+    ----------
+    steps
+        Iterations. The first makes the optimizer's state, so the second is the first steady one.
+    microbatches
+        Forward and backward passes of an iteration, whose gradients add up.
+    precision
+        ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them, or weights and
+        all in ``"float32"`` or ``"bfloat16"``.
+    optimizer
+        ``"adamw"``, or ``"sgd"`` with momentum, in the implementation that PyTorch chooses on
+        CUDA (``foreach``).
+
+    Raises
+    ------
+    InstanceError
+        A number is below 1, or a word is not one of those allowed.
+    """
+
+    steps: int = 3
+    microbatches: int = 1
+    precision: str = AUTOCAST_BFLOAT16
+    optimizer: str = "adamw"
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "microbatches"):
+            if getattr(self, name) < 1:
+                raise InstanceError(f"setting {name}: at least 1, found {getattr(self, name)}")
+        for name, allowed in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InstanceError(
+                    f"setting {name}: no {name} is called {value!r}; {near_names(value, allowed)}"
+                )
+
+    @property
+    def weights_precision(self) -> str:
+        """The dtype of the weights."""
+        return "float32" if self.precision == AUTOCAST_BFLOAT16 else self.precision

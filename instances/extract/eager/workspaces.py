@@ -1,0 +1,295 @@
+"""Memory that GPU kernels take for themselves while they run, by rule.
+
+Note: which workspaces are modelled
+-----------------------------------
+Rationale. Fake tensors tell what an operator returns and nothing of what its kernel allocates
+meanwhile. Most kernels allocate nothing. A few do, and one of them, the sum over rows that makes
+the gradient of a bias, asks for more bytes than it reads.
+
+Approach. A rule is a script of a kernel: it allocates, frees what it allocated last, and returns
+its results in between. The rules follow PyTorch's own arithmetic for an H100 or H200 (132
+multiprocessors of 2,048 threads), and recorded traces confirm them to the byte, but where a
+rule's comment says that it is fitted.
+
+What a library keeps from call to call is taken once a thread, and stays.
+
+Limits. Sums in which the fastest dimension is reduced take a few KiB, left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FREE = -1
+RESULTS = -2
+NO_WORKSPACE = (RESULTS,)
+
+Script = Sequence[int]
+Rule = Callable[[Sequence[Any], "Sequence[Tensor]"], Script]
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a kernel's launch depends on."""
+
+    multiprocessors: int = 132
+    threads_per_multiprocessor: int = 2048
+
+
+HOPPER = Device()
+WARP = 32
+FLOAT32_BYTES = 4
+INT64_BYTES = 8
+
+
+def workspace_script(name: str, arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
+    """Return what a kernel does to the allocator.
+
+    Parameters
+    ----------
+    name
+        Operator without namespace, ``"sum.dim_IntList"``.
+    arguments
+        Its positional arguments.
+    results
+        Its new tensors.
+
+    Returns
+    -------
+    sequence of int
+        Bytes to allocate, :data:`FREE` for the latest workspace, :data:`RESULTS` once where the
+        results are allocated. What is left at the end is freed, the latest first.
+    """
+    rule = RULES.get(name)
+    return NO_WORKSPACE if rule is None else rule(arguments, results)
+
+
+# cuBLAS keeps 32 MiB on Hopper for every thread that multiplies matrices, cuBLASLt, which adds a
+# bias on the way, 1 MiB.
+MATRIX_PRODUCTS = frozenset({"mm.default", "addmm.default", "bmm.default", "baddbmm.default"})
+CUBLAS_BYTES = 32 << 20
+BIASED_PRODUCTS = frozenset({"addmm.default"})
+CUBLAS_LT_BYTES = 1 << 20
+
+
+@dataclass
+class LibraryWorkspaces:
+    """What cuBLAS has taken so far, and never gives back."""
+
+    taken: set[tuple[int, bool]] = field(default_factory=set)
+
+    def first_used_by(self, name: str, *, on_engine_thread: bool) -> list[int]:
+        """Return what an operator makes a library take for good.
+
+        Parameters
+        ----------
+        name
+            As in :func:`workspace_script`.
+        on_engine_thread
+            Whether it runs on autograd's thread for the device, not on the program's.
+
+        Returns
+        -------
+        list of int
+            Bytes, an entry a request.
+        """
+        wanted = []
+        for size, operators in (
+            (CUBLAS_BYTES, MATRIX_PRODUCTS),
+            (CUBLAS_LT_BYTES, BIASED_PRODUCTS),
+        ):
+            key = (size, on_engine_thread)
+            if name in operators and key not in self.taken:
+                self.taken.add(key)
+                wanted.append(size)
+        return wanted
+
+
+def column_sum_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Sum over all dimensions but the last ones of a contiguous tensor: the gradient of a bias.
+
+    Blocks of the grid share the rows among them. Each writes float32 partial sums into a buffer
+    in global memory, and a counter per column of blocks tells the last one to finish.
+
+    Parameters
+    ----------
+    arguments
+        Tensor, reduced dimensions.
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    summed = arguments[0]
+    dims = sorted(dim % summed.dim() for dim in arguments[1] or range(summed.dim()))
+    kept = summed.shape[len(dims) :]
+    if dims != list(range(len(dims))) or not kept or not summed.is_contiguous():
+        return NO_WORKSPACE
+    buffer, counters = staging_bytes(prod(kept), prod(summed.shape[: len(dims)]), HOPPER)
+    return (RESULTS, buffer, counters) if buffer else NO_WORKSPACE
+
+
+def staging_bytes(outputs: int, rows: int, device: Device) -> tuple[int, int]:
+    """Return the buffer and the counters of a sum over rows, in bytes.
+
+    Parameters
+    ----------
+    outputs
+        Columns, each summed.
+    rows
+        Values in a column.
+    device
+        Which launches as many blocks as it can hold at once.
+
+    Returns
+    -------
+    buffer, counters : int
+        Both 0 where one block sums a column alone.
+    """
+    vector = next(width for width in (4, 2, 1) if outputs % width == 0)
+    threads = 512 // vector
+    width = min(_power_of_two(outputs // vector), WARP)
+    height = min(_power_of_two(rows), threads // width)
+    width = min(_power_of_two(outputs // vector), threads // height)
+    values = -(-rows // height)
+    blocks = -(-(outputs // vector) // width)
+    resident = device.multiprocessors * (device.threads_per_multiprocessor // (width * height))
+    if values < 256 or rows < min(16 * height, 256) or blocks > resident:
+        return 0, 0
+    shares = max(min(-(-resident // blocks), -(-values // 16)), -(-values // 256))
+    if shares == 1:
+        return 0, 0
+    return FLOAT32_BYTES * outputs * shares * width * vector, 4 * blocks
+
+
+def prefix_sum_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
+    """Sum up to each element: what has another dtype than the result is converted first.
+
+    Parameters
+    ----------
+    arguments
+        Tensor, dimension.
+    results
+        The sums.
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    if arguments[0].dtype == results[0].dtype:
+        return NO_WORKSPACE
+    return (RESULTS, results[0].nbytes)
+
+
+def embedding_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Gather rows: indices that are not contiguous are copied first.
+
+    Parameters
+    ----------
+    arguments
+        Weight, indices.
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    indices = arguments[1]
+    if indices.is_contiguous():
+        return NO_WORKSPACE
+    return (INT64_BYTES * indices.numel(), RESULTS)
+
+
+# With so few indices one kernel adds the gradients without sorting.
+MOST_UNSORTED_INDICES = 3072
+ROWS_PER_PART = 10
+
+
+def embedding_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Add up the gradients of gathered rows: sort the indices, find their segments, sum in parts.
+
+    The bytes of the sort and of the prefix sums are fitted to two recorded sizes.
+
+    Parameters
+    ----------
+    arguments
+        Gradient, indices, rows of the weight.
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    gradient, indices, weight_rows = arguments[:3]
+    count = indices.numel()
+    column = INT64_BYTES * count
+    contiguous_copy = () if indices.is_contiguous() else (column,)
+    if count <= MOST_UNSORTED_INDICES:
+        return (*contiguous_copy, RESULTS)
+    segments = min(count, weight_rows)
+    parts = count // ROWS_PER_PART + segments
+    sort = 2 * column + count // 4 + 16_895
+    scan = 1_279 + segments // 64
+    return (
+        *contiguous_copy,
+        *(column, column, column, sort, FREE, FREE, RESULTS),
+        *(column, INT64_BYTES, column, 1_279, FREE, FREE),
+        *(INT64_BYTES * segments, INT64_BYTES * segments, scan, FREE, INT64_BYTES),
+        *(INT64_BYTES * parts, FLOAT32_BYTES * parts * gradient.shape[-1]),
+    )
+
+
+# Besides what its algorithm needs.
+CUDNN_BYTES = 256
+
+
+def cudnn_attention_script(_: Sequence[Any], __: Sequence[Tensor]) -> Script:
+    """Attend by cuDNN, whose forward kernel asks for a small workspace whatever its arguments.
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    return (RESULTS, CUDNN_BYTES)
+
+
+def cudnn_attention_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Differentiate attention by cuDNN: queries' gradients and row sums in float32.
+
+    Parameters
+    ----------
+    arguments
+        Gradient of the output, query, ...: (batch, heads, tokens, width).
+
+    Returns
+    -------
+    sequence of int
+        See :func:`workspace_script`.
+    """
+    query = arguments[1]
+    row_sums = prod(query.shape[:3])
+    return (RESULTS, FLOAT32_BYTES * (query.numel() + row_sums) + CUDNN_BYTES)
+
+
+def _power_of_two(number: int) -> int:
+    """Largest power of two that is at most a positive number."""
+    return 1 << (number.bit_length() - 1) if number else 1
+
+
+RULES: dict[str, Rule] = {
+    "sum.dim_IntList": column_sum_script,
+    "cumsum.default": prefix_sum_script,
+    "embedding.default": embedding_script,
+    "embedding_dense_backward.default": embedding_backward_script,
+    "_scaled_dot_product_cudnn_attention.default": cudnn_attention_script,
+    "_scaled_dot_product_cudnn_attention_backward.default": cudnn_attention_backward_script,
+}

@@ -1,0 +1,16 @@
+"""The models that can be extracted: a registry, and one file a family that fills it."""
+
+# Importing a family registers its models.
+from instances.extract.models import bert as bert
+from instances.extract.models import causal_lm as causal_lm
+from instances.extract.models import classifiers as classifiers
+from instances.extract.models import detectors as detectors
+from instances.extract.models import faces as faces
+from instances.extract.models import pangu as pangu
+from instances.extract.models import qwen2_moe as qwen2_moe
+from instances.extract.models import transformer as transformer
+from instances.extract.models.registry import MODELS as MODELS
+from instances.extract.models.registry import Model as Model
+from instances.extract.models.registry import find_model as find_model
+
+__all__ = ["MODELS", "Model", "find_model"]

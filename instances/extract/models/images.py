@@ -1,0 +1,63 @@
+"""Batches of images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from instances.extract.settings import StepSettings
+from planners.errors import InstanceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def require_multiple(settings: StepSettings, stride: int) -> int:
+    """Check that an image divides into the cells of a network.
+
+    Parameters
+    ----------
+    settings
+        Height and width of an image.
+    stride
+        Pixels of a cell.
+
+    Returns
+    -------
+    int
+        Height and width of an image in pixels.
+
+    Raises
+    ------
+    InstanceError
+        They are no multiple of `stride`, or there are none.
+    """
+    if settings.image is None or settings.image % stride:
+        raise InstanceError(
+            f"setting image: a multiple of {stride} pixels, the stride of the model, "
+            f"found {settings.image}"
+        )
+    return settings.image
+
+
+def image_batch(settings: StepSettings, name: str = "pixel_values") -> dict[str, Tensor]:
+    """Return a batch of images, and for training the class of each.
+
+    Parameters
+    ----------
+    settings
+        Batch and image.
+    name
+        The model's argument for the images.
+
+    Returns
+    -------
+    dict of torch.Tensor
+        Images (batch, 3, height, width) in the default dtype, labels (batch,) int64.
+    """
+    import torch
+
+    side = settings.image or 1
+    batch = {name: torch.zeros(settings.batch, 3, side, side)}
+    if settings.training:
+        batch["labels"] = torch.zeros(settings.batch, dtype=torch.int64)
+    return batch

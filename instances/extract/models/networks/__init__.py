@@ -1,0 +1,1 @@
+"""Networks that transformers does not have, written small; these modules import torch."""

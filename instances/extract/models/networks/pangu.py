@@ -1,0 +1,187 @@
+"""PanGu-alpha: a decoder whose last layer asks for the next position by a query of its own.
+
+Parameters are kept in the default dtype and computed with in bfloat16; norms, softmax and the
+loss run in float32, as in the published network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from instances.extract.models.networks.output import Output
+
+COMPUTE_DTYPE = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class PanguShape:
+    """Shape of a PanGu-alpha.
+
+    Parameters
+    ----------
+    layers
+        The query layer among them.
+    width, heads
+        Of every layer; the feed-forward is four times as wide.
+    vocabulary, positions
+        Of the published networks.
+    dropout
+        Probability, of activations and of attention.
+    """
+
+    layers: int
+    width: int
+    heads: int
+    vocabulary: int = 40000
+    positions: int = 1024
+    dropout: float = 0.1
+
+
+class CastLinear(nn.Linear):
+    """A linear layer whose parameters are cast to the dtype of computation at each use."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Multiply.
+
+        Parameters
+        ----------
+        input
+            (..., inputs) in the dtype of computation.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., outputs) in the same dtype.
+        """
+        return functional.linear(input, self.weight.to(input.dtype), self.bias.to(input.dtype))
+
+
+class Float32Norm(nn.LayerNorm):
+    """A layer norm that computes in float32."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise.
+
+        Parameters
+        ----------
+        input
+            (..., width).
+
+        Returns
+        -------
+        torch.Tensor
+            Shape and dtype of `input`.
+        """
+        weight, bias = self.weight.float(), self.bias.float()
+        normed = functional.layer_norm(input.float(), self.normalized_shape, weight, bias, self.eps)
+        return normed.to(input.dtype)
+
+
+class PanguLayer(nn.Module):
+    """Attention and feed-forward, each behind a norm.
+
+    Parameters
+    ----------
+    shape
+        Of the network.
+    """
+
+    def __init__(self, shape: PanguShape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.scale = (shape.width // shape.heads) ** -0.5
+        self.attention_norm = Float32Norm(shape.width)
+        self.query = CastLinear(shape.width, shape.width)
+        self.key = CastLinear(shape.width, shape.width)
+        self.value = CastLinear(shape.width, shape.width)
+        self.output = CastLinear(shape.width, shape.width)
+        self.norm = Float32Norm(shape.width)
+        self.expand = CastLinear(shape.width, 4 * shape.width)
+        self.contract = CastLinear(4 * shape.width, shape.width)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, hidden: Tensor, bias: Tensor, asked: Tensor | None = None) -> Tensor:
+        """Run the layer.
+
+        Parameters
+        ----------
+        hidden
+            (batch, seq, width).
+        bias
+            Added to the scores, (seq, seq) float32.
+        asked
+            What the queries are made of, (batch, seq, width); `hidden` itself where there is none.
+
+        Returns
+        -------
+        torch.Tensor
+            (batch, seq, width).
+        """
+        normed = self.attention_norm(hidden)
+        query, key, value = (
+            layer(given).view(*hidden.shape[:2], self.heads, -1).transpose(1, 2)
+            for layer, given in (
+                (self.query, normed if asked is None else asked),
+                (self.key, normed),
+                (self.value, normed),
+            )
+        )
+        scores = (query * self.scale) @ key.transpose(-1, -2)
+        weights = (scores.float() + bias).softmax(-1).to(hidden.dtype)
+        attended = (self.dropout(weights) @ value).transpose(1, 2).flatten(2)
+        hidden = hidden + self.dropout(self.output(attended))
+        expanded = functional.gelu(self.expand(self.norm(hidden)), approximate="tanh")
+        result: Tensor = hidden + self.dropout(self.contract(expanded))
+        return result
+
+
+class Pangu(nn.Module):
+    """PanGu-alpha for language modelling, the decoder tied to the embedding.
+
+    Parameters
+    ----------
+    shape
+        Of the network.
+    """
+
+    def __init__(self, shape: PanguShape) -> None:
+        super().__init__()
+        self.words = nn.Embedding(shape.vocabulary, shape.width)
+        self.positions = nn.Embedding(shape.positions, shape.width)
+        self.queries = nn.Embedding(shape.positions, shape.width)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.layers = nn.ModuleList(PanguLayer(shape) for _ in range(shape.layers))
+        self.norm = Float32Norm(shape.width)
+
+    def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> Output:
+        """Predict the next tokens.
+
+        Parameters
+        ----------
+        input_ids, labels
+            (batch, seq) int64.
+
+        Returns
+        -------
+        Output
+            The loss where there are labels, the logits otherwise.
+        """
+        tokens = input_ids.shape[1]
+        position = torch.arange(tokens, device=input_ids.device)
+        embedded = self.words(input_ids) + self.positions(position)
+        hidden = self.dropout(embedded).to(COMPUTE_DTYPE)
+        ahead = position[None] > position[:, None]
+        bias = ahead.float() * -10000.0
+        *layers, query_layer = self.layers
+        for layer in layers:
+            hidden = layer(hidden, bias)
+        asked = self.queries(position).to(COMPUTE_DTYPE).expand_as(hidden)
+        hidden = self.norm(query_layer(hidden, bias, asked))
+        logits = functional.linear(hidden, self.words.weight.to(COMPUTE_DTYPE))
+        if labels is None:
+            return Output(outputs=(logits,))
+        return Output(functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten()))

@@ -1,0 +1,61 @@
+"""Batches of token sequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from instances.extract.settings import StepSettings
+from planners.errors import InstanceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def require_positions(settings: StepSettings, positions: int) -> int:
+    """Check that a sequence fits into the positions of a model.
+
+    Parameters
+    ----------
+    settings
+        Sequence length.
+    positions
+        Tokens that the model has positions for.
+
+    Returns
+    -------
+    int
+        Tokens in a sequence.
+
+    Raises
+    ------
+    InstanceError
+        The sequence is longer, or there is none.
+    """
+    if settings.seq is None or settings.seq > positions:
+        raise InstanceError(
+            f"setting seq: at most {positions} tokens, the positions of the model, "
+            f"found {settings.seq}"
+        )
+    return settings.seq
+
+
+def token_batch(settings: StepSettings, *fields: str) -> dict[str, Tensor]:
+    """Return a batch of tokens, and for training their labels.
+
+    Parameters
+    ----------
+    settings
+        Batch and sequence length.
+    fields
+        Names of the model's arguments beside ``labels``.
+
+    Returns
+    -------
+    dict of torch.Tensor
+        Each (batch, seq) int64.
+    """
+    import torch
+
+    names = (*fields, "labels") if settings.training else fields
+    shape = (settings.batch, settings.seq or 1)
+    return {name: torch.zeros(shape, dtype=torch.int64) for name in names}

@@ -1,0 +1,77 @@
+"""``python -m instances.traces.compare A.npz B.npz``: the last iterations of two traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from instances.formats.recorded_trace import read_recorded_trace_file
+from instances.traces.comparison import (
+    Difference,
+    IterationFigures,
+    find_differences,
+    iteration_figures,
+    live_after_allocations,
+)
+from planners.errors import GaplessError
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    recorded: Annotated[Path, typer.Argument(help="Trace to compare with, .npz.")],
+    other: Annotated[Path, typer.Argument(help="Trace that is compared, .npz.")],
+    iteration: Annotated[int, typer.Option(help="From 0, or from the end where negative.")] = -1,
+) -> None:
+    """Compare two traces of one program: figures, then every request in which they differ."""
+    try:
+        first, second = (read_recorded_trace_file(path) for path in (recorded, other))
+        figures = [iteration_figures(trace, iteration) for trace in (first, second)]
+        differences = find_differences(first, second, iteration)
+        live = [live_after_allocations(trace, iteration) for trace in (first, second)]
+    except GaplessError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(_figures_table(*figures))
+    typer.echo()
+    rows = sorted(differences.items(), key=lambda item: (item[0].phase, -item[1], item[0].first))
+    typer.echo(_differences_table(rows) if rows else "No request differs.")
+    if len(live[0]) == len(live[1]):
+        apart = np.abs(live[1] - live[0])
+        typer.echo(
+            f"\nBytes alive right after an allocation differ at {np.count_nonzero(apart):,} of "
+            f"{len(apart):,}, by at most {apart.max(initial=0):,}."
+        )
+
+
+def _figures_table(first: IterationFigures, second: IterationFigures) -> str:
+    lines = ["| | recorded | other | ratio |", "|---|--:|--:|--:|"]
+    for field, title in (
+        ("requests", "allocations"),
+        ("requested_bytes", "bytes allocated"),
+        ("peak_bytes", "peak of requested bytes"),
+        ("persistent_bytes", "of it persistent"),
+    ):
+        ours, theirs = getattr(first, field), getattr(second, field)
+        ratio = f"{theirs / ours:.6f}" if ours else "-"
+        lines.append(f"| {title} | {ours:,} | {theirs:,} | {ratio} |")
+    return "\n".join(lines)
+
+
+def _differences_table(rows: list[tuple[Difference, int]]) -> str:
+    lines = ["| times | phase | recorded bytes | other bytes |", "|--:|---|---|---|"]
+    for difference, times in rows:
+        cells = (
+            ", ".join(f"{size:,}" for size in side) or "none"
+            for side in (difference.first, difference.second)
+        )
+        lines.append(f"| {times} | {difference.phase.name.lower()} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m instances.traces.compare")

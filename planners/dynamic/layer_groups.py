@@ -1,0 +1,150 @@
+"""HomoLayer groups: dynamic tensors that the same layers allocate and free, and when those run.
+
+Note: visits
+------------
+Rationale. The paper groups dynamic requests by the layer that allocates and the layer that frees
+them, and takes the time from the start of the one to the end of the other. A layer, though, runs
+once in the forward and once in the backward pass of each microbatch. From its first run to its last
+is most of the iteration, in which hardly a byte of the static plan stays idle.
+
+Approach. What counts is a visit: a layer within one phase. A group is a pair of visits, so that
+each microbatch, forward or backward, has groups of its own. A visit lasts from the first to the
+last step in which the layer allocates or frees anything, static or dynamic, both included. Where a
+layer runs more often within one phase, as one that is shared does, its visit is the hull of these
+runs: how often it runs may depend on the data, the phases do not.
+
+Where the layer is not known (column absent, or below 0), the static events say where a program
+stands: between two steps in which static memory is allocated or freed nothing static changes, so
+all dynamic events between them form a visit. It is numbered by the static steps before it, with
+which a run-time allocator counts along, and lasts from the one static step to the next. No finer
+grouping of a step could tell more.
+
+Limits. The steps in which a layer starts and ends are taken from its memory events. That is enough:
+between them and the true ends of the layer there are none of its events that could be in the way.
+A program whose order of static events varies has no visits that could be recognised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners.columns import IntColumn
+from planners.dynamic.static_part import is_dynamic
+from planners.problem import Problem
+
+NO_LAYER = -1
+
+
+@dataclass(frozen=True, eq=False)
+class LayerGroups:
+    """The groups of the dynamic tensors of a problem.
+
+    Parameters
+    ----------
+    visits
+        int64, one row a group, ascending and each once: ``(layer, phase)`` of the visit that
+        allocates, then of the one that frees. Where the layer is not known it is -1, and the number
+        of static steps before stands for the phase.
+    times
+        int64, rows ``[begin, end)`` in steps: from the first step of the one visit to the last of
+        the other, which is included.
+    tensors
+        int64, the dynamic tensors, ascending.
+    group
+        int64, the group of each of them.
+    """
+
+    visits: IntColumn
+    times: IntColumn
+    tensors: IntColumn
+    group: IntColumn
+
+
+def layer_groups(problem: Problem) -> LayerGroups:
+    """Return the groups of the dynamic tensors of a problem.
+
+    Parameters
+    ----------
+    problem
+        Where lifetimes decide safety. Phases that are not given are one phase.
+
+    Returns
+    -------
+    LayerGroups
+        The lifetime of every tensor lies within the time of its group.
+
+    References
+    ----------
+    stweaver-spatio-temporal-planning, section 5.2, equation 2.
+    """
+    tensors = np.flatnonzero(is_dynamic(problem))
+    boundaries = _static_steps(problem)
+    tensor_count = problem.tensor_count
+    steps = np.concatenate([problem.start, problem.end])
+    visits = np.column_stack(
+        [
+            np.concatenate([_layer(problem, "layer_start"), _layer(problem, "layer_end")]),
+            np.concatenate([_phase(problem, "phase_start"), _phase(problem, "phase_end")]),
+        ]
+    )
+    unknown = visits[:, 0] == NO_LAYER
+    visits[unknown, 1] = np.searchsorted(boundaries, steps[unknown], side="right")
+    distinct, visit = _distinct_rows(visits)
+    first, last = _first_and_last(distinct, visit, steps, boundaries)
+    pairs = np.column_stack([visit[tensors], visit[tensor_count + tensors]])
+    occurring, group = _distinct_rows(pairs)
+    allocates, frees = occurring.T
+    return LayerGroups(
+        visits=np.hstack([distinct[allocates], distinct[frees]]),
+        times=np.column_stack([first[allocates], last[frees] + 1]),
+        tensors=tensors,
+        group=group,
+    )
+
+
+def _static_steps(problem: Problem) -> IntColumn:
+    """Steps in which static memory is allocated or freed, ascending; gaps free and allocate too."""
+    segments = problem.segments()
+    segments = segments[~is_dynamic(problem)[segments[:, 0]]]
+    return np.unique(segments[:, 1:])
+
+
+def _distinct_rows(rows: IntColumn) -> tuple[IntColumn, IntColumn]:
+    """Return rows of two numbers ascending and once each, and which of them each row is."""
+    order = np.lexsort((rows[:, 1], rows[:, 0]))
+    ascending = rows[order]
+    is_new = (ascending[1:] != ascending[:-1]).any(axis=1)
+    index = np.empty(len(rows), dtype=np.int64)
+    index[order] = np.cumsum(np.concatenate([[0], is_new]))[: len(rows)]
+    return ascending[np.concatenate([[True], is_new])[: len(rows)]], index
+
+
+def _first_and_last(
+    visits: IntColumn, visit: IntColumn, steps: IntColumn, boundaries: IntColumn
+) -> tuple[IntColumn, IntColumn]:
+    first = np.full(len(visits), np.iinfo(np.int64).max)
+    last = np.full(len(visits), np.iinfo(np.int64).min)
+    np.minimum.at(first, visit, steps)
+    np.maximum.at(last, visit, steps)
+    # A visit between static steps lasts from the one to the other, where there is one.
+    between = visits[:, 0] == NO_LAYER
+    number = visits[:, 1]
+    begun = between & (number > 0)
+    first[begun] = boundaries[number[begun] - 1]
+    ended = between & (number < len(boundaries))
+    last[ended] = boundaries[number[ended]] - 1
+    return first, last
+
+
+def _layer(problem: Problem, field: str) -> IntColumn:
+    column: IntColumn | None = getattr(problem, field)
+    if column is None:
+        return np.full(problem.tensor_count, NO_LAYER, dtype=np.int64)
+    return np.maximum(column, NO_LAYER)
+
+
+def _phase(problem: Problem, field: str) -> IntColumn:
+    column: IntColumn | None = getattr(problem, field)
+    return np.zeros(problem.tensor_count, dtype=np.int64) if column is None else column.copy()

@@ -1,0 +1,78 @@
+"""The Dynamic Reusable Space in a plan file: arrays as lists, held to the plan when read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planners.columns import INT64_MAX
+from planners.dynamic.layer_groups import LayerGroups
+from planners.dynamic.reusable_space import ReusableSpace, space_of_groups
+from planners.dynamic.static_part import static_part
+from planners.errors import InstanceError
+from planners.json_file import refuse, require_fields, require_list
+from planners.plan import Plan
+from planners.problem import Problem
+
+COLUMNS = ("visits", "times", "space", "offsets", "intervals")
+PREFIX = "reusable_space."
+
+
+def space_to_fields(space: ReusableSpace) -> dict[str, Any]:
+    """Return the part ``reusable_space`` of a plan file: plain numbers and lists."""
+    columns = {column: getattr(space, column).tolist() for column in COLUMNS}
+    return {"pool": space.pool, **columns}
+
+
+def space_from_fields(fields: Any, problem: Problem, plan: Plan) -> ReusableSpace:
+    """Read the part ``reusable_space`` of a plan file.
+
+    Parameters
+    ----------
+    fields
+        What :func:`space_to_fields` returns; untrusted.
+    problem
+        What was planned: with its dynamic tensors, or the static ones alone.
+    plan
+        Valid plan of it.
+
+    Returns
+    -------
+    ReusableSpace
+        Exactly what the plan of the static tensors leaves idle over the times of the groups.
+
+    Raises
+    ------
+    InstanceError
+        A field breaks a rule, or the plan leaves something else idle.
+    """
+    require_fields(PREFIX, fields, {"pool", *COLUMNS}, set())
+    if type(fields["pool"]) is not int or not 0 <= fields["pool"] <= INT64_MAX:
+        refuse(f"{PREFIX}pool", "a whole number from 0 to 2**63 - 1", fields["pool"])
+    for column in COLUMNS:
+        require_list(f"{PREFIX}{column}", fields[column])
+    try:
+        space = ReusableSpace(fields["pool"], *(fields[column] for column in COLUMNS))
+    except InstanceError as error:
+        raise InstanceError(f"field reusable_space, {error}") from None
+    _require_what_is_idle(space, problem, plan)
+    return space
+
+
+def _require_what_is_idle(space: ReusableSpace, problem: Problem, plan: Plan) -> None:
+    static = static_part(problem)
+    groups = LayerGroups(space.visits, space.times, space.space[:0], space.space[:0])
+    expected = space_of_groups(static.problem, static.plan_within(plan), groups)
+    if space.pool != expected.pool:
+        refuse(f"{PREFIX}pool", f"the peak of the static tensors, {expected.pool},", space.pool)
+    for group in range(space.group_count):
+        needed = expected.idle_intervals(group).tolist()
+        found = space.idle_intervals(group).tolist()
+        if needed != found:
+            refuse(
+                f"{PREFIX}intervals, group {group}", f"what the plan leaves idle, {needed},", found
+            )
+    if not space.same_as(expected):
+        raise InstanceError(
+            "field reusable_space.space: lists in the order in which the groups first need them, "
+            "each once, are needed"
+        )

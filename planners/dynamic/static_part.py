@@ -1,0 +1,125 @@
+"""The static part of a problem: the tensors whose size and lifetime every iteration repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners.blocks import NOT_PINNED
+from planners.columns import BoolColumn, IntColumn
+from planners.errors import InstanceError
+from planners.plan import Plan
+from planners.problem import Problem, Safety
+from planners.reference import without_reference
+
+
+@dataclass(frozen=True, eq=False)
+class StaticPart:
+    """The static tensors of a problem as a problem of their own.
+
+    Parameters
+    ----------
+    problem
+        Their problem.
+    tensors
+        int64, the number in the whole problem of each of its tensors, ascending.
+    """
+
+    problem: Problem
+    tensors: IntColumn
+
+    def plan_within(self, plan: Plan) -> Plan:
+        """Return what a plan of the whole problem says of the static tensors.
+
+        Parameters
+        ----------
+        plan
+            One offset for each tensor of the whole problem.
+
+        Returns
+        -------
+        Plan
+            Its peak is that of the static tensors alone.
+        """
+        return Plan.of(self.problem, plan.offsets[self.tensors])
+
+
+def is_dynamic(problem: Problem) -> BoolColumn:
+    """Return which tensors are dynamic: bool, one a tensor, false where nothing says so."""
+    if problem.dynamic is None:
+        return np.zeros(problem.tensor_count, dtype=np.bool_)
+    return problem.dynamic
+
+
+def static_part(problem: Problem) -> StaticPart:
+    """Return the problem of the static tensors.
+
+    Parameters
+    ----------
+    problem
+        Any without dynamic tensors; with them, one where lifetimes decide safety.
+
+    Returns
+    -------
+    StaticPart
+        The problem itself where nothing in it is dynamic.
+
+    Raises
+    ------
+    InstanceError
+        Something else than lifetimes decides safety, or a chain holds dynamic tensors.
+
+    References
+    ----------
+    stweaver-spatio-temporal-planning, section 4: the set of requests with d = false.
+    """
+    dynamic = is_dynamic(problem)
+    tensors = np.flatnonzero(~dynamic)
+    if not dynamic.any():
+        return StaticPart(problem, tensors)
+    _require_lifetimes(problem)
+    _require_static_chains(problem, dynamic)
+    place = np.cumsum(~dynamic) - 1
+    pins = tensors[problem.pinned[tensors] != NOT_PINNED]
+    gaps = problem.gaps[~dynamic[problem.gaps[:, 0]]]
+    part = Problem(
+        problem.size[tensors],
+        problem.start[tensors],
+        problem.end[tensors],
+        alignment=problem.alignment[tensors],
+        contiguous=[place[list(chain)] for chain in problem.contiguous],
+        pinned=dict(zip(place[pins].tolist(), problem.pinned[pins].tolist(), strict=True)),
+        gaps=np.column_stack([place[gaps[:, 0]], gaps[:, 1:]]),
+        capacity=problem.capacity,
+        phase_start=_chosen(problem.phase_start, tensors),
+        phase_end=_chosen(problem.phase_end, tensors),
+        layer_start=_chosen(problem.layer_start, tensors),
+        layer_end=_chosen(problem.layer_end, tensors),
+        tensor_name=problem.tensor_name and [problem.tensor_name[i] for i in tensors.tolist()],
+        name=f"{problem.name}, static",
+        origin={**without_reference(problem.origin), "static_part": True},
+    )
+    return StaticPart(part, tensors)
+
+
+def _require_lifetimes(problem: Problem) -> None:
+    if problem.safety is not Safety.LIFETIMES:
+        raise InstanceError(
+            f"field dynamic: the static part is known where lifetimes decide safety, found "
+            f"dynamic tensors in a problem where {problem.safety.value} decide"
+        )
+
+
+def _require_static_chains(problem: Problem, dynamic: BoolColumn) -> None:
+    for index, chain in enumerate(problem.contiguous):
+        for tensor in chain:
+            if dynamic[tensor]:
+                raise InstanceError(
+                    f"field contiguous, chain {index}: tensors whose place is planned are needed, "
+                    f"found {problem.describe(tensor)}, which is dynamic"
+                )
+
+
+def _chosen(column: IntColumn | None, tensors: IntColumn) -> IntColumn | None:
+    return None if column is None else column[tensors]

@@ -1,0 +1,62 @@
+"""What is recorded becomes a trace: order, frees, phases, modules."""
+
+from __future__ import annotations
+
+from instances.extract.eager.request_recorder import RequestRecorder
+from instances.traces.allocation_trace import Phase
+
+
+def test_events_are_numbered_as_they_happen() -> None:
+    recorder = RequestRecorder()
+    weight = recorder.allocate(10)  # event 0
+    recorder.begin(Phase.FORWARD)  # 1
+    hidden = recorder.allocate(20)  # 2
+    recorder.free(hidden)  # 3 and 4
+    recorder.allocate(30)  # 5
+    trace = recorder.trace("run", {"model": "tiny"})
+    assert weight.size == 10
+    assert trace.event_count == 6
+    assert trace.size.tolist() == [10, 20, 30]
+    assert trace.alloc.tolist() == [0, 2, 5]
+    assert trace.free_requested.tolist() == [6, 3, 6]
+    assert trace.freed.tolist() == [6, 4, 6]
+    assert trace.mark_event.tolist() == [1]
+    assert trace.origin == {"model": "tiny"}
+
+
+def test_phases_are_numbered_by_microbatch_and_iteration() -> None:
+    recorder = RequestRecorder()
+    for phase in (0, 1, 0, 1, 2, 0, 1):
+        recorder.begin(Phase(phase))
+    trace = recorder.trace("run", {})
+    assert trace.mark_microbatch.tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert trace.mark_iteration.tolist() == [0, 0, 0, 0, 0, 1, 1]
+
+
+def test_modules_are_those_of_the_moment() -> None:
+    module = ["net.first"]
+    recorder = RequestRecorder(lambda: module[0])
+    first = recorder.allocate(1)
+    module[0] = ""
+    recorder.allocate(2)
+    module[0] = "net.second"
+    recorder.free(first)
+    trace = recorder.trace("run", {})
+    assert trace.module_names == ("net.first", "net.second")
+    assert trace.alloc_module.tolist() == [0, -1]
+    assert trace.free_module.tolist() == [1, -1]
+
+
+def test_a_request_that_is_taken_back_never_was() -> None:
+    recorder = RequestRecorder()
+    first = recorder.allocate(1)
+    recorder.allocate(2)
+    recorder.take_back_last()
+    recorder.free(first)
+    trace = recorder.trace("run", {})
+    assert trace.size.tolist() == [1]
+    assert trace.freed.tolist() == [3]
+
+
+def test_nothing_recorded_is_an_empty_trace() -> None:
+    assert RequestRecorder().trace("run", {}).request_count == 0

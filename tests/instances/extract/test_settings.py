@@ -1,0 +1,97 @@
+"""Settings of an extraction and the registry of models, without torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from instances.extract.models import MODELS, find_model
+from instances.extract.models.registry import register
+from instances.extract.settings import StepSettings
+from planners.errors import InstanceError
+
+PAPER = {
+    "bert-base", "bert-large", "bert-nezha", "face-recognition", "mobilenet-v2", "pangu-2.6b",
+    "resnet-50", "tiny-bert", "transformer", "yolov3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image": 0}, "setting image: at least 1, found 0"),
+        ({"batch": 1 << 40}, "setting batch: at most 1048576, found 1099511627776"),
+        ({"layers": -2}, "setting layers: at least 1, found -2"),
+        ({"mode": "serving"}, "setting mode: training or inference, found 'serving'"),
+        ({"precision": "int8"}, "setting precision: float32 or bfloat16, found 'int8'"),
+        ({"mode": "inference", "checkpointing": True}, "an inference graph has no backward pass"),
+    ],
+)
+def test_what_no_model_can_do_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InstanceError, match=message):
+        StepSettings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("resnet-50", {"seq": 128}, "setting seq: resnet-50 does not have it, found 128"),
+        ("bert-base", {"image": 224}, "setting image: bert-base does not have it, found 224"),
+        ("yolov3", {"layers": 3}, "setting layers: yolov3 does not have it, found 3"),
+        ("bert-base", {"seq": None}, r"setting seq: bert-base needs it \(128 by default\)"),
+        ("mobilenet-v2", {"checkpointing": True}, "mobilenet-v2 has no layers that can be recom"),
+        ("gpt2-medium", {"mode": "inference", "optimizer": "sgd"}, "setting optimizer: an infer"),
+        ("gpt2-medium", {"mode": "inference", "bucket_mb": 5}, "setting bucket_mb: an inference"),
+    ],
+)
+def test_what_a_model_does_not_support_is_refused(
+    name: str, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InstanceError, match=message):
+        find_model(name).settings(**changes)
+
+
+def test_inference_of_a_model_trained_with_recomputation_has_none() -> None:
+    model = find_model("pangu-2.6b")
+    assert model.settings().checkpointing
+    assert not model.settings(mode="inference").checkpointing
+
+
+def test_the_networks_of_the_paper_are_there() -> None:
+    assert set(MODELS) >= PAPER
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_model_supports_its_own_defaults(name: str) -> None:
+    model = MODELS[name]
+    model.require_supported(model.settings())
+    assert model.name == name
+    assert (model.defaults.seq is None) != (model.defaults.image is None)
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="'bert-base' is registered already"):
+        register("bert-base", "again")(MODELS["bert-base"].build)
+
+
+def test_the_command_line_says_what_differs_and_what_always_matters() -> None:
+    defaults = StepSettings(layers=12)
+    always = (
+        "--batch 32 --seq 128 --optimizer adamw --clip-norm 1 --nodes-per-stream 350 --bucket-mb 25"
+    )
+    assert defaults.command_line(defaults) == always
+    changed = replace(defaults, layers=2, checkpointing=True, precision="bfloat16")
+    assert changed.command_line(defaults) == (
+        f"{always} --layers 2 --checkpointing --precision bfloat16"
+    )
+    assert defaults.command_line(changed).endswith("--no-checkpointing --precision float32")
+
+
+def test_the_command_line_of_inference_has_no_training_settings() -> None:
+    defaults = StepSettings(seq=None, image=224)
+    settings = replace(defaults, mode="inference")
+    assert settings.command_line(defaults) == (
+        "--batch 32 --nodes-per-stream 350 --image 224 --mode inference"
+    )
