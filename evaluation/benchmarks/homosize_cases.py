@@ -19,8 +19,8 @@ from instances.traces.iterations import iteration_window
 from instances.traces.repeated_steps import repeat_steps
 from instances.traces.trace_problem import iteration_problem
 from planners import Problem, Result, Status, bounds_of, read_any
+from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
-from planners.homosize.requests import static_problem
 from planners.plan import Parameters
 
 TRACE_SUFFIX = ".npz"
@@ -136,7 +136,7 @@ def _case(
 def last_iteration(path: Path, persistent: bool, *, static: bool) -> Problem:
     """Return the last iteration of a trace, or the static part of it."""
     problem = iteration_problem(read_recorded_trace_file(path), persistent=persistent)
-    return static_problem(problem)[0] if static else problem
+    return static_part(problem).problem if static else problem
 
 
 def longer_iteration(path: Path, microbatches: int) -> Problem:

@@ -10,7 +10,9 @@ import typer
 
 from planners.bounds import bounds_of
 from planners.budget import Budget
+from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
+from planners.excerpt import Excerpt, parse_iteration
 from planners.formats import read_any
 from planners.homosize.choices import Choices
 from planners.homosize.explain import explain
@@ -40,6 +42,17 @@ def homosize(
     explained: Annotated[
         bool, typer.Option("--explain", help="Show groups, fusions, layers and bubbles.")
     ] = False,
+    iteration: Annotated[
+        str,
+        typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned."),
+    ] = "all",
+    persistent: Annotated[
+        bool,
+        typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
+    ] = True,
+    only_static: Annotated[
+        bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
+    ] = False,
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Wall-clock limit; none by default.")
     ] = None,
@@ -48,7 +61,9 @@ def homosize(
 
     Exits with 1 where the plan is invalid, and with 2 after an error.
     """
-    problem = read_any(file)
+    problem = read_any(file, Excerpt(parse_iteration(iteration), persistent=persistent))
+    if only_static:
+        problem = static_part(problem).problem
     chosen = get(NAME, variant=variant, phases=phases, fusion=fusion)
     budget = Budget(time_limit_seconds=time_limit)
     result = run(chosen, problem, budget, bounds_of(problem))

@@ -6,6 +6,7 @@ import numpy as np
 
 from planners.budget import Budget
 from planners.columns import IntColumn
+from planners.dynamic.static_part import is_dynamic
 from planners.greedy.place import place
 from planners.plan import Plan
 from planners.problem import Problem
@@ -36,9 +37,9 @@ def place_dynamic(problem: Problem, static_offsets: IntColumn, budget: Budget) -
     TimeoutError
         The time limit passed.
     """
-    if problem.dynamic is None or not problem.dynamic.any():
+    static = np.flatnonzero(~is_dynamic(problem))
+    if len(static) == problem.tensor_count:
         return Plan.of(problem, static_offsets)
-    static = np.flatnonzero(~problem.dynamic)
     around = Problem(
         problem.size,
         problem.start,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from planners.columns import IntColumn
 from planners.core_instance import lifetimes_decide
+from planners.dynamic.static_part import is_dynamic
 from planners.problem import MAX_TOTAL_BYTES, Problem
 from planners.registry import UnsupportedProblemError
 
@@ -88,10 +89,7 @@ def static_requests(problem: Problem) -> Requests:
     UnsupportedProblemError
         Sizes rounded to the largest alignment no longer fit the limits of a problem.
     """
-    static = problem.size > 0
-    if problem.dynamic is not None:
-        static &= ~problem.dynamic
-    tensor = np.flatnonzero(static)
+    tensor = np.flatnonzero((problem.size > 0) & ~is_dynamic(problem))
     unit = int(problem.alignment[tensor].max(initial=1))
     units = -(-problem.size[tensor] // unit)
     if int(units.sum()) * unit > MAX_TOTAL_BYTES:
@@ -107,48 +105,6 @@ def static_requests(problem: Problem) -> Requests:
         problem.end[tensor],
         one_phase if problem.phase_start is None else problem.phase_start[tensor],
         one_phase if problem.phase_end is None else problem.phase_end[tensor],
-    )
-
-
-def static_problem(problem: Problem) -> tuple[Problem, IntColumn]:
-    """Return the static part of a problem as a problem of its own.
-
-    The plan of it is what the requests of varying size are to find room in.
-
-    Parameters
-    ----------
-    problem
-        Plain lifetimes, see :func:`require_plain_lifetimes`.
-
-    Returns
-    -------
-    static : Problem
-        The tensors that are not dynamic.
-    tensors : numpy.ndarray
-        int64, the tensor of `problem` that each of them is.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        The problem has more than plain lifetimes.
-    """
-    require_plain_lifetimes(problem)
-    dynamic = problem.dynamic
-    if dynamic is None:
-        dynamic = np.zeros(problem.tensor_count, dtype=np.bool_)
-    chosen = np.flatnonzero(~dynamic)
-    return (
-        Problem(
-            problem.size[chosen],
-            problem.start[chosen],
-            problem.end[chosen],
-            alignment=problem.alignment[chosen],
-            phase_start=None if problem.phase_start is None else problem.phase_start[chosen],
-            phase_end=None if problem.phase_end is None else problem.phase_end[chosen],
-            name=problem.name,
-            origin=problem.origin,
-        ),
-        chosen,
     )
 
 

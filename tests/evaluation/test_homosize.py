@@ -88,7 +88,7 @@ def test_where_sizes_vary_the_static_part_is_a_problem_too(
         drawn = Problem(
             problem.size, problem.start, problem.end, dynamic=(problem.size == 4).tolist()
         )
-        return homosize_cases.static_problem(drawn)[0] if static else drawn
+        return homosize_cases.static_part(drawn).problem if static else drawn
 
     original = homosize_cases.last_iteration
     monkeypatch.setattr(homosize_cases, "last_iteration", marked)

@@ -21,9 +21,10 @@ from instances.synthetic import (
 )
 from planners import Budget, Problem, Safety, Status, bounds_of, check, get, place, run
 from planners.bounds import lifetime_bound
+from planners.dynamic.static_part import static_part
 from planners.greedy.place import place_in_objects
 from planners.homosize.orders import address_order, structured_orders
-from planners.homosize.requests import static_problem, static_requests
+from planners.homosize.requests import static_requests
 from planners.registry import planners
 from planners.run import solve
 from tests.interrupts import interrupt_after
@@ -174,12 +175,11 @@ def test_dynamic_requests_lie_around_the_static_plan() -> None:
     problem = phased(0)
     assert problem.dynamic is not None
     assert problem.dynamic.any()
-    static, tensors = static_problem(problem)
-    assert tensors.tolist() == np.flatnonzero(~problem.dynamic).tolist()
-    alone = solve(static, get("homosize", variant="paper"))
+    static = static_part(problem)
+    alone = solve(static.problem, get("homosize", variant="paper"))
     whole = solve(problem, get("homosize", variant="paper"))
-    assert whole.offsets[tensors].tolist() == alone.offsets.tolist()
-    assert static_requests(problem).tensor.tolist() == tensors.tolist()
+    assert static.plan_within(whole).offsets.tolist() == alone.offsets.tolist()
+    assert static_requests(problem).tensor.tolist() == static.tensors.tolist()
 
 
 def test_dynamic_requests_come_as_they_are_allocated_into_the_smallest_gap() -> None:
