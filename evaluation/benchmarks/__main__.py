@@ -126,7 +126,7 @@ def homosize(
 ) -> None:
     """Spatio-temporal planning: the paper's planner, ours, and what others reported."""
     chosen = files or []
-    command = _command("homosize", *(path.name for path in chosen))
+    command = _command("homosize", f"--repetitions {repetitions}", *(path.name for path in chosen))
     _publish(homosize_page(chosen, command, repetitions), output)
 
 

@@ -169,7 +169,8 @@ def _add_quality(page: Page, measured: Measured) -> None:
         row = [case.name, case.part, "in" if case.persistent else "out", f"{case.requests:,}",
                f"{case.bound:,}"]  # fmt: skip
         for label in VARIANTS:
-            row += [_efficiency(runs[label], case.bound), runs[label].took()]
+            took = "-" if runs[label].peak is None else runs[label].took()
+            row += [_efficiency(runs[label], case.bound), took]
         rows.append(row)
     page.table(headers, rows)
 
