@@ -22,6 +22,10 @@ class InvalidPlanError(GaplessError):
     """A plan breaks a constraint of its problem."""
 
 
+class DeviceError(GaplessError):
+    """A device, or its driver, refused a call; the message names the call and its error."""
+
+
 class MissingDependencyError(GaplessError, ImportError):
     """An optional package, or the compiled core, is not installed."""
 

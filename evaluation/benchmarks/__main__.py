@@ -19,6 +19,8 @@ from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
+from evaluation.benchmarks.verify import verify_page
+from gpu_runtime.open_device import DeviceKind
 from planners.errors import GaplessError
 from planners.formats import read_any
 
@@ -140,6 +142,20 @@ def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
 def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
     """Time against the number of tensors, up to a million."""
     _publish(scaling_page(_command("scaling"), repetitions), output)
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="An instance with a graph.")] = BERT,
+    device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.CPU,
+    trials: Annotated[int, typer.Option(min=1, help="Of each verification.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of each verification.")] = 0,
+    output: Output = None,
+) -> None:
+    """Plans on real memory: time, bandwidth, and what is caught."""
+    options = [f"--device {device.value}", f"--trials {trials}", f"--seed {seed}"]
+    command = _command("verify", *([] if file == BERT else [file.name]), *options)
+    _publish(verify_page(read_any(file), command, device, trials, seed), output)
 
 
 def _command(name: str, *arguments: object) -> str:

@@ -87,7 +87,7 @@ PAPER_NETWORKS = (
     PaperNetwork("FaceDetection", "yolov3", 4_200, 13.5162, 3.19949, 3.19949, 3.20942, 763, 406),
     PaperNetwork("Transformer", "transformer", 3_500, 34.2267, 7.54506, 7.54506, 7.54506, 300, 136),
     PaperNetwork(
-        "MobileNetv2", "mobilenet-v2", 3_900, 64.1832, 17.6423, 17.6506, 17.6662, 544, 154
+        "MobileNetv2", "mobilenet-v2-quant", 3_900, 64.1832, 17.6423, 17.6506, 17.6662, 544, 154
     ),
 )
 

@@ -62,7 +62,7 @@ ASK_FOR_VALUE = "_local_scalar_dense.default"
 _Mode: Any = TorchDispatchMode
 
 
-class AllocationMode(_Mode):  # type: ignore[misc]
+class AllocationMode(_Mode):
     """Records what runs while it is active, on fake tensors.
 
     Parameters

@@ -81,12 +81,17 @@ def _modules_in_history() -> Iterator[None]:
         return
     with track_modules() as tracker:
 
+        # A backward pass may outlive its module, of which the tracker then passes none.
+        def name_of(module: Any) -> str | None:
+            name: str | None = None if module is None else tracker.get_known_fqn(module)
+            return name
+
         def entered(module: Any, *_: Any) -> None:
-            say(tracker.get_known_fqn(module) or "")
+            say(name_of(module) or innermost_module(tracker))
 
         def left(module: Any, *_: Any) -> None:
             # The tracker forgets the module only after this hook.
-            say(innermost_module(tracker, leaving=tracker.get_known_fqn(module)))
+            say(innermost_module(tracker, leaving=name_of(module)))
 
         tracker.register_user_hooks(entered, left, entered, left)
         yield

@@ -29,7 +29,9 @@ class RequestRecorder:
     """Collects the requests of a run in the order in which they are made.
 
     A free takes two events, as on a device: the program requests it, then it is complete. On one
-    stream nothing lies between them.
+    stream nothing lies between them. Blocks that are given back between two allocations are told
+    of in the order in which they were allocated: no peak depends on it, and where a hash table
+    lets go of them, as at the end of autocast, their own order differs from run to run.
 
     Parameters
     ----------
@@ -41,6 +43,7 @@ class RequestRecorder:
     requests: list[Request] = field(default_factory=list)
     _module_index: dict[str, int] = field(default_factory=dict)
     _marks: list[tuple[int, Phase]] = field(default_factory=list)
+    _given_back: list[Request] = field(default_factory=list)
     _events: int = 0
 
     def allocate(self, size: int) -> Request:
@@ -56,6 +59,7 @@ class RequestRecorder:
         Request
             What :meth:`free` takes.
         """
+        self._tell_frees()
         request = Request(size, self._event(), self._module())
         self.requests.append(request)
         return request
@@ -68,9 +72,8 @@ class RequestRecorder:
         request
             Live.
         """
-        request.free_requested = self._event()
-        request.freed = self._event()
         request.free_module = self._module()
+        self._given_back.append(request)
 
     def take_back_last(self) -> None:
         """Forget the latest request: it was answered with a block that its maker held already."""
@@ -84,6 +87,7 @@ class RequestRecorder:
         phase
             An iteration ends where a forward pass follows the optimizer.
         """
+        self._tell_frees()
         self._marks.append((self._event(), phase))
 
     def trace(self, name: str, origin: Mapping[str, Scalar]) -> AllocationTrace:
@@ -99,6 +103,7 @@ class RequestRecorder:
         AllocationTrace
             On one stream, without addresses.
         """
+        self._tell_frees()
         count = max(self._events, 1)
 
         def events(column: str) -> list[int]:
@@ -124,6 +129,12 @@ class RequestRecorder:
             name=name,
             origin=origin,
         )
+
+    def _tell_frees(self) -> None:
+        for request in sorted(self._given_back, key=lambda request: request.alloc):
+            request.free_requested = self._event()
+            request.freed = self._event()
+        self._given_back.clear()
 
     def _addresses(self) -> list[int]:
         """Every request an address of its own, so that a log of events can tell them apart."""

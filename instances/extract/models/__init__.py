@@ -6,6 +6,7 @@ from instances.extract.models import causal_lm as causal_lm
 from instances.extract.models import classifiers as classifiers
 from instances.extract.models import detectors as detectors
 from instances.extract.models import faces as faces
+from instances.extract.models import mobilenet_v2_quant as mobilenet_v2_quant
 from instances.extract.models import pangu as pangu
 from instances.extract.models import qwen2_moe as qwen2_moe
 from instances.extract.models import transformer as transformer

@@ -26,6 +26,7 @@ PARAMETERS = {
     "llama-1b": 1_235_814_400,
     "resnet-50": 25_557_032,
     "mobilenet-v2": 3_504_872,
+    "mobilenet-v2-quant": 3_504_872,
     "vit-base": 86_567_656,
     "yolov3": 61_949_149,
     "face-recognition": 65_156_160 + 85742 * 512,

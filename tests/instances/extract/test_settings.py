@@ -13,8 +13,8 @@ from instances.extract.settings import StepSettings
 from planners.errors import InstanceError
 
 PAPER = {
-    "bert-base", "bert-large", "bert-nezha", "face-recognition", "mobilenet-v2", "pangu-2.6b",
-    "resnet-50", "tiny-bert", "transformer", "yolov3",
+    "bert-base", "bert-large", "bert-nezha", "face-recognition", "mobilenet-v2-quant",
+    "pangu-2.6b", "resnet-50", "tiny-bert", "transformer", "yolov3",
 }  # fmt: skip
 
 

@@ -24,6 +24,20 @@ def test_events_are_numbered_as_they_happen() -> None:
     assert trace.origin == {"model": "tiny"}
 
 
+def test_frees_between_two_allocations_are_told_in_the_order_of_their_requests() -> None:
+    recorder = RequestRecorder()
+    first, second = recorder.allocate(1), recorder.allocate(2)
+    recorder.free(second)
+    recorder.free(first)
+    third = recorder.allocate(3)
+    recorder.free(third)
+    recorder.begin(Phase.OPTIMIZER)
+    trace = recorder.trace("run", {})
+    assert trace.free_requested.tolist() == [2, 4, 7]
+    assert trace.freed.tolist() == [3, 5, 8]
+    assert trace.mark_event.tolist() == [9]
+
+
 def test_phases_are_numbered_by_microbatch_and_iteration() -> None:
     recorder = RequestRecorder()
     for phase in (0, 1, 0, 1, 2, 0, 1):

@@ -1,0 +1,152 @@
+"""``python -m gpu_runtime.verify``: run a plan on real memory and check every word of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpu_runtime.injection import Injection, inject, moved
+from gpu_runtime.node_program import make_program
+from gpu_runtime.open_device import DeviceKind, open_device
+from gpu_runtime.sharing import unsafe_sharers, without_streams
+from gpu_runtime.verification import DEFAULT_TRIALS, Request, Verification, verify
+from gpu_runtime.verification_text import verification_record, verification_text
+from planners import standard_output
+from planners.budget import Budget
+from planners.errors import GaplessError
+from planners.formats import read_any
+from planners.plan import Plan
+from planners.plan_file import read_plan
+from planners.problem import Problem
+from planners.registry import choose
+from planners.run import solve
+
+DEFAULT_PLANNER = "many-objects-size-first"
+PLANNING_SECONDS = 10.0
+
+EXIT_CORRUPTED = 1
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(add_completion=False)
+
+
+@dataclass(frozen=True)
+class ChosenPlan:
+    """A plan and where it comes from."""
+
+    plan: Plan
+    name: str
+
+
+@app.command()
+def main(
+    instance: Annotated[Path, typer.Argument(metavar="FILE", help="Instance file.")],
+    planner: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Who plans; {DEFAULT_PLANNER} by default."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="A plan file, in place of a planner.")
+    ] = None,
+    device: Annotated[
+        DeviceKind, typer.Option(help="The first GPU, or this machine's processor.")
+    ] = DeviceKind.CPU,
+    trials: Annotated[int, typer.Option(help="Runs of the whole schedule.")] = DEFAULT_TRIALS,
+    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    injected: Annotated[
+        int,
+        typer.Option(
+            "--inject",
+            metavar="K",
+            help="Move K tensors onto an unsafe partner; exits 0 where all are caught.",
+        ),
+    ] = 0,
+    ignore_streams: Annotated[
+        bool, typer.Option("--ignore-streams", help="Plan by single-stream lifetimes, wrongly.")
+    ] = False,
+    every_byte: Annotated[
+        bool,
+        typer.Option(
+            "--every-byte",
+            help="On the CPU, hold every byte; else a word for all that the same tensors cover.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Verify a plan: stamp and check every tensor while the instance's streams run for real.
+
+    Exits with 1 where a tensor lost bytes, or an injected mistake went unseen, and 2 after an
+    error.
+    """
+    try:
+        problem = read_any(instance)
+        make_program(problem)  # what cannot be run needs no plan
+        chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
+        injections = _inject(problem, chosen.plan, injected, seed)
+        offsets = moved(chosen.plan, injections)
+        request = Request(
+            trials=trials,
+            seed=seed,
+            is_compressed=device is DeviceKind.CPU and not every_byte,
+            attacked=tuple((injection.tensor, injection.partner) for injection in injections)
+            or tuple(unsafe_sharers(problem, offsets)),
+        )
+        verification = verify(problem, offsets, open_device(device), request)
+        if as_json:
+            record = verification_record(verification, chosen.name, injections)
+            standard_output.write(json.dumps(record, indent=1) + "\n")
+        else:
+            standard_output.write(verification_text(verification, chosen.name, injections))
+        code = _exit_code(verification, injections)
+    except GaplessError as error:
+        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+        code = EXIT_ERROR
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        standard_output.abandon()
+        code = EXIT_ERROR
+    raise typer.Exit(code)
+
+
+def _choose_plan(
+    problem: Problem, planner: str | None, file: Path | None, ignore_streams: bool, seed: int
+) -> ChosenPlan:
+    """Return the plan of a file or of a planner, right for the problem it was made for."""
+    if file is not None:
+        if planner is not None or ignore_streams:
+            raise GaplessError("--plan: a plan file needs neither --planner nor --ignore-streams")
+        result = read_plan(problem, file)
+        assert result.plan is not None
+        return ChosenPlan(result.plan, str(file))
+    chosen = choose(planner or DEFAULT_PLANNER)
+    if len(chosen) != 1:
+        raise GaplessError(f"--planner: one planner is needed, found {len(chosen)} by {planner!r}")
+    planned = without_streams(problem) if ignore_streams else problem
+    with standard_output.kept_for_the_answer():
+        plan = solve(planned, chosen[0], Budget(time_limit_seconds=PLANNING_SECONDS, seed=seed))
+    note = ", which ignores streams" if ignore_streams else ""
+    return ChosenPlan(plan, f"{chosen[0].label}{note}")
+
+
+def _inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:
+    if count < 0:
+        raise GaplessError(f"--inject: at least 0 is needed, found {count}")
+    return inject(problem, plan, count, seed) if count else []
+
+
+def _exit_code(verification: Verification, injections: list[Injection]) -> int:
+    if not injections:
+        return 0 if verification.passed else EXIT_CORRUPTED
+    all_caught = all(verification.caught(injection) for injection in injections)
+    clean = not verification.false_alarms(injections) and not verification.lost
+    return 0 if all_caught and clean else EXIT_CORRUPTED
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,215 @@
+"""Simulated quantisation: tensors take the values that eight bits could hold, and stay floats.
+
+As MindSpore's quantisation-aware training has it: weights channel by channel and symmetric about
+zero, with the range that they have now; activations as a whole, with a moving average of the
+ranges they had. The gradient goes straight through what lay inside the range.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+# What eight bits hold.
+LOWEST, HIGHEST = -128, 127
+
+# Range before anything was seen.
+INITIAL_RANGE = 6.0
+
+# Of the moving average that an activation's range is.
+DECAY = 0.999
+
+# Of a range of one value, where nothing could be divided by its width.
+SMALLEST_STEP = torch.finfo(torch.float32).eps
+
+
+class ObservedRange(nn.Module):
+    """Smallest and largest value seen while training, kept in buffers.
+
+    Parameters
+    ----------
+    channels
+        Ranges that are kept apart.
+    decay
+        How much of the former range stays at each step.
+    """
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, channels: int, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        # Kernels of quantisation take scales in float32, whatever they round.
+        for name, value in (("low", -INITIAL_RANGE), ("high", INITIAL_RANGE)):
+            self.register_buffer(name, torch.full((channels,), value, dtype=torch.float32))
+
+    def observe(self, low: Tensor, high: Tensor) -> None:
+        """Move the range towards what a tensor holds; in evaluation mode it stays.
+
+        Parameters
+        ----------
+        low, high
+            Smallest and largest value, (channels,) or a scalar for one.
+        """
+        if self.training:
+            self.low.lerp_(low.to(self.low.dtype), 1 - self.decay)
+            self.high.lerp_(high.to(self.high.dtype), 1 - self.decay)
+
+
+def step_width(low: Tensor, high: Tensor) -> Tensor:
+    """Divide ranges into the steps of eight bits.
+
+    Parameters
+    ----------
+    low, high
+        Ends of each range, any shape, float32.
+
+    Returns
+    -------
+    torch.Tensor
+        Width of a step, of the same shape; a range of one value has a small one.
+    """
+    return ((high - low) / (HIGHEST - LOWEST)).clamp(min=SMALLEST_STEP)
+
+
+class QuantisedActivation(ObservedRange):
+    """Rounds an activation to the steps of its range so far."""
+
+    def __init__(self) -> None:
+        super().__init__(1, DECAY)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Observe and round.
+
+        Parameters
+        ----------
+        input
+            Any shape.
+
+        Returns
+        -------
+        torch.Tensor
+            Of the same shape.
+        """
+        with torch.no_grad():
+            self.observe(*torch.aminmax(input))
+            # Zero itself is exact: padding and rectifiers put it everywhere.
+            low, high = self.low.clamp(max=0), self.high.clamp(min=0)
+            scale = step_width(low, high)
+            zero_point = (LOWEST - low / scale).round().clamp(LOWEST, HIGHEST).to(torch.int32)
+        return torch.fake_quantize_per_tensor_affine(input, scale, zero_point, LOWEST, HIGHEST)
+
+
+class QuantisedWeight(ObservedRange):
+    """Rounds each output channel of a weight to the steps of its own range.
+
+    Parameters
+    ----------
+    channels
+        Outputs of the layer.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, decay=0.0)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Observe and round.
+
+        Parameters
+        ----------
+        weight
+            (channels, ...).
+
+        Returns
+        -------
+        torch.Tensor
+            Of the same shape.
+        """
+        with torch.no_grad():
+            self.observe(*torch.aminmax(weight.flatten(1), dim=1))
+            largest = torch.maximum(-self.low, self.high)
+            scale = step_width(-largest, largest)
+            zero_point = torch.zeros_like(scale, dtype=torch.int32)
+        return torch.fake_quantize_per_channel_affine(weight, scale, zero_point, 0, LOWEST, HIGHEST)
+
+
+class FoldedConvolution(nn.Module):
+    """A convolution and its norm, with the weight rounded as if the norm were folded into it.
+
+    What is deployed has the norm's factor multiplied into the weight before it is rounded. Training
+    does so with the running deviation, and takes the factor out of what the norm is given.
+
+    Parameters
+    ----------
+    convolution
+        Without bias.
+    norm
+        Of its result.
+    """
+
+    def __init__(self, convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+        super().__init__()
+        self.convolution = convolution
+        self.norm = norm
+        self.quantised = QuantisedWeight(convolution.out_channels)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolve and normalise.
+
+        Parameters
+        ----------
+        input
+            (batch, inputs, height, width).
+
+        Returns
+        -------
+        torch.Tensor
+            (batch, outputs, height / stride, width / stride).
+        """
+        convolution, norm = self.convolution, self.norm
+        factor = norm.weight / torch.sqrt(norm.get_buffer("running_var") + norm.eps)
+        folded = functional.conv2d(
+            input,
+            self.quantised(convolution.weight * factor.view(-1, 1, 1, 1)),
+            stride=convolution.stride,
+            padding=convolution.padding,
+            dilation=convolution.dilation,
+            groups=convolution.groups,
+        )
+        result: Tensor = norm(folded * factor.reciprocal().view(1, -1, 1, 1))
+        return result
+
+
+class QuantisedLinear(nn.Module):
+    """A linear layer with rounded weight and result.
+
+    Parameters
+    ----------
+    linear
+        With or without bias.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.quantised = QuantisedWeight(linear.out_features)
+        self.result = QuantisedActivation()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Multiply.
+
+        Parameters
+        ----------
+        input
+            (..., inputs).
+
+        Returns
+        -------
+        torch.Tensor
+            (..., outputs).
+        """
+        weight = self.quantised(self.linear.weight)
+        result: Tensor = self.result(functional.linear(input, weight, self.linear.bias))
+        return result

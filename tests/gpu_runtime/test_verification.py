@@ -1,0 +1,176 @@
+"""Right plans pass and wrong plans fail, on random problems, whatever the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from gpu_runtime.injection import Injection, inject, moved
+from gpu_runtime.sharing import unsafe_sharers, without_streams
+from gpu_runtime.simulated_device import SimulatedDevice
+from gpu_runtime.trials import Disturbance
+from gpu_runtime.verification import OpenDevice, Request, Verification, verify
+from instances.synthetic import training_graph
+from planners import Graph, Plan, Problem, Safety, place
+from planners.errors import GaplessError, InstanceError
+from tests.random_problems import random_problem
+
+PLANS = 200
+TRIALS = 12
+INJECTED = 3
+FEATURES = frozenset({"alignment", "gaps", "zero"})
+
+# Two streams, nothing between them:   0 makes a | 1 reads a
+#                                      2         | 3         | 4         | 5 makes b | 6 reads b
+APART = Graph(op=["op"] * 7, stream=[0, 0, 1, 1, 1, 1, 1], producer=[0, 5], consumers=[[1], [6]])
+
+
+def random_plan(seed: int, unit: int) -> tuple[Problem, Plan]:
+    """Return a problem with sizes in units of bytes, and a right plan for it."""
+    rng = Random(seed)
+    safety = rng.choice([Safety.LIFETIMES, Safety.GRAPH, Safety.GRAPH, Safety.GRAPH])
+    drawn = random_problem(rng, safety, (2, 14), features=FEATURES)
+    lifetimes = (drawn.start, drawn.end) if drawn.graph is None else (None, None)
+    problem = Problem(
+        drawn.size * unit,
+        *lifetimes,
+        graph=drawn.graph,
+        gaps=drawn.gaps,
+        alignment=drawn.alignment,
+        name=f"random-{seed}",
+    )
+    return problem, place(problem, rng.choice(["size", "breadth"]), "first")
+
+
+def most_injections(problem: Problem, plan: Plan, seed: int) -> list[Injection]:
+    """Return a few injections, fewer where the problem has no room for them."""
+    for count in range(INJECTED, 0, -1):
+        try:
+            return inject(problem, plan, count, seed)
+        except GaplessError:
+            continue
+    return []
+
+
+def verify_with(
+    problem: Problem, plan: Plan, injections: list[Injection], device: OpenDevice, request: Request
+) -> Verification:
+    attacked = tuple((injection.tensor, injection.partner) for injection in injections)
+    return verify(problem, moved(plan, injections), device, replace(request, attacked=attacked))
+
+
+def require_a_right_judgement(
+    device: OpenDevice, unit: int, *, is_compressed: bool = False
+) -> None:
+    """Fail where an injection goes unseen, or anything else is seen, in any of the plans."""
+    injected, unseen = 0, []
+    for seed in range(PLANS):
+        problem, plan = random_plan(seed, unit)
+        request = Request(trials=TRIALS, seed=seed, is_compressed=is_compressed)
+        untouched = verify(problem, plan.offsets, device, request)
+        assert untouched.corruptions == []
+        assert untouched.passed
+        injections = most_injections(problem, plan, seed)
+        found = verify_with(problem, plan, injections, device, request)
+        assert found.false_alarms(injections) == []
+        unseen += [(seed, it.tensor) for it in injections if not found.caught(it)]
+        injected += len(injections)
+    assert injected > 1.5 * PLANS
+    assert unseen == []
+
+
+@pytest.mark.parametrize("unit", [1, 512])
+def test_all_injections_are_caught_and_nothing_else_is(device: OpenDevice, unit: int) -> None:
+    require_a_right_judgement(device, unit)
+
+
+def test_compressed_memory_judges_as_every_byte_does() -> None:
+    require_a_right_judgement(SimulatedDevice, 1, is_compressed=True)
+
+
+def test_compressed_memory_reports_the_same_corruptions_and_bytes() -> None:
+    """Words of eight bytes and offsets at multiples of them, where both count whole words."""
+    compared = 0
+    for seed in range(60):
+        problem, plan = random_plan(seed, 64)
+        injections = most_injections(problem, plan, seed)
+        aligned = [replace(it, offset=it.offset // 8 * 8) for it in injections]
+        full, small = (
+            verify_with(
+                problem, plan, aligned, SimulatedDevice,
+                Request(trials=4, seed=seed, is_compressed=is_compressed),
+            )
+            for is_compressed in (False, True)
+        )  # fmt: skip
+        assert small.corruptions == full.corruptions
+        assert small.peak == full.peak
+        compared += len(full.corruptions)
+    assert compared > 100
+
+
+def test_a_plan_that_ignores_streams_is_caught(device: OpenDevice) -> None:
+    """Random delays alone: nobody tells the trials where to look."""
+    problem = training_graph(80, streams=6, seed=2)
+    problem = Problem(problem.size // 512 % 999 + 1, graph=problem.graph, name="six streams")
+    plan = place(without_streams(problem), "size", "first")
+    wrong = set(unsafe_sharers(problem, plan.offsets))
+    found = verify(problem, plan.offsets, device, Request(trials=20))
+    seen = {(min(c.victim, c.writer), max(c.victim, c.writer)) for c in found.corruptions
+            if c.writer is not None}  # fmt: skip
+    assert len(seen) > 20
+    assert seen <= wrong
+    assert found.false_alarms() == []
+
+
+def test_streams_with_nothing_between_them_collide_when_told_to(device: OpenDevice) -> None:
+    problem = Problem([4096, 4096], graph=APART)
+    offsets = np.zeros(2, dtype=np.int64)
+    found = verify(problem, offsets, device, Request(trials=2, attacked=((0, 1),)))
+    (first, *_) = found.corruptions
+    assert {first.victim, first.writer} == {0, 1}
+    assert first.unsafe
+    assert first.bytes % 4096 == 0
+    assert first.offset == 0
+
+
+def test_an_attack_shows_what_an_undisturbed_run_does_not() -> None:
+    problem = Problem([4096, 4096], graph=APART)
+    offsets = np.zeros(2, dtype=np.int64)
+    request = Request(trials=1, attacked=((0, 1),))
+    assert verify(problem, offsets, SimulatedDevice, request).passed
+    found = verify(problem, offsets, SimulatedDevice, replace(request, trials=2))
+    (collision,) = found.corruptions
+    assert collision.disturbances == {Disturbance.DIRECTED}
+    assert collision.trials == (1,)
+    assert found.directed_trials == 1
+
+
+def test_a_seed_says_everything() -> None:
+    problem = Problem([64, 64], graph=APART)
+    offsets = np.zeros(2, dtype=np.int64)
+    first, again, other = (
+        verify(problem, offsets, SimulatedDevice, Request(trials=30, seed=seed)).corruptions
+        for seed in (4, 4, 5)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_what_a_verification_needs() -> None:
+    pairs = Problem([1, 1], unsafe_pairs=[(0, 1)])
+    with pytest.raises(InstanceError, match="lifetimes or a graph are needed"):
+        verify(pairs, np.zeros(2, dtype=np.int64), SimulatedDevice, Request())
+    with pytest.raises(GaplessError, match="trials: at least 1 is needed, found 0"):
+        Request(trials=0)
+    with pytest.raises(GaplessError, match="seed: at least 0 is needed, found -1"):
+        Request(seed=-1)
+
+
+@pytest.mark.parametrize("size", [[], [0, 0]])
+def test_nothing_to_stamp(device: OpenDevice, size: list[int]) -> None:
+    problem = Problem(size, [0] * len(size), [1] * len(size))
+    offsets = np.zeros(len(size), dtype=np.int64)
+    assert verify(problem, offsets, device, Request(trials=3)).passed

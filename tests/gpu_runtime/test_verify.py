@@ -1,0 +1,139 @@
+"""``python -m gpu_runtime.verify`` in this process: options, output, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gpu_runtime.cuda import context, driver
+from gpu_runtime.verify import app
+from instances.synthetic import training_graph
+from planners import Problem, get, read_problem, run, write_plan, write_problem
+
+KEYS = {
+    "schema", "version", "instance", "plan", "peak", "tensors", "nodes", "streams", "events",
+    "device", "arena_bytes", "reserved_bytes", "stamped_bytes", "checked_bytes",
+    "bytes_per_second", "copy_bytes_per_second", "trials", "directed_trials",
+    "undisturbed_seconds", "seconds", "passed", "lost", "injections", "false_alarms",
+    "corruptions",
+}  # fmt: skip
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "graph.json"
+    problem = training_graph(60, streams=4, seed=1)
+    write_problem(Problem(problem.size // 512, graph=problem.graph, name="four streams"), path)
+    return path
+
+
+def verify(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_right_plan_is_verified(graph: Path) -> None:
+    answer = verify(graph, "--trials", "5")
+    assert answer.exit_code == 0, answer.output
+    lines = answer.stdout.splitlines()
+    assert lines[0].startswith("four streams, plan many-objects-size-first: peak ")
+    assert lines[1].startswith("program: 60 tensors, 60 nodes, 4 streams, ")
+    assert lines[-1] == "verified: every tensor held every byte in every trial"
+    assert "\x1b" not in answer.stdout
+
+
+def test_every_byte_makes_an_arena_of_the_peak(graph: Path) -> None:
+    words = json.loads(verify(graph, "--trials", "2", "--json").stdout)
+    every = json.loads(verify(graph, "--trials", "2", "--json", "--every-byte").stdout)
+    assert words.keys() == every.keys() == KEYS
+    assert words["arena_bytes"] < every["arena_bytes"] == every["peak"] == words["peak"]
+    assert every["reserved_bytes"] >= every["peak"]
+    assert "of a copy's" in verify(graph, "--trials", "1", "--every-byte").stdout
+
+
+def test_injected_mistakes_are_all_caught(graph: Path) -> None:
+    answer = verify(graph, "--inject", "4", "--seed", "3", "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    assert [it["caught"] for it in found["injections"]] == [True] * 4
+    assert found["false_alarms"] == 0
+    assert found["passed"] is False
+    text = verify(graph, "--inject", "4", "--seed", "3").stdout
+    assert text.count(": caught") == 4
+    assert text.splitlines()[-1] == "4 of 4 injected caught, 0 false alarms"
+
+
+def test_an_injection_that_goes_unseen_exits_1(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "gpu_runtime.simulated_device.SimulatedDevice._check", lambda *_arguments: None
+    )
+    answer = verify(graph, "--inject", "2")
+    assert answer.exit_code == 1
+    assert answer.stdout.count(": NOT CAUGHT") == 2
+    assert answer.stdout.endswith("0 of 2 injected caught, 0 false alarms\n")
+
+
+def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
+    answer = verify(graph, "--ignore-streams")
+    assert answer.exit_code == 1
+    assert "plan many-objects-size-first, which ignores streams: peak" in answer.stdout
+    assert "unsafe\n" in answer.stdout
+    last = answer.stdout.splitlines()[-1]
+    assert last.startswith("CORRUPTED: ")
+    assert last.endswith(", 0 of them not unsafe")
+
+
+def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
+    problem = read_problem(graph)
+    plan = tmp_path / "best.json"
+    write_plan(problem, run(get("greedy-size-best"), problem), plan)
+    answer = verify(graph, "--plan", plan, "--trials", "2")
+    assert answer.exit_code == 0, answer.output
+    assert f"plan {plan}: peak" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--planner", "naiv"], "no planner matches 'naiv'; did you mean 'naive'?"),
+        (["--planner", "greedy-*"], "--planner: one planner is needed, found 8 by 'greedy-*'"),
+        (["--trials", "0"], "trials: at least 1 is needed, found 0"),
+        (["--seed", "-1"], "seed: 0 to 2**31 - 1 is needed, found -1"),
+        (["--inject", "-1"], "--inject: at least 0 is needed, found -1"),
+        (["--inject", "999"], "four streams: to inject 999, as many pairs of unsafe tensors"),
+        (["--plan", "x.json", "--ignore-streams"], "--plan: a plan file needs neither --planner"),
+        (["--plan", "nowhere.json"], "nowhere.json: the file cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    graph: Path, options: list[str], message: str
+) -> None:
+    answer = verify(graph, *options)
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith(f"error: {message}"), answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert answer.stdout == ""
+
+
+def test_pairs_alone_cannot_be_run(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.json"
+    write_problem(Problem([1, 2], unsafe_pairs=[(0, 1)], name="pairs"), path)
+    answer = verify(path)
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith("error: pairs: verification runs a schedule; lifetimes or a")
+
+
+def test_without_a_driver_the_gpu_is_one_line(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "LIBRARY", "nowhere.so.1")
+    context.open_context.cache_clear()
+    driver.open_driver.cache_clear()
+    answer = verify(graph, "--device", "cuda")
+    context.open_context.cache_clear()
+    driver.open_driver.cache_clear()
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith("error: no CUDA driver: nowhere.so.1 cannot be opened")
+    assert answer.stderr.count("\n") == 1
