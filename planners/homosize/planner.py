@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.columns import IntColumn
-from planners.greedy.attempts import Attempts
+from planners.greedy.attempts import Attempts, answer_with_best
 from planners.greedy.pressure import PressureOrders
 from planners.homosize.choices import Choices
 from planners.homosize.dynamic import place_dynamic
 from planners.homosize.orders import address_order, structured_orders
 from planners.homosize.paper import Synthesis, synthesize
 from planners.homosize.requests import require_plain_lifetimes, static_requests
-from planners.plan import Plan, Result, feasible, optimal
+from planners.plan import Plan, Result, feasible
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import UnsupportedProblemError, register
 from planners.search.portfolio import Portfolio
@@ -118,22 +119,7 @@ def plan_as_published(problem: Problem, choices: Choices, budget: Budget) -> tup
 def _plan_best(problem: Problem, choices: Choices, budget: Budget) -> Result:
     bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
     attempts = Attempts(problem, bound.bytes, _with_node_limit(problem, budget))
-    interrupted = False
-    try:
-        _attempt_all(attempts, bound, choices)
-    except (TimeoutError, KeyboardInterrupt) as stop:
-        if attempts.best is None:
-            raise
-        interrupted = isinstance(stop, KeyboardInterrupt)
-    assert attempts.best is not None
-    if attempts.best.peak == bound.bytes:
-        answer = optimal(attempts.best, bound.name)
-    else:
-        answer = feasible(attempts.best, bound.bytes, bound.name)
-    statistics: dict[str, Scalar] = {"attempts": attempts.count, "order": attempts.found_by}
-    if interrupted:
-        return replace(answer, reason="interrupted", statistics=statistics | {"interrupted": True})
-    return replace(answer, statistics=statistics)
+    return answer_with_best(attempts, bound, partial(_attempt_all, bound=bound, choices=choices))
 
 
 def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
