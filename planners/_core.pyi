@@ -37,6 +37,21 @@ def unsafe_by_clocks(graph: Graph) -> BitRows: ...
 
 def rows_from_pairs(tensors: int, pairs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> BitRows: ...
 
+def fuse_local_plans(size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], address: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], guest_size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], guest_start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], guest_end: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seconds: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Addresses of guests, in the order of their starts, that are inserted into a host's plan.
+    """
+
+def memory_layers(start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Algorithm 1: the layer of each request of one size, in the order of their starts.
+    """
+
+def plan_in_layers(size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], smallest_first: bool, beside: bool, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+    """
+    Layer of each request, the bytes of the layer below it, and the sizes of the layers; for requests by falling size, then by start.
+    """
+
 def section_ranges(tensors: int, segments: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], int]:
     """
     First section and one past the last of each row (tensor, start, end), sorted by tensor; and the number of sections.

@@ -9,6 +9,7 @@ BUILT_IN_MODULES = (
     "planners.greedy.single_object",
     "planners.greedy.many_objects",
     "planners.greedy.pressure",
+    "planners.homosize.planner",
     "planners.exact.branch_and_bound",
     "planners.search.auto",
     "planners.exact.cp_sat",

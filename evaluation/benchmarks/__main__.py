@@ -12,6 +12,7 @@ from evaluation.benchmarks.auto import auto_page
 from evaluation.benchmarks.collection import collection_page
 from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
+from evaluation.benchmarks.homosize import homosize_page
 from evaluation.benchmarks.measure import pin_to_one_core
 from evaluation.benchmarks.offsets import offsets_page
 from evaluation.benchmarks.page import Page
@@ -115,6 +116,20 @@ def exact(
     options += [] if capacity is None else [f"--capacity {capacity}"]
     command = _command("exact", *(path.name for path in chosen), *options)
     _publish(exact_page(chosen, command, time_limit, seeds, capacity), output)
+
+
+@app.command()
+def homosize(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Recorded traces with phases, or instances.")
+    ] = None,
+    repetitions: Repetitions = 5,
+    output: Output = None,
+) -> None:
+    """Spatio-temporal planning: the paper's planner, ours, and what others reported."""
+    chosen = files or []
+    command = _command("homosize", f"--repetitions {repetitions}", *(path.name for path in chosen))
+    _publish(homosize_page(chosen, command, repetitions), output)
 
 
 @app.command()

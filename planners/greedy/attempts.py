@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planners.bounds import Bound
 from planners.budget import Budget
 from planners.greedy.place import place_blocks
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.plan import Plan, Result, feasible, optimal
+from planners.problem import Problem, Scalar
 
 # What a large problem needs besides the placement loop, which watches the time: to compute and sort
 # keys, and to free what an attempt built. At most a fifth of the time that is left is kept for it.
@@ -137,3 +139,45 @@ class Attempts:
         if attempt.plan is not None:
             self.offer(attempt.plan, name)
         return attempt.placed
+
+
+def answer_with_best(
+    attempts: Attempts, bound: Bound, search: Callable[[Attempts], None]
+) -> Result:
+    """Search, and answer with the best plan, also where the time limit or Ctrl-C ended the search.
+
+    Parameters
+    ----------
+    attempts
+        Where the plans of the search go.
+    bound
+        The best lower bound of the problem.
+    search
+        Makes attempts until they are over.
+
+    Returns
+    -------
+    Result
+        ``statistics``: ``attempts``, ``order`` of the best plan, and ``interrupted`` after Ctrl-C.
+
+    Raises
+    ------
+    TimeoutError, KeyboardInterrupt
+        Before the first plan was complete.
+    """
+    interrupted = False
+    try:
+        search(attempts)
+    except (TimeoutError, KeyboardInterrupt) as stop:
+        if attempts.best is None:
+            raise
+        interrupted = isinstance(stop, KeyboardInterrupt)
+    assert attempts.best is not None
+    if attempts.best.peak == bound.bytes:
+        answer = optimal(attempts.best, bound.name)
+    else:
+        answer = feasible(attempts.best, bound.bytes, bound.name)
+    statistics: dict[str, Scalar] = {"attempts": attempts.count, "order": attempts.found_by}
+    if interrupted:
+        return replace(answer, reason="interrupted", statistics=statistics | {"interrupted": True})
+    return replace(answer, statistics=statistics)

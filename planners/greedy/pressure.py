@@ -37,7 +37,7 @@ tight everywhere, as the MiniMalloc ones are, needs a search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +45,11 @@ from numpy.typing import NDArray
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.columns import IntColumn
-from planners.greedy.attempts import Attempts
+from planners.greedy.attempts import Attempts, answer_with_best
 from planners.greedy.orders import block_order
 from planners.live_bytes import live_profile
-from planners.plan import Result, feasible, optimal
-from planners.problem import Problem, Safety, Scalar
+from planners.plan import Result
+from planners.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
 
 # Shares of the largest pressure from which a tensor belongs to the first level; at the last one
@@ -105,22 +105,7 @@ def pressure_planner(problem: Problem, budget: Budget) -> Result:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")
     bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
     attempts = Attempts(problem, bound.bytes, budget)
-    interrupted = False
-    try:
-        try_pressure_orders(attempts, bound)
-    except (TimeoutError, KeyboardInterrupt) as stop:
-        if attempts.best is None:
-            raise
-        interrupted = isinstance(stop, KeyboardInterrupt)
-    assert attempts.best is not None
-    if attempts.best.peak == bound.bytes:
-        answer = optimal(attempts.best, bound.name)
-    else:
-        answer = feasible(attempts.best, bound.bytes, bound.name)
-    statistics: dict[str, Scalar] = {"attempts": attempts.count, "order": attempts.found_by}
-    if interrupted:
-        return replace(answer, reason="interrupted", statistics=statistics | {"interrupted": True})
-    return replace(answer, statistics=statistics)
+    return answer_with_best(attempts, bound, partial(try_pressure_orders, bound=bound))
 
 
 def try_pressure_orders(attempts: Attempts, bound: Bound) -> None:

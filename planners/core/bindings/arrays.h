@@ -51,6 +51,7 @@ std::span<const Segment> to_segments(const Table<std::int64_t>& rows, std::int32
 Stop stop_after(double seconds);
 
 void bind_graph(nb::module_& module);
+void bind_homosize(nb::module_& module);
 void bind_instance(nb::module_& module);
 void bind_placement(nb::module_& module);
 void bind_search(nb::module_& module);

@@ -49,6 +49,7 @@ NB_MODULE(_core, module) {
         }
     });
     bind_graph(module);
+    bind_homosize(module);
     bind_instance(module);
     bind_placement(module);
     bind_search(module);

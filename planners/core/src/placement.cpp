@@ -6,6 +6,7 @@
 #include "address_tree.h"
 #include "chooser.h"
 #include "placed_list.h"
+#include "taken_lists.h"
 
 namespace gapless {
 
@@ -20,35 +21,6 @@ void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
 }
 
 // ---- Lifetimes: the tree of sections --------------------------------------------------------
-
-// What is taken during the sections of one member of a block.
-struct TakenList {
-    const Span* next;
-    const Span* end;
-    std::int64_t before;
-    std::int64_t bytes;
-
-    // The lowest address at or above `at` with `bytes` free in this list alone.
-    std::int64_t next_free(std::int64_t at) {
-        if (next != end && next->end <= at) skip_to(at);
-        while (next != end && next->begin < at + bytes) {
-            at = next->end;
-            ++next;
-        }
-        return at;
-    }
-
-    // Moves past the spans that end at or below `at`, doubling the stride while it can.
-    void skip_to(std::int64_t at) {
-        std::ptrdiff_t stride = 1;
-        while (end - next >= stride && next[stride - 1].end <= at) {
-            next += stride;
-            stride *= 2;
-        }
-        next = std::partition_point(next, std::min(end, next + stride),
-                                    [&](const Span& span) { return span.end <= at; });
-    }
-};
 
 // Walks the lists of taken bytes of all members of a block side by side, in memory that the next
 // search takes over.
@@ -73,19 +45,7 @@ class SectionSearch {
 
     // The lowest free start at or above `start`. Each list forbids the starts
     // (begin - before - bytes, end - before) of each of its spans.
-    std::int64_t next_free(std::int64_t start) {
-        // Round and round, until every list has agreed to the same start.
-        for (std::size_t i = 0, agreed = 0; agreed < lists_.size(); ++agreed) {
-            TakenList& list = lists_[i];
-            const std::int64_t free = list.next_free(start + list.before) - list.before;
-            if (free != start) {
-                start = free;
-                agreed = 0;
-            }
-            if (++i == lists_.size()) i = 0;
-        }
-        return start;
-    }
+    std::int64_t next_free(std::int64_t start) { return next_free_in_all(lists_, start); }
 
     // One past the last start of the free range that holds `start`, which next_free returned. What
     // begins at or above `address` does not count.

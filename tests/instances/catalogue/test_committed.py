@@ -24,6 +24,7 @@ from instances.catalogue.facts import facts_of
 from instances.catalogue.make import module_and_arguments
 from instances.catalogue.update import instance_files
 from instances.extract.__main__ import app as extract
+from instances.extract.eager.command import app as trace
 from planners import Problem, Result, run
 from planners.digest import problem_digest
 from planners.problem_file import read_problem
@@ -43,7 +44,11 @@ SMALL = [name for name in COMMITTED if name not in LARGE]
 SYNTHETIC = [name for name in COMMITTED if ENTRIES[name].kind == "synthetic"]
 
 # The command line of each module that a recorded command may run.
-COMMAND_LINES = {"instances": collection, "instances.extract": extract}
+COMMAND_LINES = {
+    "instances": collection,
+    "instances.extract": extract,
+    "instances.extract trace": trace,
+}
 
 
 @cache
@@ -176,6 +181,8 @@ def test_the_best_known_stands_on_a_bound(name: str) -> None:
 
 def command_of(name: str) -> tuple[typer.Typer, list[str]]:
     module, arguments = module_and_arguments(ENTRIES[name])
+    if (longer := f"{module} {arguments[0]}") in COMMAND_LINES:
+        return COMMAND_LINES[longer], arguments[1:]
     assert module in COMMAND_LINES, f"{name}: {module} needs its command line in COMMAND_LINES"
     return COMMAND_LINES[module], arguments
 

@@ -1,0 +1,349 @@
+"""Spatio-temporal planning on recorded runs: the paper's planner, ours, and what others report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from evaluation.benchmarks.homosize_cases import (
+    BEST,
+    MANY_COUNT,
+    PAPER,
+    VARIANTS,
+    Case,
+    Runs,
+    cases_of,
+    family_of,
+    run_variant,
+)
+from evaluation.benchmarks.homosize_figures import (
+    LARGEST_PUBLISHED,
+    PUBLIC_CODE,
+    PUBLISHED_EFFICIENCY,
+    PUBLISHED_PLAN_SECONDS,
+    REPORTED,
+)
+from evaluation.benchmarks.measure import progress
+from evaluation.benchmarks.page import Page, mebibytes, seconds
+from evaluation.benchmarks.sides import Source
+from planners import Plan, Problem, bounds_of, check
+from planners.homosize.choices import Choices
+from planners.homosize.paper import synthesize
+from planners.homosize.requests import static_requests
+
+# What was to be reached.
+DENSE_EFFICIENCY, EXPERTS_EFFICIENCY = 0.999, 0.995
+TIMES_FASTER = 100
+SMALL_COUNT, SMALL_SECONDS = 100_000, 0.5
+LARGE_SECONDS = 2.0
+MANY_BYTES = 1e9
+
+
+Measured = list[tuple[Case, dict[str, Runs]]]
+
+
+def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
+    """Plan recorded iterations with the published planner and ours.
+
+    Parameters
+    ----------
+    files
+        Recorded traces with marked phases, or instances of any format.
+    command
+        For the page.
+    repetitions
+        Fresh processes a measurement; the median and the worst are shown.
+
+    Returns
+    -------
+    Page
+        What was to be reached, and the tables that say whether it was.
+
+    Raises
+    ------
+    GaplessError
+        A file cannot be read, or a plan is invalid.
+    """
+    cases = [case for path in files for case in cases_of(path)]
+    measured: Measured = []
+    for case in cases:
+        progress(f"{case.name}, {case.part}")
+        runs = {
+            label: run_variant(case.source, parameters, repetitions)
+            for label, parameters in VARIANTS.items()
+        }
+        measured.append((case, runs))
+    family = [
+        (name, source, run_variant(source, BEST, repetitions), run_variant(source, PAPER, 1))
+        for name, source in family_of(files)
+    ]
+    page = Page("Spatio-temporal planning", command)
+    page.say(
+        "The last iteration of each recording, planned by `homosize` and by the published planner "
+        "(`homosize:variant=paper`), the latter also without fusion and with layers alone. Memory "
+        "efficiency is the lower bound over the planned pool, of the worst run; 100 % is a proven "
+        "optimum. Seconds are processor seconds of the planning call on one thread, from the "
+        f"problem to the offsets, bounds included: the median of {repetitions} fresh processes "
+        "and, in brackets, the worst. Every plan went through the referee. [How it plans, and what "
+        "the paper leaves open](../homosize.md)."
+    )
+    _add_reach(page, measured, family)
+    _add_quality(page, measured)
+    _add_public_code(page, measured)
+    _add_reported(page, measured)
+    _add_family(page, family)
+    _add_choices(page, cases)
+    return page
+
+
+# ---- What was to be reached ----------------------------------------------------------------------
+
+Family = list[tuple[str, Source, Runs, Runs]]
+
+
+def _add_reach(page: Page, measured: Measured, family: Family) -> None:
+    dense = [pair for pair in measured if pair[0].dense]
+    static = [pair for pair in measured if pair[0].part == "static part"]
+    rows = _efficiency_rows("dense", dense, DENSE_EFFICIENCY)
+    rows += _efficiency_rows("static part, mixture of experts", static, EXPERTS_EFFICIENCY)
+    compared = [_against_public_code(case, runs["homosize"]) for case, runs in measured
+                if _is_compared(case)]  # fmt: skip
+    if compared:
+        rows.append(
+            [f"{TIMES_FASTER} times less time than the paper's public code, worst trace",
+             f"{min(compared):,.0f}x", _yes(min(compared) >= TIMES_FASTER)]
+        )  # fmt: skip
+    everything = [(runs["homosize"].results[-1], runs["homosize"]) for _, runs in measured] + [
+        (ours.results[-1], ours) for _, _, ours, _ in family
+    ]
+    for least, most, limit in (
+        (0, SMALL_COUNT, SMALL_SECONDS),
+        (SMALL_COUNT + 1, int(1.2 * LARGEST_PUBLISHED), LARGE_SECONDS),
+    ):
+        slowest = max(
+            (runs.worst_seconds for result, runs in everything
+             if result.plan is not None and least <= len(result.plan.offsets) <= most),
+            default=None,
+        )  # fmt: skip
+        if slowest is not None:
+            rows.append(
+                [f"at most {limit:g} s up to {most:,} requests", f"{seconds(slowest)} s",
+                 _yes(slowest < limit)]
+            )  # fmt: skip
+    memory = max((max(ours.added_bytes) for _, _, ours, _ in family), default=0)
+    if memory:
+        rows.append([f"memory below 1 GB up to {MANY_COUNT:,} requests and more",
+                     f"{mebibytes(memory)} MiB", _yes(memory < MANY_BYTES)])  # fmt: skip
+    if rows:
+        page.say("What `homosize` was to reach, in the worst run of each:")
+        page.table(["aim", "found", "reached"], rows)
+
+
+def _efficiency_rows(what: str, measured: Measured, least: float) -> list[list[str]]:
+    found = [runs["homosize"].efficiency(case.bound) or 0.0 for case, runs in measured]
+    if not found:
+        return []
+    return [
+        [f"memory efficiency of at least {least:.1%}, {what} ({len(found)} problems)",
+         _percent(min(found)), _yes(min(found) >= least)]
+    ]  # fmt: skip
+
+
+def _yes(reached: bool) -> str:
+    return "yes" if reached else "no"
+
+
+# ---- The tables ----------------------------------------------------------------------------------
+
+
+def _add_quality(page: Page, measured: Measured) -> None:
+    page.say("Every problem, persistent blocks (weights, state of the optimizer) in it or not:")
+    headers = ["trace", "part", "persistent", "requests", "bound (bytes)"]
+    for label in VARIANTS:
+        headers += [label, "seconds"]
+    rows = []
+    for case, runs in measured:
+        row = [case.name, case.part, "in" if case.persistent else "out", f"{case.requests:,}",
+               f"{case.bound:,}"]  # fmt: skip
+        for label in VARIANTS:
+            took = "-" if runs[label].peak is None else runs[label].took()
+            row += [_efficiency(runs[label], case.bound), took]
+        rows.append(row)
+    page.table(headers, rows)
+
+
+def _is_compared(case: Case) -> bool:
+    return case.name in PUBLIC_CODE and not case.persistent and case.part == "all"
+
+
+def _against_public_code(case: Case, runs: Runs) -> float:
+    """Return how many times the worst run fits into the faster of the public code's planners."""
+    return min(PUBLIC_CODE[case.name].seconds) / runs.worst_seconds
+
+
+def _add_public_code(page: Page, measured: Measured) -> None:
+    rows = []
+    for case, runs in measured:
+        if not _is_compared(case):
+            continue
+        theirs = PUBLIC_CODE[case.name]
+        ours = runs["homosize"]
+        efficiency = ours.efficiency(case.bound)
+        rows.append(
+            [case.name, f"{case.requests:,}", ours.took(),
+             "-" if efficiency is None else _percent(1 - efficiency),
+             f"{theirs.requests:,}", " / ".join(f"{value:g}" for value in theirs.seconds),
+             " / ".join("-" if v is None else f"{v:g} %" for v in theirs.fragmentation),
+             f"{_against_public_code(case, ours):,.0f}x"]
+        )  # fmt: skip
+    if not rows:
+        return
+    page.say(
+        "Beside the paper's public code, which has two planners. Its figures were measured once, "
+        "on the same kind of machine, on the last iteration of the same traces, without persistent "
+        "blocks; it leaves out a few requests that are counted here. Fragmentation is that of the "
+        "planned pool; the ratio is that of its faster planner to our worst run."
+    )
+    page.table(
+        ["trace", "requests", "seconds", "fragmentation", "its requests", "its seconds",
+         "its fragmentation", "ratio"],
+        rows,
+    )  # fmt: skip
+
+
+def _add_reported(page: Page, measured: Measured) -> None:
+    rows = []
+    for case, runs in measured:
+        if case.name not in REPORTED or not case.persistent or case.part != "all":
+            continue
+        reported, row = REPORTED[case.name], [case.name]
+        row += [
+            f"{reported.requested:.3f}",
+            f"{reported.allocated:.3f}",
+            f"{reported.reserved:.3f}",
+        ]
+        row.append(f"{reported.requested / reported.reserved:.1%}")
+        for label in ("paper", "homosize"):
+            peak = runs[label].peak
+            row += ["-" if peak is None else f"{peak / (1 << 30):.3f}",
+                    _efficiency(runs[label], case.bound)]  # fmt: skip
+        rows.append(row)
+    if not rows:
+        return
+    page.say(
+        "Beside PyTorch, which reported these peaks for the very runs that were recorded (GiB; "
+        "`.es` ran with expandable segments). Requested is what the program asked for, and held "
+        "until the device was done with it; the planned pools hold all of that, persistent blocks "
+        "included, and no rounding is needed. (`gpt2-offload` frees blocks long before the device "
+        "is done with them, so its allocated bytes say little.)"
+    )
+    page.table(
+        ["trace", "requested", "allocated", "reserved", "requested / reserved", "paper: pool",
+         "efficiency", "homosize: pool", "efficiency"],
+        rows,
+    )  # fmt: skip
+    page.say("What section 8.2 of the paper says of its Figure 7 and others, percent:")
+    page.table(
+        ["setting", "paper's allocator", "PyTorch", "expandable segments"],
+        [list(row) for row in PUBLISHED_EFFICIENCY],
+    )
+
+
+def _add_family(page: Page, family: Family) -> None:
+    page.say(
+        "Growth. A longer step is the last iteration of the largest trace with its last microbatch "
+        "several times in a row; synthetic runs are those of `instances.synthetic.training_trace`. "
+        "Memory is what the call added, the referee's included."
+    )
+    rows = []
+    for name, source, ours, paper in family:
+        problem = source()
+        bound = max(known.bytes for known in bounds_of(problem))
+        micros = median(result.cpu_seconds for result in ours.results) / problem.tensor_count * 1e6
+        rows.append(
+            [name, f"{problem.tensor_count:,}", ours.took(), f"{micros:.2f}",
+             mebibytes(max(ours.added_bytes)), _efficiency(ours, bound), paper.took(),
+             _efficiency(paper, bound)]
+        )  # fmt: skip
+    page.table(
+        ["problem", "requests", "homosize (s)", "us a request", "MiB", "efficiency", "paper (s)",
+         "efficiency"],
+        rows,
+    )  # fmt: skip
+    page.say("Table 2 of the paper, what its planner took (seconds):")
+    page.table(
+        ["configuration", "requests", "plan"],
+        [[name, f"{requests:,}", f"{took:g}"] for name, requests, took in PUBLISHED_PLAN_SECONDS],
+    )
+
+
+def _add_choices(page: Page, cases: Sequence[Case]) -> None:
+    problems = [(case.source(), case.bound) for case in cases if case.part != "all" or case.dense]
+    problems = [pair for pair in problems if _is_plain(pair[0])]
+    if not problems:
+        return
+    rows = []
+    for name, choices in readings():
+        progress(f"choices: {name}")
+        found = [_reading(problem, bound, choices) for problem, bound in problems]
+        rows.append(
+            [name, _percent(mean(efficiency for efficiency, _ in found)),
+             _percent(min(efficiency for efficiency, _ in found)),
+             f"{sum(fusions for _, fusions in found):,}"]
+        )  # fmt: skip
+    page.say(
+        "Choices. Each reading of what the paper leaves open, over the static problems above "
+        f"({len(problems)}): mean and worst memory efficiency of the published planner, and "
+        "fusions that it accepted in all. [What the choices are](../homosize.md)."
+    )
+    page.table(["reading", "mean", "worst", "fusions"], rows)
+
+
+def _is_plain(problem: Problem) -> bool:
+    return problem.stream_count <= 1 and not problem.contiguous and not len(problem.gaps)
+
+
+def readings() -> list[tuple[str, Choices]]:
+    """Return the chosen reading of the paper, and every other one that differs in one choice.
+
+    Returns
+    -------
+    list of tuple
+        Names and choices; last some that differ in several.
+    """
+    changes: list[dict[str, Any]] = [
+        {}, {"fusion": False}, {"phases": False}, {"transients": "group"}, {"packing": "reused"},
+        {"order": "start"}, {"order": "size"}, {"partner": "best"}, {"again": False},
+        {"weight": "bytes"}, {"weight": "requests"}, {"layer": "smallest"}, {"beside": False},
+        {"phases": False, "layer": "smallest"}, {"phases": False, "beside": False},
+        {"transients": "group", "packing": "reused"},
+        {"transients": "group", "packing": "reused", "fusion": False},
+        {"transients": "group", "packing": "reused", "order": "size"},
+        {"transients": "group", "packing": "reused", "order": "size", "weight": "requests"},
+    ]  # fmt: skip
+    return [
+        (", ".join(f"{key}={value}" for key, value in change.items()) or "as chosen",
+         Choices(**(asdict(Choices()) | change)))
+        for change in changes
+    ]  # fmt: skip
+
+
+def _reading(problem: Problem, bound: int, choices: Choices) -> tuple[float, int]:
+    synthesis = synthesize(static_requests(problem), choices)
+    plan = Plan.of(problem, synthesis.plan.offsets(problem.tensor_count))
+    check(problem, plan)
+    return bound / plan.peak if plan.peak else 1.0, synthesis.fusion_count
+
+
+def _efficiency(runs: Runs, bound: int) -> str:
+    efficiency = runs.efficiency(bound)
+    return runs.results[-1].status.value if efficiency is None else _percent(efficiency)
+
+
+def _percent(share: float) -> str:
+    if share in (0.0, 1.0):
+        return f"{share:.0%}".replace("%", " %")
+    return f"{share:.3%}".replace("%", " %")

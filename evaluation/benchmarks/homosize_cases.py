@@ -1,0 +1,244 @@
+"""Recorded iterations as problems, longer ones made of them, and runs of `homosize` on either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from evaluation.benchmarks.homosize_figures import LARGEST_PUBLISHED
+from evaluation.benchmarks.in_child import run_in_child
+from evaluation.benchmarks.page import seconds
+from evaluation.benchmarks.sides import Source, judged_planner_job
+from instances.formats.recorded_trace import read_recorded_trace_file
+from instances.synthetic import training_trace
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.iterations import iteration_window
+from instances.traces.repeated_steps import repeat_steps
+from instances.traces.trace_problem import iteration_problem
+from planners import Problem, Result, Status, bounds_of, read_any
+from planners.dynamic.static_part import static_part
+from planners.errors import GaplessError
+from planners.plan import Parameters
+
+TRACE_SUFFIX = ".npz"
+
+BEST: Parameters = {}
+PAPER: Parameters = {"variant": "paper"}
+VARIANTS: dict[str, Parameters] = {
+    "homosize": BEST,
+    "paper": PAPER,
+    "no fusion": {"variant": "paper", "fusion": False},
+    "no phases": {"variant": "paper", "phases": False},
+}
+
+# The most requests to which planning is to be quick and small.
+MANY_COUNT = 1_000_000
+SYNTHETIC = (100_000, MANY_COUNT)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem of the page.
+
+    Parameters
+    ----------
+    name
+        The file without its suffix.
+    part
+        Which of its requests are planned.
+    persistent
+        Whether persistent blocks are among them.
+    source
+        Makes the problem; picklable.
+    requests
+        How many there are.
+    bound
+        The best lower bound, bytes.
+    dense
+        Whether none of the run's requests varies in size.
+    """
+
+    name: str
+    part: str
+    persistent: bool
+    source: Source
+    requests: int
+    bound: int
+    dense: bool
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What one variant answered on one problem, run after run, each in a fresh process."""
+
+    results: Sequence[Result]
+    added_bytes: Sequence[int]
+
+    @property
+    def peak(self) -> int | None:
+        """Highest peak; None where the variant does not take the problem."""
+        peaks = [result.peak for result in self.results if result.peak is not None]
+        return max(peaks) if len(peaks) == len(self.results) else None
+
+    @property
+    def worst_seconds(self) -> float:
+        """Largest processor seconds of the planning call."""
+        return max(result.cpu_seconds for result in self.results)
+
+    def took(self) -> str:
+        """Return the median of the processor seconds and, in brackets, the worst."""
+        middle = median(result.cpu_seconds for result in self.results)
+        return f"{seconds(middle)} ({seconds(self.worst_seconds)})"
+
+    def efficiency(self, bound: int) -> float | None:
+        """Return the lower bound over the highest peak."""
+        return None if self.peak is None else bound / self.peak if self.peak else 1.0
+
+
+def cases_of(path: Path) -> list[Case]:
+    """Return the problems that a file stands for.
+
+    Parameters
+    ----------
+    path
+        A recorded trace, or an instance.
+
+    Returns
+    -------
+    list of Case
+        Of a trace its last iteration, with persistent blocks and without; where sizes vary, also
+        the static part of either.
+    """
+    if path.suffix != TRACE_SUFFIX:
+        problem = read_any(path)
+        return [_case(path.stem, "all", True, partial(read_any, path), problem, dense=True)]
+    cases = []
+    for persistent in (True, False):
+        problem = last_iteration(path, persistent, static=False)
+        dense = problem.dynamic is None or not problem.dynamic.any()
+        for static in (False,) if dense else (False, True):
+            source = partial(last_iteration, path, persistent, static=static)
+            part = "static part" if static else "all"
+            cases.append(_case(path.stem, part, persistent, source, source(), dense=dense))
+    return cases
+
+
+def _case(
+    name: str, part: str, persistent: bool, source: Source, problem: Problem, *, dense: bool
+) -> Case:
+    bound = max(known.bytes for known in bounds_of(problem))
+    return Case(name, part, persistent, source, problem.tensor_count, bound, dense)
+
+
+def last_iteration(path: Path, persistent: bool, *, static: bool) -> Problem:
+    """Return the last iteration of a trace, or the static part of it."""
+    problem = iteration_problem(read_recorded_trace_file(path), persistent=persistent)
+    return static_part(problem).problem if static else problem
+
+
+def longer_iteration(path: Path, microbatches: int) -> Problem:
+    """Return the last iteration of a trace, its last microbatch so many times in a row."""
+    trace = read_recorded_trace_file(path)
+    begin, end = last_microbatch(trace)
+    return repeat_steps(iteration_problem(trace), begin, end, microbatches)
+
+
+def last_microbatch(trace: AllocationTrace) -> tuple[int, int]:
+    """Return the steps of the last microbatch within the last iteration, half-open.
+
+    Parameters
+    ----------
+    trace
+        Whose microbatches follow one another.
+
+    Returns
+    -------
+    tuple of int
+        From its forward pass to the optimizer.
+
+    Raises
+    ------
+    GaplessError
+        The last iteration has no forward pass with an optimizer behind it.
+    """
+    first, _ = iteration_window(trace, -1)
+    last = trace.mark_iteration == trace.iteration_count - 1
+    event, phase = trace.mark_event[last] - first, trace.mark_phase[last]
+    forward = event[phase == Phase.FORWARD]
+    optimizer = event[phase == Phase.OPTIMIZER]
+    if not len(forward) or not len(optimizer) or forward[-1] >= optimizer[-1]:
+        raise GaplessError(
+            f"{trace.name}: a forward pass before an optimizer is needed, found phases "
+            f"{phase.tolist()}"
+        )
+    return int(forward[-1]), int(optimizer[-1])
+
+
+def family_of(files: Sequence[Path]) -> list[tuple[str, Source]]:
+    """Return the problems on which growth is measured.
+
+    Parameters
+    ----------
+    files
+        The largest trace among them is made longer.
+
+    Returns
+    -------
+    list of tuple
+        Names, and what makes the problems.
+    """
+    family: list[tuple[str, Source]] = []
+    traces = [path for path in files if path.suffix == TRACE_SUFFIX]
+    if traces:
+        largest = max(
+            traces, key=lambda path: last_iteration(path, True, static=False).tensor_count
+        )
+        for microbatches in microbatches_for((0, LARGEST_PUBLISHED, MANY_COUNT), largest):
+            family.append(
+                (f"{largest.stem}, {microbatches} x its last microbatch",
+                 partial(longer_iteration, largest, microbatches))
+            )  # fmt: skip
+    family += [(f"synthetic, {count:,}", partial(training_trace, count)) for count in SYNTHETIC]
+    return family
+
+
+def microbatches_for(counts: Sequence[int], path: Path) -> list[int]:
+    """Return how often the last microbatch has to come for at least so many requests."""
+    once = longer_iteration(path, 1).tensor_count
+    more = longer_iteration(path, 2).tensor_count - once
+    return [1 + max(0, -(-(count - once) // more)) for count in counts]
+
+
+def run_variant(source: Source, parameters: Parameters, repetitions: int) -> Runs:
+    """Run one variant in one fresh process after the other.
+
+    Parameters
+    ----------
+    source
+        Makes the problem.
+    parameters
+        Of ``homosize``.
+    repetitions
+        Number of processes.
+
+    Returns
+    -------
+    Runs
+        Judged.
+
+    Raises
+    ------
+    GaplessError
+        A plan is invalid.
+    """
+    runs = [
+        run_in_child(judged_planner_job(source, "homosize", parameters=parameters))
+        for _ in range(repetitions)
+    ]
+    for run in runs:
+        if run.answer.status is Status.INVALID:
+            raise GaplessError(f"homosize {dict(parameters)}: {run.answer.reason}")
+    return Runs([run.answer for run in runs], [run.added_bytes for run in runs])

@@ -1,0 +1,82 @@
+"""Longer runs from recorded ones: a part of an iteration, such as a microbatch, again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planners.columns import IntColumn
+from planners.errors import InstanceError
+from planners.problem import Problem
+
+
+def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:
+    """Return a problem in which the steps from `begin` to `end` come several times in a row.
+
+    Tensors that live within these steps come in every repetition. All others stay what they were:
+    those alive at `end` live on through the further repetitions, and what follows comes later.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes alone.
+    begin, end
+        Half-open steps, at least one; a phase should begin at either.
+    times
+        How often the steps come, at least 1; 1 changes nothing.
+
+    Returns
+    -------
+    Problem
+        Tensors in the order of their starts; the phases of each repetition are its own.
+
+    Raises
+    ------
+    InstanceError
+        There are no such steps, or there is no repetition.
+    """
+    if not begin < end or times < 1:
+        raise InstanceError(
+            f"repetition: at least one step and one time are needed, found the steps {begin} to "
+            f"{end}, {times} times"
+        )
+    within = (problem.start >= begin) & (problem.end <= end)
+    copy = np.concatenate(
+        [np.zeros(problem.tensor_count, dtype=np.int64),
+         np.repeat(np.arange(1, times), int(within.sum()))]
+    )  # fmt: skip
+    tensor = np.concatenate(
+        [np.arange(problem.tensor_count), np.tile(np.flatnonzero(within), times - 1)]
+    )
+    length = end - begin
+    extra = (times - 1) * length
+    start = problem.start[tensor] + np.where(problem.start[tensor] < end, copy * length, extra)
+    stop = problem.end[tensor] + np.where(problem.end[tensor] > end, extra, copy * length)
+    order = np.argsort(start, kind="stable")
+    repeated = _repeated_phases(problem, begin, end)
+
+    def phases_of(column: IntColumn | None) -> IntColumn | None:
+        if column is None or repeated is None:
+            return None
+        phase = column[tensor]
+        later = np.where(phase >= repeated.stop, times - 1, copy)
+        shifted: IntColumn = phase + len(repeated) * later
+        return shifted[order]
+
+    return Problem(
+        problem.size[tensor][order],
+        start[order],
+        stop[order],
+        phase_start=phases_of(problem.phase_start),
+        phase_end=phases_of(problem.phase_end),
+        dynamic=None if problem.dynamic is None else problem.dynamic[tensor][order],
+        name=f"{problem.name}-x{times}",
+        origin={**problem.origin, "repeated_from": begin, "repeated_to": end, "times": times},
+    )
+
+
+def _repeated_phases(problem: Problem, begin: int, end: int) -> range | None:
+    """Return the phases in which something is allocated in these steps; None without phases."""
+    if problem.phase_start is None:
+        return None
+    inside = problem.phase_start[(problem.start >= begin) & (problem.start < end)]
+    return range(int(inside.min()), int(inside.max()) + 1) if len(inside) else range(0)

@@ -1,0 +1,108 @@
+"""``python -m planners.homosize FILE``: plan by phases and sizes, and show every stage."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from planners.bounds import bounds_of
+from planners.budget import Budget
+from planners.dynamic.static_part import static_part
+from planners.errors import GaplessError
+from planners.excerpt import Excerpt, parse_iteration
+from planners.formats import read_any
+from planners.homosize.choices import Choices
+from planners.homosize.explain import explain
+from planners.homosize.paper import synthesize
+from planners.homosize.planner import NAME
+from planners.homosize.requests import require_plain_lifetimes, static_requests
+from planners.plan import Result, Status
+from planners.problem import Problem
+from planners.registry import UnsupportedProblemError, get
+from planners.run import run
+from planners.units import exact_bytes, human_bytes
+
+EXIT_INVALID_PLAN = 1
+EXIT_ERROR = 2
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def homosize(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An instance file.")],
+    variant: Annotated[
+        Literal["best", "paper"], typer.Option(help="The default, or the published planner.")
+    ] = "best",
+    phases: Annotated[bool, typer.Option(help="Group by phases; without, layers alone.")] = True,
+    fusion: Annotated[bool, typer.Option(help="Fuse adjacent groups.")] = True,
+    explained: Annotated[
+        bool, typer.Option("--explain", help="Show groups, fusions, layers and bubbles.")
+    ] = False,
+    iteration: Annotated[
+        str,
+        typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned."),
+    ] = "all",
+    persistent: Annotated[
+        bool,
+        typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
+    ] = True,
+    only_static: Annotated[
+        bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
+    ] = False,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Wall-clock limit; none by default.")
+    ] = None,
+) -> None:
+    """Plan one instance by computation phases and sizes.
+
+    Exits with 1 where the plan is invalid, and with 2 after an error.
+    """
+    problem = read_any(file, Excerpt(parse_iteration(iteration), persistent=persistent))
+    if only_static:
+        problem = static_part(problem).problem
+    chosen = get(NAME, variant=variant, phases=phases, fusion=fusion)
+    budget = Budget(time_limit_seconds=time_limit)
+    result = run(chosen, problem, budget, bounds_of(problem))
+    if result.status is Status.UNSUPPORTED:
+        raise GaplessError(f"{file}: {result.reason}")
+    stages = _stages(problem, Choices(phases=phases, fusion=fusion)) if explained else ""
+    print(stages + _summary(problem, result), end="")
+    raise typer.Exit(0 if result.valid else EXIT_INVALID_PLAN)
+
+
+def _stages(problem: Problem, choices: Choices) -> str:
+    try:
+        require_plain_lifetimes(problem)
+        return explain(synthesize(static_requests(problem), choices))
+    except UnsupportedProblemError as error:
+        raise GaplessError(f"--explain shows the published stages, without {error}") from None
+
+
+def _summary(problem: Problem, result: Result) -> str:
+    statistics = ", ".join(f"{key} {value}" for key, value in result.statistics.items())
+    if result.plan is None:
+        return f"{problem.name}: {result.status.value}, {result.reason}\n"
+    peak = result.plan.peak
+    efficiency = result.lower_bound / peak if peak else 1.0
+    return (
+        f"{problem.name}: {result.status.value}, peak {human_bytes(peak)} ({exact_bytes(peak)}), "
+        f"{result.certificate} bound {exact_bytes(result.lower_bound)}, "
+        f"memory efficiency {efficiency:.3%}; {result.cpu_seconds:.3f} s; {statistics}\n"
+    )
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    try:
+        app()
+    except GaplessError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(EXIT_ERROR)
+
+
+if __name__ == "__main__":
+    main()

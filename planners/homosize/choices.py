@@ -1,0 +1,52 @@
+"""What the paper leaves open, as one choice each, so that every other reading can be measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One reading of sections 4 and 5.1; the defaults are the readings that measured best.
+
+    Parameters
+    ----------
+    phases
+        Whether requests are grouped by phases at all.
+    fusion
+        Whether adjacent groups are fused.
+    transients
+        What becomes of requests that are freed in the phase that allocated them: ``single``
+        leaves each to the layers, ``group`` makes a HomoPhase group of them as of all others.
+    packing
+        The local plan of a group: ``stacked`` end to end, as the text has it, or ``reused``, first
+        fit in the same order.
+    order
+        The order of the members in a local plan: latest ``end`` first, earliest ``start`` first,
+        or largest ``size`` first.
+    partner
+        With which of several adjacent groups a group is fused: the ``first`` in time that is
+        accepted, or the ``best``, which saves the most.
+    again
+        Whether what was fused may be fused with a further group.
+    weight
+        The weights of the average that a fused product has to exceed: the ``reserved`` byte-steps
+        of the two plans, their ``bytes``, or their number of ``requests``.
+    layer
+        Through which layers a smaller request looks first for idle time: the ``largest`` or the
+        ``smallest``.
+    beside
+        Whether several smaller requests may lie side by side in idle time of a layer.
+    """
+
+    phases: bool = True
+    fusion: bool = True
+    transients: Literal["single", "group"] = "single"
+    packing: Literal["stacked", "reused"] = "stacked"
+    order: Literal["end", "start", "size"] = "end"
+    partner: Literal["first", "best"] = "first"
+    again: bool = True
+    weight: Literal["reserved", "bytes", "requests"] = "reserved"
+    layer: Literal["largest", "smallest"] = "largest"
+    beside: bool = True

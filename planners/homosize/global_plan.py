@@ -1,0 +1,127 @@
+"""Global planning: groups and single requests in memory layers, from the largest size down."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners import _core
+from planners.budget import Budget
+from planners.columns import IntColumn
+from planners.homosize.choices import Choices
+from planners.homosize.homophase import LocalPlan
+from planners.homosize.requests import Requests
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalPlan:
+    """Where groups and single requests lie: a unit is one of either.
+
+    Parameters
+    ----------
+    plans, singles
+        The units: first the plans, then the single requests.
+    size, start, end
+        int64, one entry a unit: bytes, and half-open steps.
+    layer
+        int64, the layer of each unit.
+    within
+        int64 bytes of the layer below each unit.
+    layer_size
+        int64 bytes, one entry a layer, in the order in which they were opened and are laid out.
+    """
+
+    plans: list[LocalPlan]
+    singles: Requests
+    size: IntColumn
+    start: IntColumn
+    end: IntColumn
+    layer: IntColumn
+    within: IntColumn
+    layer_size: IntColumn
+
+    @property
+    def peak(self) -> int:
+        """Bytes of all layers."""
+        return int(self.layer_size.sum())
+
+    @property
+    def inserted(self) -> IntColumn:
+        """Units that lie in idle time of a layer of a larger size."""
+        return np.flatnonzero(self.size < self.layer_size[self.layer])
+
+    def offsets(self, tensors: int) -> IntColumn:
+        """Return the address of every request.
+
+        Parameters
+        ----------
+        tensors
+            Number of tensors of the problem.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64 bytes, one a tensor; 0 for those that were not planned.
+        """
+        base = np.cumsum(self.layer_size) - self.layer_size
+        address = base[self.layer] + self.within
+        offsets = np.zeros(tensors, dtype=np.int64)
+        for unit, plan in enumerate(self.plans):
+            offsets[plan.requests.tensor] = address[unit] + plan.address
+        offsets[self.singles.tensor] = address[len(self.plans) :]
+        return offsets
+
+
+def plan_globally(
+    plans: list[LocalPlan], singles: Requests, choices: Choices, budget: Budget | None = None
+) -> GlobalPlan:
+    """Give every unit a place in a memory layer, from the largest size down.
+
+    Units of a size are first inserted into idle time of the layers of larger sizes; Algorithm 1
+    makes layers of the rest.
+
+    Parameters
+    ----------
+    plans
+        Local plans, each of which counts as one request.
+    singles
+        Requests in no group.
+    choices
+        ``layer`` and ``beside`` are used.
+    budget
+        Limits; none by default.
+
+    Returns
+    -------
+    GlobalPlan
+        Layers are laid out in the order in which they were opened.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+
+    References
+    ----------
+    stweaver-spatio-temporal-planning, section 5.1, HomoSize Group Planning and Global Planning.
+    """
+    size = _units([plan.size for plan in plans], singles.size)
+    start = _units([plan.start for plan in plans], singles.start)
+    end = _units([plan.end for plan in plans], singles.end)
+    order = np.lexsort((start, -size))
+    placed, below, layer_size = _core.plan_in_layers(
+        size[order], start[order], end[order],
+        choices.layer == "smallest", choices.beside,
+        math.inf if budget is None else budget.remaining_seconds(),
+    )  # fmt: skip
+    layer = np.empty_like(size)
+    within = np.empty_like(size)
+    layer[order] = placed
+    within[order] = below
+    return GlobalPlan(plans, singles, size, start, end, layer, within, layer_size)
+
+
+def _units(of_plans: list[int], of_singles: IntColumn) -> IntColumn:
+    return np.concatenate([np.array(of_plans, dtype=np.int64), of_singles])

@@ -1,0 +1,131 @@
+"""HomoPhase groups: requests with the same phases of allocation and free, planned as one block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from planners.columns import IntColumn
+from planners.greedy.place import place
+from planners.homosize.choices import Choices
+from planners.homosize.requests import Requests
+from planners.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """Requests with addresses relative to their group; outside it stands for one request.
+
+    Parameters
+    ----------
+    requests
+        At least one.
+    address
+        int64 bytes from the beginning of the group, one a request.
+    phase_start, phase_end
+        Phases in which the first is allocated and the last is freed.
+    """
+
+    requests: Requests
+    address: IntColumn
+    phase_start: int
+    phase_end: int
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the block."""
+        return int((self.address + self.requests.size).max())
+
+    @cached_property
+    def start(self) -> int:
+        """Step of the first allocation."""
+        return int(self.requests.start.min())
+
+    @cached_property
+    def end(self) -> int:
+        """Step from which on the block is free."""
+        return int(self.requests.end.max())
+
+    @cached_property
+    def used(self) -> int:
+        """Byte-steps of the requests; in Python's integers, which do not overflow."""
+        length = (self.requests.end - self.requests.start).astype(object)
+        return int((self.requests.size * length).sum())
+
+    @property
+    def reserved(self) -> int:
+        """Byte-steps of the block."""
+        return self.size * (self.end - self.start)
+
+    @property
+    def product(self) -> Fraction:
+        """Time-memory product: the share of the reserved byte-steps that is used (equation 1)."""
+        return Fraction(self.used, self.reserved)
+
+
+def homophase_groups(requests: Requests, choices: Choices) -> tuple[list[LocalPlan], Requests]:
+    """Group requests by the phases of allocation and free, and plan each group.
+
+    Parameters
+    ----------
+    requests
+        Static ones.
+    choices
+        ``phases``, ``transients``, ``packing`` and ``order`` are used.
+
+    Returns
+    -------
+    plans : list of LocalPlan
+        One a group, by phase of allocation, then of free.
+    singles : Requests
+        Those in no group.
+
+    References
+    ----------
+    stweaver-spatio-temporal-planning, section 5.1, HomoPhase Group Planning.
+    """
+    grouped = np.full(requests.count, choices.phases)
+    if choices.transients == "single":
+        grouped &= requests.phase_start != requests.phase_end
+    members = requests.select(grouped)
+    order = np.lexsort((*_stacking_keys(members, choices), members.phase_end, members.phase_start))
+    members = members.select(order)
+    borders = np.flatnonzero(
+        (np.diff(members.phase_start) != 0) | (np.diff(members.phase_end) != 0)
+    )
+    groups = np.split(np.arange(members.count), borders + 1) if members.count else []
+    plans = [plan_locally(members.select(group), choices) for group in groups]
+    return plans, requests.select(~grouped)
+
+
+def plan_locally(members: Requests, choices: Choices) -> LocalPlan:
+    """Plan the requests of one group.
+
+    Parameters
+    ----------
+    members
+        With equal phases, in the order in which they are placed.
+    choices
+        ``packing`` is used.
+
+    Returns
+    -------
+    LocalPlan
+        Addresses from 0 on.
+    """
+    if choices.packing == "stacked":
+        address = np.cumsum(members.size) - members.size
+    else:
+        problem = Problem(members.size, members.start, members.end)
+        address = place(problem, np.arange(members.count)).offsets
+    return LocalPlan(members, address, int(members.phase_start[0]), int(members.phase_end[0]))
+
+
+def _stacking_keys(members: Requests, choices: Choices) -> tuple[IntColumn, ...]:
+    """Return sort keys, the least urgent first; ties stay in the order of the problem."""
+    if choices.order == "end":
+        return members.start, -members.end
+    return (members.start,) if choices.order == "start" else (members.start, -members.size)

@@ -1,0 +1,132 @@
+"""Requests: what spatio-temporal planning knows of a tensor, and which of them are static."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.columns import IntColumn
+from planners.core_instance import lifetimes_decide
+from planners.dynamic.static_part import is_dynamic
+from planners.problem import MAX_TOTAL_BYTES, Problem
+from planners.registry import UnsupportedProblemError
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """Requests to an allocator, one entry each.
+
+    Note: closed and half-open times. The paper's ``t_e`` is the last instant of a request, and two
+    requests clash where they share an instant: Algorithm 1 asks for ``end < t_s``, strictly. Here
+    lifetimes are half-open, ``end`` is the first step without the request, and the same rule reads
+    ``end <= start``. In a recorded trace every allocation and every free is an event of its own,
+    so the two numbers are never equal and nothing depends on it.
+
+    Parameters
+    ----------
+    tensor
+        int64, the tensor of the problem that each stands for.
+    size
+        int64 bytes, above 0: what has no bytes needs no planning.
+    start, end
+        int64 steps, half-open.
+    phase_start, phase_end
+        int64, the computation phases of allocation and free.
+    """
+
+    tensor: IntColumn
+    size: IntColumn
+    start: IntColumn
+    end: IntColumn
+    phase_start: IntColumn
+    phase_end: IntColumn
+
+    @property
+    def count(self) -> int:
+        """Number of requests."""
+        return len(self.size)
+
+    def select(self, chosen: NDArray[np.bool_] | IntColumn) -> Requests:
+        """Return some of the requests, by a mask or in the order of indices.
+
+        Parameters
+        ----------
+        chosen
+            bool, one a request, or int64 indices.
+
+        Returns
+        -------
+        Requests
+            Those.
+        """
+        return Requests(
+            self.tensor[chosen],
+            self.size[chosen],
+            self.start[chosen],
+            self.end[chosen],
+            self.phase_start[chosen],
+            self.phase_end[chosen],
+        )
+
+
+def static_requests(problem: Problem) -> Requests:
+    """Return the requests of a problem that are not dynamic.
+
+    Parameters
+    ----------
+    problem
+        Plain lifetimes, see :func:`require_plain_lifetimes`. Without phases all of it is one phase.
+
+    Returns
+    -------
+    Requests
+        Sizes are rounded up to the largest alignment, so that whatever lies end to end is aligned.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Sizes rounded to the largest alignment no longer fit the limits of a problem.
+    """
+    tensor = np.flatnonzero((problem.size > 0) & ~is_dynamic(problem))
+    unit = int(problem.alignment[tensor].max(initial=1))
+    units = -(-problem.size[tensor] // unit)
+    if int(units.sum()) * unit > MAX_TOTAL_BYTES:
+        raise UnsupportedProblemError(
+            f"alignment: groups lie end to end in multiples of the largest, and sizes rounded up "
+            f"to {unit} bytes pass 2**61; use variant=best"
+        )
+    one_phase = np.zeros(len(tensor), dtype=np.int64)
+    return Requests(
+        tensor,
+        units * unit,
+        problem.start[tensor],
+        problem.end[tensor],
+        one_phase if problem.phase_start is None else problem.phase_start[tensor],
+        one_phase if problem.phase_end is None else problem.phase_end[tensor],
+    )
+
+
+def require_plain_lifetimes(problem: Problem) -> None:
+    """Raise where a problem has more than sizes, lifetimes, phases and alignment.
+
+    Parameters
+    ----------
+    problem
+        What is to be planned.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Says what it has.
+    """
+    obstacles = (
+        (not lifetimes_decide(problem), "pairs or several streams: groups are made of lifetimes"),
+        (len(problem.contiguous) > 0, "contiguous chains: groups stack requests one by one"),
+        (bool((problem.pinned >= 0).any()), "pinned tensors: groups are placed as a whole"),
+        (len(problem.gaps) > 0, "gaps in lifetimes: a request has one start and one end"),
+    )
+    for found, reason in obstacles:
+        if found:
+            raise UnsupportedProblemError(reason)

@@ -1,0 +1,175 @@
+"""Fusion of adjacent groups: the stepping, the product, and who fuses with whom."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from planners import Budget, _core
+from planners.homosize.choices import Choices
+from planners.homosize.fusion import are_adjacent, average_product, fuse, fuse_adjacent
+from planners.homosize.homophase import LocalPlan, homophase_groups, plan_locally
+from tests.homosize import published
+from tests.homosize.cases import columns, requests
+from tests.homosize.published import Decision, Request
+
+pytestmark = pytest.mark.core
+
+
+def local_plan(members: list[Request]) -> LocalPlan:
+    """Return members stacked in the order in which they are given."""
+    return plan_locally(columns(members), Choices())
+
+
+# bytes
+#   4   D                 The host lies at 0 to 3: A for all of it, B at first. Guests come in
+#   3   B B D .           phase 1. At address 0 lies A. At address 2 C fits, for B is dead then.
+#   2   B B C C           Behind it, at 3, D fits, for the same reason; and it is C that came
+#   1   A A A A           first, for it starts first.
+#   0   A A A A
+# step  0 1 2 3
+HOST = local_plan([Request(2, 0, 3, 0, 1), Request(2, 0, 1, 0, 1)])
+GUEST = local_plan([Request(1, 3, 3, 1, 2), Request(1, 2, 3, 1, 2)])
+
+
+def test_guests_go_where_the_host_is_dead_the_earliest_first() -> None:
+    fused = fuse(HOST, GUEST)
+    assert fused.address.tolist() == [0, 2, 2, 3]
+    assert fused.requests.start.tolist() == [0, 0, 2, 3]
+    assert (fused.size, fused.phase_start, fused.phase_end) == (4, 0, 2)
+
+
+def test_the_smaller_one_is_the_guest_whatever_the_order() -> None:
+    assert fuse(GUEST, HOST).address.tolist() == fuse(HOST, GUEST).address.tolist()
+
+
+def test_what_fits_nowhere_goes_on_top() -> None:
+    guest = local_plan([Request(3, 1, 2, 1, 2), Request(1, 0, 0, 1, 2)])
+    assert fuse(HOST, guest).address.tolist() == [0, 2, 4, 5]
+
+
+def test_a_fusion_that_leaves_more_bubbles_is_refused() -> None:
+    # The guest fits without another byte, but the host's bytes are kept twice as long.
+    host = local_plan([Request(4, 0, 9, 0, 1)])
+    guest = local_plan([Request(1, 10, 19, 1, 2)])
+    plans, (trial,) = fuse_adjacent([host, guest], Choices())
+    assert (trial.host_size, trial.guest_size, trial.fused_size) == (4, 1, 4)
+    assert (trial.before, trial.after) == (1, Fraction(5, 8))
+    assert not trial.accepted
+    assert plans == [host, guest]
+
+
+def chain_of_groups() -> list[LocalPlan]:
+    """Return a host, and two groups that follow each other where its upper half is dead."""
+    return [
+        local_plan([Request(4, 0, 9, 0, 1), Request(4, 0, 4, 0, 1)]),
+        local_plan([Request(2, 5, 6, 1, 2)]),
+        local_plan([Request(2, 7, 9, 2, 3)]),
+    ]
+
+
+def test_fused_groups_are_fused_again_if_that_is_chosen() -> None:
+    groups = chain_of_groups()
+    plans, trials = fuse_adjacent(groups, Choices(again=True))
+    assert len(plans) == 1
+    assert (plans[0].phase_start, plans[0].phase_end) == (0, 3)
+    assert plans[0].address.tolist() == [0, 4, 4, 4]
+    assert sum(trial.accepted for trial in trials) == 2
+    plans, trials = fuse_adjacent(groups, Choices(again=False))
+    assert len(plans) == 2
+    assert sum(trial.accepted for trial in trials) == 1
+
+
+def test_of_several_partners_the_best_may_be_taken() -> None:
+    host = local_plan([Request(4, 0, 9, 0, 1), Request(4, 0, 4, 0, 1)])
+    small, other = (local_plan([Request(bytes_, 5, 9, 1, 2)]) for bytes_ in (1, 2))
+    large = local_plan([Request(4, 5, 9, 1, 3)])
+    partners = [small, large, other]
+    _, first = fuse_adjacent([host, *partners], Choices(partner="first", again=False))
+    assert [trial.guest_size for trial in first if trial.host_size == 8] == [1]
+    plans, best = fuse_adjacent([host, *partners], Choices(partner="best", again=False))
+    assert [trial.guest_size for trial in best if trial.host_size == 8] == [1, 4, 2]
+    assert [plan.size for plan in plans] == [8, 1, 2]
+
+
+def test_without_fusion_nothing_is_tried() -> None:
+    groups = chain_of_groups()
+    assert fuse_adjacent(groups, Choices(fusion=False)) == (groups, [])
+
+
+def test_weights_of_the_average() -> None:
+    one = local_plan([Request(3, 0, 3, 0, 1)])
+    other = local_plan([Request(1, 2, 5, 1, 2), Request(1, 2, 3, 1, 2)])
+    # Products 1 and 3/4; reserved 12 and 8 byte-steps, 3 and 2 bytes, 1 and 2 requests.
+    expected = {"reserved": Fraction(9, 10), "bytes": Fraction(9, 10), "requests": Fraction(5, 6)}
+    for weight, average in expected.items():
+        choices = Choices(weight=weight)  # type: ignore[arg-type]
+        assert average_product(one, other, choices) == average
+
+
+def test_the_core_refuses_columns_of_unequal_length() -> None:
+    one = np.ones(1, dtype=np.int64)
+    two = np.ones(2, dtype=np.int64)
+    with pytest.raises(ValueError, match="an address each"):
+        _core.fuse_local_plans(one, one, one + 1, two, one, one, one + 1, 1.0)
+    with pytest.raises(ValueError, match="a size, a start and an end"):
+        _core.fuse_local_plans(one, one, one + 1, one, two, one, one + 1, 1.0)
+
+
+def test_no_time_is_told() -> None:
+    many = local_plan([Request(1, 0, 1, 0, 1)] * 200)
+    with pytest.raises(TimeoutError):
+        fuse(many, many, Budget(time_limit_seconds=0.0).started())
+
+
+@given(drawn=requests(), guests=requests())
+def test_the_core_steps_as_published(drawn: list[Request], guests: list[Request]) -> None:
+    host = published.pack(drawn)
+    guests = sorted(guests, key=lambda m: m.ts)
+    packed, invited = columns([d.m for d in host]), columns(guests)
+    address = np.array([d.a for d in host], dtype=np.int64)
+    found = _core.fuse_local_plans(
+        packed.size, packed.start, packed.end, address,
+        invited.size, invited.start, invited.end, 60.0,
+    )  # fmt: skip
+    assert found.tolist() == published.insert_guests(host, guests)
+
+
+@given(drawn=requests(least=6, most=30))
+def test_no_fusion_lowers_the_product_and_all_plans_are_valid(drawn: list[Request]) -> None:
+    groups, _ = homophase_groups(columns(drawn), Choices())
+    plans, trials = fuse_adjacent(groups, Choices())
+    for trial in trials:
+        assert trial.accepted == (trial.after > trial.before)
+    assert len(plans) == len(groups) - sum(trial.accepted for trial in trials)
+    assert sum(plan.used for plan in plans) == sum(group.used for group in groups)
+    assert sum(plan.reserved for plan in plans) <= sum(group.reserved for group in groups)
+    for plan in plans:
+        require_no_clash(decisions_of(plan, drawn))
+
+
+@given(drawn=requests(least=6, most=30))
+def test_products_are_those_of_the_listing(drawn: list[Request]) -> None:
+    groups, _ = homophase_groups(columns(drawn), Choices())
+    for one in groups:
+        for other in groups:
+            if one is not other and are_adjacent(one, other):
+                fused = fuse(one, other)
+                assert fused.product == published.product(decisions_of(fused, drawn))
+
+
+def decisions_of(plan: LocalPlan, drawn: list[Request]) -> list[Decision]:
+    pairs = zip(plan.requests.tensor.tolist(), plan.address.tolist(), strict=True)
+    return [Decision(drawn[tensor], address) for tensor, address in pairs]
+
+
+def require_no_clash(decisions: list[Decision]) -> None:
+    for index, one in enumerate(decisions):
+        for other in decisions[:index]:
+            assert not (
+                published.clash(one.m, other.m)
+                and published.overlap(one.a, one.m.s, other.a, other.m.s)
+            )
