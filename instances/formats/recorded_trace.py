@@ -12,6 +12,7 @@ from instances.formats.numpy_archive import load_arrays
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
     EVENT_KINDS,
+    NOTHING,
     EventLog,
     Marks,
     events_of_trace,
@@ -103,11 +104,11 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
     log, marks = events_of_trace(trace)
     was_there = np.flatnonzero(trace.before)
     arrays: dict[str, Any] = {
-        "action": log.kind.astype(np.int8),
+        "action": np.where(log.kind == NOTHING, len(EVENT_KINDS), log.kind).astype(np.int8),
         "addr": log.address,
         "size": log.size,
         "stream": log.stream,
-        "names": np.array(EVENT_KINDS),
+        "names": np.array([*EVENT_KINDS, "mark"]),
         "mark_event": marks.event,
         "mark_phase": marks.phase,
         "mark_microbatch": marks.microbatch,
@@ -184,7 +185,7 @@ def _kinds(action: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
             f"array action, event {event}: an index into the {len(listed)} names is needed, found "
             f"{action[event]}"
         )
-    ours = [EVENT_KINDS.index(name) if name in EVENT_KINDS else -1 for name in listed]
+    ours = [EVENT_KINDS.index(name) if name in EVENT_KINDS else NOTHING for name in listed]
     kinds: NDArray[np.int64] = np.array(ours, dtype=np.int64)[action]
     return kinds
 

@@ -20,6 +20,7 @@ from planners.columns import IntColumn
 from planners.errors import InstanceError
 from planners.problem import Scalar
 
+NOTHING = -1
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 FIRST_SEGMENT_KIND = 3
 EVENT_KINDS = ("alloc", "free_requested", "free_completed", *SEGMENT_KINDS)
@@ -36,7 +37,8 @@ class EventLog:
     Parameters
     ----------
     kind
-        Index into :data:`EVENT_KINDS`.
+        Index into :data:`EVENT_KINDS`; -1 for an event that is none of those, such as the
+        beginning of a phase.
     address, size, stream
         Of the block or the segment; bytes of a block as requested.
     module
@@ -251,7 +253,8 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
     ----------
     trace
         Any. Events that share a number follow each other: what the allocator asks of the device,
-        the request of a free and its completion, then allocations.
+        the request of a free and its completion, then allocations. A phase that begins when
+        nothing else happens is an event as well.
 
     Returns
     -------
@@ -269,10 +272,12 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
         [segments[:, 0], trace.free_requested[requested], trace.freed[freed],
          trace.alloc[allocated]]
     )  # fmt: skip
+    silent = np.setdiff1d(trace.mark_event, time)
+    time = np.concatenate([time, silent])
     order = np.argsort(time, kind="stable")
 
-    def column(of_segments: IntColumn, *of_requests: IntColumn) -> IntColumn:
-        return np.concatenate([of_segments, *of_requests])[order]
+    def column(of_segments: IntColumn, *of_requests: IntColumn, of_marks: int = 0) -> IntColumn:
+        return np.concatenate([of_segments, *of_requests, np.full(len(silent), of_marks)])[order]
 
     def per_request(values: IntColumn) -> tuple[IntColumn, IntColumn, IntColumn]:
         return values[requested], values[freed], values[allocated]
@@ -283,6 +288,7 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
             np.full(len(requested), FREE_REQUESTED),
             np.full(len(freed), FREE_COMPLETED),
             np.full(len(allocated), ALLOC),
+            of_marks=NOTHING,
         ),
         address=column(segments[:, 2], *per_request(trace.address)),
         size=column(segments[:, 3], *per_request(trace.size)),
@@ -292,6 +298,7 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
             trace.free_module[requested],
             trace.free_module[freed],
             trace.alloc_module[allocated],
+            of_marks=NO_MODULE,
         ),
         before={
             int(trace.address[request]): (int(trace.size[request]), int(trace.stream[request]))

@@ -197,6 +197,18 @@ def test_a_written_trace_reads_back_the_same(
     assert back.event_count == trace.event_count
 
 
+def test_a_phase_that_begins_in_silence_keeps_its_number(tmp_path: Path) -> None:
+    trace = AllocationTrace(
+        6, [8, 9], [1, 4], [2, 6], [3, 6], address=[64, 64],
+        mark_event=[0, 5], mark_phase=[0, 1], mark_microbatch=[0, 0], mark_iteration=[0, 0],
+    )  # fmt: skip
+    write_recorded_trace(trace, tmp_path / "run.npz")
+    back = read_recorded_trace_file(tmp_path / "run.npz")
+    for column in COLUMNS:
+        assert getattr(back, column).tolist() == getattr(trace, column).tolist(), column
+    assert back.event_count == 6
+
+
 def test_events_that_share_a_number_get_their_own(tmp_path: Path) -> None:
     trace = AllocationTrace(4, [8, 9], [0, 2], [2, 3], [2, 4], mark_event=[2], mark_phase=[1],
                             mark_microbatch=[0], mark_iteration=[0], address=[64, 64])  # fmt: skip
