@@ -77,7 +77,10 @@ class RequestRecorder:
 
     def take_back_last(self) -> None:
         """Forget the latest request: it was answered with a block that its maker held already."""
-        self.requests.pop()
+        taken_back = self.requests.pop()
+        # Frees are told of with what follows, so that its event is the latest.
+        assert taken_back.alloc == self._events - 1
+        self._events -= 1
 
     def begin(self, phase: Phase) -> None:
         """Record that a phase begins.
