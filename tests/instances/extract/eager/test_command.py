@@ -11,6 +11,8 @@ import typer
 
 from instances.extract.eager.command import trace
 from instances.formats.recorded_trace import read_recorded_trace_file
+from instances.traces.trace_problem import iteration_problem
+from planners.digest import problem_digest
 from planners.problem_file import read_problem
 
 
@@ -74,6 +76,8 @@ def test_a_trace_and_the_problem_of_its_last_iteration(
     assert problem.origin["device"] == "fake"
     assert problem.phase_start is not None
     assert problem.phase_start.max() == 6
+    # Each is of a run of its own: the same, event by event, whichever way it was written.
+    assert problem_digest(iteration_problem(recorded)) == problem_digest(problem)
 
 
 @pytest.mark.torch
