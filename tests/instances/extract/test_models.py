@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from instances.extract.models import MODELS, find_model
+from instances.extract.settings import SHARDED
 from planners import check, place
 from tests.instances.extract.tiny_models import (
     exchanged,
@@ -69,13 +70,17 @@ def test_a_training_step_is_planned_and_runs_on_a_gpu(name: str) -> None:
     check(problem, plan)
     assert plan.peak >= peak_of(problem)
     assert not [op for op in ops_of(problem) if any(part in op for part in CPU_ONLY)]
-    # Everything that is trained has one gradient, and chains are made of gradients and chunks.
+    # Everything that is trained has one gradient; chains are made of gradients, of chunks, and of
+    # what is gathered where parameters are sharded.
     names = gradient_names(problem)
     assert len(names) == len(set(names)) > 0
     assert problem.contiguous
     assert problem.tensor_name is not None
     chained = {tensor for chain in problem.contiguous for tensor in chain}
-    assert {problem.tensor_name[tensor] for tensor in chained - exchanged(problem)} <= set(names)
+    gathered = {name for name in problem.tensor_name if name.startswith("full ")}
+    assert bool(gathered) == (problem.origin.get("parallel") == SHARDED)
+    chained_names = {problem.tensor_name[tensor] for tensor in chained - exchanged(problem)}
+    assert chained_names <= {*names, *gathered}
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
