@@ -1,8 +1,4 @@
-"""Every committed instance against its entry: digest, counts, bounds, best plan, command, size.
-
-What takes long, the antichain bound of large graphs and all greedy planners on large instances, is
-marked ``long``; of these, CI derives the rest and runs the quick planners.
-"""
+"""Every committed instance against its entry: digest, counts, bounds, best plan, command, size."""
 
 from __future__ import annotations
 
@@ -34,13 +30,8 @@ ROOT = FOLDER.parent
 LIMIT_BYTES = 30_000_000
 LIMIT_SYNTHETIC_BYTES = 100_000
 
-LARGE_TENSORS = 10_000
-QUICK = "greedy-size-*,greedy-breadth-*"
-
 ENTRIES = read_catalogue()
 COMMITTED = [name for name, entry in ENTRIES.items() if entry.committed]
-LARGE = [name for name in COMMITTED if ENTRIES[name].facts.tensors > LARGE_TENSORS]
-SMALL = [name for name in COMMITTED if name not in LARGE]
 SYNTHETIC = [name for name in COMMITTED if ENTRIES[name].kind == "synthetic"]
 
 # The command line of each module that a recorded command may run.
@@ -109,43 +100,17 @@ def test_the_catalogue_is_as_its_writer_writes_it(tmp_path: Path) -> None:
 # --- facts ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", COMMITTED)
 def test_the_facts_of_an_instance_are_those_of_its_entry(name: str) -> None:
     assert facts_of(problem_of(name)) == ENTRIES[name].facts
-
-
-def test_the_quick_facts_of_large_instances_are_those_of_their_entries() -> None:
-    for name in LARGE:
-        # No time is left for a bound that heeds a limit.
-        found, recorded = facts_of(problem_of(name), 0), ENTRIES[name].facts
-        bounds = {key: size for key, size in recorded.bounds.items() if key in found.bounds}
-        assert bounds
-        assert found == replace(recorded, bounds=bounds)
-
-
-@pytest.mark.long
-def test_all_facts_of_large_instances_are_those_of_their_entries() -> None:
-    for name in LARGE:
-        assert facts_of(problem_of(name)) == ENTRIES[name].facts
 
 
 # --- best known plans ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", COMMITTED)
 def test_no_greedy_plan_beats_the_best_known(name: str) -> None:
     require_not_beaten(name, GREEDY)
-
-
-def test_no_quick_plan_beats_the_best_known_of_large_instances() -> None:
-    for name in LARGE:
-        require_not_beaten(name, QUICK)
-
-
-@pytest.mark.long
-def test_no_greedy_plan_beats_the_best_known_of_large_instances() -> None:
-    for name in LARGE:
-        require_not_beaten(name, GREEDY)
 
 
 def test_a_better_plan_makes_the_test_say_what_to_run() -> None:
