@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.iterations import iteration_phases, iteration_window, resolve_iteration
+from instances.traces.iterations import iteration_phases, persistent_requests, resolve_iteration
 from instances.traces.trace_problem import iteration_problem
 from planners.columns import IntColumn
 from planners.errors import InstanceError
@@ -70,10 +70,9 @@ def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationF
     IterationFigures
         Of requested bytes.
     """
-    begin, end = iteration_window(trace, iteration)
     phases = iteration_phases(trace, iteration)
     _, live = live_profile(iteration_problem(trace, iteration))
-    lasting = (trace.freed >= end) & ((trace.alloc < begin) | trace.before)
+    lasting = persistent_requests(trace, iteration)
     return IterationFigures(
         requests=sum(map(len, phases)),
         requested_bytes=sum(int(trace.size[requests].sum()) for requests in phases),

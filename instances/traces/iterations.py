@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace
-from planners.columns import IntColumn
+from planners.columns import BoolColumn, IntColumn
 from planners.errors import InstanceError
 
 
@@ -70,6 +70,26 @@ def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
             f"last, -2 for the one before)"
         )
     return number
+
+
+def persistent_requests(trace: AllocationTrace, iteration: int) -> BoolColumn:
+    """Tell which blocks were there before an iteration and outlive it.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        As in :func:`iteration_window`.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool, one a request of the whole trace.
+    """
+    begin, end = iteration_window(trace, iteration)
+    persistent: BoolColumn = ((trace.alloc < begin) | trace.before) & (trace.freed >= end)
+    return persistent
 
 
 def iteration_phases(trace: AllocationTrace, iteration: int) -> list[IntColumn]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.dynamic_requests import find_dynamic_requests
-from instances.traces.iterations import iteration_window, resolve_iteration
+from instances.traces.iterations import iteration_window, persistent_requests, resolve_iteration
 from instances.traces.reserved_bytes import peak_reserved
 from planners.columns import IntColumn
 from planners.errors import InstanceError
@@ -140,7 +140,7 @@ def iteration_problem(
     was_there = (trace.alloc < begin) | trace.before
     needed = (trace.alloc < end) & (trace.freed > begin) & ~trace.is_marker
     if not persistent:
-        needed &= ~(was_there & (trace.freed >= end))
+        needed &= ~persistent_requests(trace, number)
     chosen = np.flatnonzero(needed)
     born = np.where(was_there, begin, trace.alloc)[chosen]
     dies = np.minimum(trace.freed[chosen], end)
