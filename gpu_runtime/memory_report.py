@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
-from planners.units import exact_bytes, human_bytes
+from planners.units import exact_bytes
 
 SHOWN_MISMATCHES = 10
 
@@ -46,7 +46,7 @@ class MismatchRecord:
     def __str__(self) -> str:
         """Return one line."""
         made = f" at {self.where}" if self.where else ""
-        asked = f"step {self.step}: {exact_bytes(self.size)} on stream {self.stream:#x}{made}"
+        asked = f"step {self.step}: {exact_bytes(self.size)} bytes on stream {self.stream:#x}{made}"
         if self.kind == "stream":
             return f"{asked}: the plan has no such stream"
         if self.kind == "extra":
@@ -56,7 +56,8 @@ class MismatchRecord:
                 f"{asked}: request {self.request} of the plan, whose place is still held by "
                 f"request {self.in_the_way}"
             )
-        return f"{asked}: request {self.request} of the plan has {exact_bytes(self.expected_size)}"
+        expected = exact_bytes(self.expected_size)
+        return f"{asked}: request {self.request} of the plan has {expected} bytes"
 
 
 def mismatch_record(mismatch: Mismatch, where: str) -> MismatchRecord:
@@ -149,26 +150,27 @@ class MemoryReport:
 
     def __str__(self) -> str:
         """Return a table for people."""
+        status = f"{self.status}, {self.reason}" if self.reason else self.status
         rows = [
-            (
-                "planner",
-                f"{self.planner}: {self.status}" + (f", {self.reason}" * bool(self.reason)),
-            ),
+            ("planner", f"{self.planner}: {status}"),
             ("steps", f"{self.steps}, {self.planned_steps} of them planned"),
-            ("requested", exact_bytes(self.requested_bytes)),
-            ("allocated", exact_bytes(self.allocated_bytes)),
-            ("reserved", f"{exact_bytes(self.reserved_bytes)}, efficiency {self.efficiency:.2%}"),
+            ("requested", _amount(self.requested_bytes, "at its peak")),
+            ("allocated", _amount(self.allocated_bytes, "in whole blocks")),
+            ("reserved", _amount(self.reserved_bytes, f"efficiency {self.efficiency:.2%}")),
         ]
         if self.planned_bytes:
             rows += [
-                ("planned", exact_bytes(self.planned_bytes)),
-                ("", f"arena {exact_bytes(self.arena_bytes)}"),
-                ("", f"outlives a step {exact_bytes(self.outliving_bytes)}"),
-                ("", f"lower bound {exact_bytes(self.lower_bound)}"),
+                ("planned", _amount(self.planned_bytes, "arena and what outlives a step")),
+                ("  arena", _amount(self.arena_bytes, "")),
+                ("  outlives", _amount(self.outliving_bytes, "")),
+                ("bound", _amount(self.lower_bound, "no plan needs less")),
             ]
         rows += [
             ("requests", f"{self.planned_requests} planned, {self.outliving_requests} outliving"),
-            ("fallback", f"{self.fallback_requests} requests, {exact_bytes(self.fallback_bytes)}"),
+            (
+                "fallback",
+                f"{self.fallback_requests} requests, {exact_bytes(self.fallback_bytes)} bytes",
+            ),
             ("missing", f"{self.missing_requests} requests"),
         ]
         lines = [f"{name:<10} {value}" for name, value in rows]
@@ -176,6 +178,10 @@ class MemoryReport:
         if (more := self.fallback_requests - SHOWN_MISMATCHES) > 0:
             lines.append(f"  and {more} more")
         return "\n".join(lines)
+
+
+def _amount(size: int, what: str) -> str:
+    return f"{exact_bytes(size):>19} bytes" + (f", {what}" if what else "")
 
 
 def count_kinds(counts: list[int]) -> dict[str, int]:
