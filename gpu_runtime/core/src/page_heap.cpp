@@ -18,14 +18,14 @@ PageHeap::PageHeap(DeviceMemory& memory) : memory_(memory), page_bytes_(memory.p
 
 Address PageHeap::allocate(std::size_t requested, Stream stream, Placement placement) {
     if (!waiting_.empty()) collect_waiting(false);
+    if (requested > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     Lane& lane = lanes_[stream];
     Address address = 0;
     try {
         address = place(bytes, lane, placement);
     } catch (const OutOfDeviceMemory&) {
-        give_back();
-        address = place(bytes, lane, Placement::best_fit);
+        address = place_with_all(bytes, lane);
     }
     blocks_.emplace(address, Block{requested, bytes, stream, {}});
     return address;
@@ -77,6 +77,18 @@ Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
         unmap_idle(lane);
     }
     return take(lane, grow(lane, bytes), bytes);
+}
+
+// Places a block with all memory that nothing else holds.
+Address PageHeap::place_with_all(std::size_t bytes, Lane& lane) {
+    give_back();
+    try {
+        return place(bytes, lane, Placement::best_fit);
+    } catch (const OutOfDeviceMemory&) {
+        // Others, libraries among them, may need what this one could not use.
+        give_back();
+        throw;
+    }
 }
 
 Address PageHeap::take(Lane& lane, std::map<Address, std::size_t>::iterator range,

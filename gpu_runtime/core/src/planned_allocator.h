@@ -64,10 +64,10 @@ class PlannedAllocator {
     void begin_step(StepMode mode);
     void end_step();
 
-    // Reserves an arena. Throws OutOfDeviceMemory and std::logic_error within a step, or where
-    // there is a plan already.
+    // Reserves an arena. Throws OutOfDeviceMemory, DeviceCallError, and std::logic_error within a
+    // step or where there is a plan already.
     void adopt_plan(StepPlan plan);
-    // Gives back what the heap does not need.
+    // Waits for the device and gives back what the heap does not need.
     void give_back();
 
     std::vector<LogEntry> take_log();
@@ -87,25 +87,36 @@ class PlannedAllocator {
         std::int64_t begin;
         std::int64_t end;
         Event event;
+        bool waited_for = false;  // only its event is left, which the device did not destroy
+    };
+    struct Arena {
+        Address address = 0;
+        std::size_t bytes = 0;
+        Pages pages = 0;
     };
 
+    Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     Address from_heap(std::size_t bytes, Stream stream, Placement placement);
     Address from_plan(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     void wait_for_uses(std::int32_t slot);
     void free_slot(std::int32_t slot);
-    bool in_arena(Address address) const {
-        return address - arena_ < static_cast<Address>(figures_.arena_bytes);
-    }
+    void record_uses(std::int32_t slot);
+    void forget_uses();
+    bool in_arena(Address address) const { return address - arena_.address < arena_.bytes; }
+    Arena make_arena(std::size_t bytes);
+    void release_abandoned();
     void count_in(std::int64_t bytes);
     void count_out(std::int64_t bytes);
+    std::int64_t reserved_bytes() const;
     void measure_reserved();
-    void keep(Mismatch& mismatch);
+    void keep(const Mismatch& mismatch);
 
     DeviceMemory& memory_;
     mutable std::mutex mutex_;
     PageHeap heap_;
     std::optional<StepPlan> plan_;
-    Address arena_ = 0;
+    Arena arena_;
+    Arena abandoned_;  // what is left of one that was not to be had
     bool in_step_ = false;
     StepMode mode_ = StepMode::unplanned;
     Figures figures_;
@@ -118,6 +129,8 @@ class PlannedAllocator {
 
     std::unordered_map<std::int32_t, std::vector<Stream>> used_on_;  // slots
     std::vector<Use> uses_;
+    // Freed slots whose uses could not be recorded: only the device's end tells that they are free.
+    std::vector<std::int32_t> withheld_;
 
     std::vector<Mismatch> mismatches_;
     std::vector<std::int64_t> mismatch_counts_;
