@@ -41,8 +41,13 @@ SimulatedMemory::~SimulatedMemory() {
 
 bool SimulatedMemory::fails() {
     ++calls_;
-    if (calls_to_failure_ < 0) return false;
-    return calls_to_failure_-- == 0;
+    if (failures_ == 0) return false;
+    if (calls_to_failure_ > 0) {
+        --calls_to_failure_;
+        return false;
+    }
+    --failures_;
+    return true;
 }
 
 void SimulatedMemory::may_fail(const char* call) {
