@@ -33,14 +33,7 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
             keep(*mismatch);
         }
     }
-    if (!listener || !*listener) return address;
-    try {
-        (*listener)(*mismatch);
-    } catch (...) {
-        // Python has signals raise wherever it runs. Who asked gets the error and no block.
-        free(address);
-        throw;
-    }
+    if (listener && *listener) (*listener)(*mismatch);
     return address;
 }
 
@@ -337,7 +330,7 @@ void PlannedAllocator::measure_reserved() {
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved_bytes());
 }
 
-void PlannedAllocator::keep(const Mismatch& mismatch) {
+void PlannedAllocator::keep(Mismatch& mismatch) {
     ++mismatch_counts_[static_cast<std::size_t>(mismatch.kind)];
     if (mismatches_.size() < kKeptMismatches) mismatches_.push_back(mismatch);
 }

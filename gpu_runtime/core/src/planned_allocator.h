@@ -109,7 +109,7 @@ class PlannedAllocator {
     void count_out(std::int64_t bytes);
     std::int64_t reserved_bytes() const;
     void measure_reserved();
-    void keep(const Mismatch& mismatch);
+    void keep(Mismatch& mismatch);
 
     DeviceMemory& memory_;
     mutable std::mutex mutex_;

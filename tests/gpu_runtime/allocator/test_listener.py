@@ -44,16 +44,3 @@ def test_it_is_told_of_those_that_are_kept(allocator: PlannedAllocator) -> None:
         allocator.allocate(size)
     assert told == [mismatch.bytes for mismatch in allocator.mismatches()] == list(sizes)[:64]
     assert allocator.mismatch_counts()[MismatchKind.SIZE.value] == len(sizes)
-
-
-def test_where_it_raises_the_block_is_given_back(allocator: PlannedAllocator) -> None:
-    def interrupt(_mismatch: Mismatch) -> None:
-        raise KeyboardInterrupt
-
-    allocator.on_mismatch(interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        allocator.allocate(5)
-    assert allocator.figures().requested_bytes == 0
-    allocator.check()
-    allocator.on_mismatch(None)
-    assert allocator.allocate(5) != 0

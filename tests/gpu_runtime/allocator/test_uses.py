@@ -225,7 +225,7 @@ def test_exactly_those_who_get_the_bytes_wait(seed: int) -> None:
     random = Random(seed)
     step = RandomStep(random, 30)
     steps = Steps(*step.plans(), arena=32 * PAGE)
-    submitted = {stream: 0 for stream in range(5)}
+    submitted = dict.fromkeys(range(5), 0)
     uses: list[tuple[tuple[int, int], int, int]] = []  # span, stream, position: not waited for yet
     users: dict[tuple[int, int], set[int]] = {}
     address: dict[tuple[int, int], int] = {}
@@ -241,7 +241,7 @@ def test_exactly_those_who_get_the_bytes_wait(seed: int) -> None:
         for stream, request, freed in step.events():
             for other in freed:
                 free(stream, other)
-            size, offset = step.places[stream][request]
+            size, _ = step.places[stream][request]
             place = steps.allocator.allocate(size, stream)
             address[stream, request] = place
             users[stream, request] = set()
