@@ -256,6 +256,28 @@ def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) ->
     heap.free(block)
 
 
+def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
+    # Pages so large that a range of addresses holds four of them.
+    page = 16 << 30
+    memory = SimulatedMemory(page, 64 * page)
+    allocator = PlannedAllocator(memory)
+    blocks = [allocator.allocate(page) for _ in range(16)]
+    assert memory.reserved_ranges == 4
+    assert any(abs(block - other) == page for block in blocks for other in blocks)
+    for block in blocks[::2] + blocks[1::2]:
+        allocator.free(block)
+        allocator.check()
+    # No range has room for five pages, though they are free in a row.
+    again = allocator.allocate(5 * page)
+    allocator.check()
+    assert memory.reserved_ranges == 5
+    allocator.free(again)
+    allocator.give_back()
+    allocator.check()
+    assert memory.created_bytes == memory.mapped_bytes == 0
+    assert memory.reserved_ranges == 1
+
+
 def test_work_in_scarce_memory() -> None:
     random = Random(5)
     memory = SimulatedMemory(PAGE, 40 * PAGE)
