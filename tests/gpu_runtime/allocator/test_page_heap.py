@@ -128,6 +128,25 @@ def test_bytes_that_another_stream_used_are_used_again_after_it_finished() -> No
     assert memory.live_events == 0
 
 
+@pytest.mark.parametrize("recorded", [0, 1], ids=["no event", "one event"])
+def test_a_block_whose_use_is_not_recorded_is_withheld(recorded: int) -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    block, neighbour = heap.allocate(1000), heap.allocate(1000)
+    for stream in (7, 8):
+        memory.submit(stream)
+        heap.allocator.use_on(block.address, stream)
+    memory.fail_after(recorded)
+    heap.free(block)
+    assert heap.allocator.figures().refused_frees == 1
+    memory.finish(7)
+    assert heap.allocate(1000).address > neighbour.address
+    # Only the end of all work tells.
+    heap.allocator.give_back()
+    assert heap.allocate(1000).address == block.address
+    assert memory.live_events == 0
+
+
 def test_use_on_its_own_stream_holds_nothing_back() -> None:
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
@@ -218,6 +237,7 @@ def test_a_profiled_step_takes_idle_pages_along() -> None:
     for _ in range(1000):
         block = heap.allocate(PAGE)
         addresses.add(block.address)
+        memory.submit(0)  # pages may not disappear while this runs
         heap.allocate(1)
         heap.free(block)
     assert len(addresses) == 1000, "no address is used twice"
