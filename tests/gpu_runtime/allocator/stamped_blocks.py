@@ -84,7 +84,8 @@ class StampedBlocks:
 
 def bytes_at(block: Block) -> NDArray[np.uint8]:
     """Return the bytes of a block, to be read and written."""
-    return np.frombuffer((ctypes.c_uint8 * block.bytes).from_address(block.address), np.uint8)
+    memory = (ctypes.c_uint8 * block.bytes).from_address(block.address)
+    return np.frombuffer(memoryview(memory), np.uint8)
 
 
 def _pattern(block: Block) -> NDArray[np.uint8]:
