@@ -102,7 +102,7 @@ def main(
         typer.echo(f"error: {' '.join(str(error).split())}", err=True)
         code = EXIT_ERROR
     except KeyboardInterrupt:
-        typer.echo("interrupted; what is above is all there is", err=True)
+        typer.echo("\ninterrupted; there is no more than this", err=True)
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         standard_output.abandon()

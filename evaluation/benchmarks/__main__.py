@@ -13,12 +13,13 @@ from evaluation.benchmarks.collection import collection_page
 from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.homosize import homosize_page
-from evaluation.benchmarks.measure import pin_to_one_core
+from evaluation.benchmarks.measure import pin_to_one_core, use_every_core
 from evaluation.benchmarks.offsets import offsets_page
 from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
+from evaluation.benchmarks.training import training_page
 from evaluation.benchmarks.verify import verify_page
 from gpu_runtime.open_device import DeviceKind
 from planners.errors import GaplessError
@@ -142,6 +143,19 @@ def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
 def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
     """Time against the number of tensors, up to a million."""
     _publish(scaling_page(_command("scaling"), repetitions), output)
+
+
+@app.command()
+def training(
+    timed_steps: Annotated[int, typer.Option(min=1, help="Of each model and allocator.")] = 30,
+    output: Output = None,
+) -> None:
+    """Real training steps under a plan and under PyTorch's allocators (needs a GPU)."""
+    # The children inherit the cores: backward passes run in threads of their own.
+    use_every_core()
+    _publish(
+        training_page(_command("training", f"--timed-steps {timed_steps}"), timed_steps), output
+    )
 
 
 @app.command()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from gpu_runtime.training.answer import CheckAnswer
 from gpu_runtime.training.job import Allocator
@@ -69,8 +68,6 @@ class Agreement:
 # Digests in full would fill the line.
 _SHOWN = 16
 
-Value = tuple[str, str]
-
 
 def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
     """Compare every run with the first.
@@ -86,12 +83,11 @@ def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
         Values are compared in the order in which a run has them.
     """
     reference, first = next(iter(answers.items()))
-    expected = list(_values(first))
-    differences = []
-    for allocator, answer in answers.items():
-        difference = _first_difference(allocator, answer, reference, expected)
-        if difference is not None:
-            differences.append(difference)
+    expected = _values(first)
+    differences = (
+        _first_difference(allocator, _values(answer), reference, expected)
+        for allocator, answer in answers.items()
+    )
     return Agreement(
         compared=tuple(answers),
         steps=len(first.losses),
@@ -99,37 +95,36 @@ def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
         gradients=sum(map(len, first.gradients)),
         parameters=len(first.parameters),
         buffers=len(first.buffers),
-        differences=tuple(differences),
+        differences=tuple(found for found in differences if found is not None),
     )
 
 
 def _first_difference(
-    allocator: Allocator, answer: CheckAnswer, reference: Allocator, expected: list[Value]
+    allocator: Allocator, values: dict[str, str], reference: Allocator, expected: dict[str, str]
 ) -> Difference | None:
-    for its, theirs in zip_longest(_values(answer), expected):
+    # What the run has beyond the reference comes last.
+    for where in {**expected, **values}:
+        its, theirs = values.get(where), expected.get(where)
         if its != theirs:
-            where = its[0] if its is not None else theirs[0]
-            # Of two that are not at the same place, the reference's was passed over.
-            if its is not None and theirs is not None and its[0] != theirs[0]:
-                where, its = theirs[0], None
             return Difference(allocator, reference, where, _shown(its), _shown(theirs))
     return None
 
 
-def _shown(value: Value | None) -> str:
-    return "nothing" if value is None else value[1][:_SHOWN]
+def _shown(value: str | None) -> str:
+    return "nothing" if value is None else value[:_SHOWN]
 
 
-def _values(answer: CheckAnswer) -> Iterator[Value]:
-    """Yield where and what, in the order in which it was computed."""
+def _values(answer: CheckAnswer) -> dict[str, str]:
+    """Return what was computed by where, in the order in which it was computed."""
+    values = {}
     for step, (losses, gradients) in enumerate(
-        zip_longest(answer.losses, answer.gradients, fillvalue={})
+        zip(answer.losses, answer.gradients, strict=True), start=1
     ):
-        for microbatch, loss in enumerate(losses):
-            yield f"step {step + 1}, loss of microbatch {microbatch + 1}", loss
+        for microbatch, loss in enumerate(losses, start=1):
+            values[f"step {step}, loss of microbatch {microbatch}"] = loss
         for name, digest in gradients.items():
-            yield f"step {step + 1}, gradient of {name}", digest
-    for name, digest in answer.parameters.items():
-        yield f"parameter {name} at the end", digest
-    for name, digest in answer.buffers.items():
-        yield f"buffer {name} at the end", digest
+            values[f"step {step}, gradient of {name}"] = digest
+    for kind, named in (("parameter", answer.parameters), ("buffer", answer.buffers)):
+        for name, digest in named.items():
+            values[f"{kind} {name} at the end"] = digest
+    return values

@@ -130,7 +130,7 @@ def digests(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
 
 def _digest(tensor: Tensor) -> str:
     flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-    return hashlib.sha256(flat.numpy()).hexdigest()
+    return hashlib.sha256(flat.numpy().data).hexdigest()
 
 
 @contextmanager

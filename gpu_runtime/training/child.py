@@ -36,20 +36,20 @@ def answer_of(job: Job) -> Answer:
         require_packages("torch", "transformers")
         # Imported here because they need PyTorch.
         from gpu_runtime.training.check_run import UndeterminedError, run_check
-        from gpu_runtime.training.memory_side import open_memory
+        from gpu_runtime.training.memory_side import open_memory, require_device
         from gpu_runtime.training.timed_run import run_timed
 
-        try:
-            memory = open_memory(job)
-        except GaplessError as error:
-            return Failure(_line(error), is_general=True)
-        run = run_check if job.purpose is Purpose.CHECK else run_timed
-        try:
-            return run(job, memory)
-        except UndeterminedError as error:
-            return Failure(_line(error), undetermined=error.operator)
+        require_device(job.device)
     except GaplessError as error:
         return Failure(_line(error), is_general=True)
+    run = run_check if job.purpose is Purpose.CHECK else run_timed
+    try:
+        memory = open_memory(job.allocator, job.device, job.planner, job.time_limit)
+        return run(job, memory)
+    except UndeterminedError as error:
+        return Failure(_line(error), undetermined=error.operator)
+    except GaplessError as error:
+        return Failure(_line(error))
     except Exception as error:
         # Whatever a model, a kernel or the allocator raises becomes the parent's one line.
         return Failure(f"{_kind(error)}: {_line(error)}")

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from instances.extract.eager.settings import TraceSettings
+from instances.extract.settings import command_option
 
 
 class Allocator(enum.StrEnum):
@@ -70,6 +71,17 @@ class Job:
     def label(self) -> str:
         """What progress and errors call it."""
         return f"{self.purpose} {self.allocator}"
+
+    @property
+    def command(self) -> str:
+        """The command line that runs it under every allocator, without what is as by default."""
+        settings, defaults = self.settings, TraceSettings()
+        given: dict[str, object] = dict(self.shape)
+        for name in ("microbatches", "precision", "optimizer"):
+            if getattr(settings, name) != getattr(defaults, name):
+                given[name] = getattr(settings, name)
+        options = [command_option(name, value) for name, value in given.items()]
+        return " ".join(["python -m gpu_runtime.train", self.model, *options])
 
     def to_json(self) -> str:
         """Return the job as one line."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from gpu_runtime.training.answer import PeakFigures, PlanFigures
-from gpu_runtime.training.job import Allocator, Job
+from gpu_runtime.training.job import Allocator
 from planners.errors import DeviceError
 
 
@@ -131,13 +131,36 @@ class PlannedSide:
         )
 
 
-def open_memory(job: Job) -> MemorySide:
-    """Put the allocator of a job in force, before anything allocates.
+def require_device(device: str) -> None:
+    """Check that there is the device that a job wants.
 
     Parameters
     ----------
-    job
-        Says the device and the allocator.
+    device
+        ``"cuda"`` or ``"cpu"``.
+
+    Raises
+    ------
+    DeviceError
+        There is no CUDA device.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
+
+
+def open_memory(
+    allocator: Allocator, device: str, planner: str = "auto", time_limit: float = 10.0
+) -> MemorySide:
+    """Put an allocator in force, before anything allocates.
+
+    Parameters
+    ----------
+    allocator
+        Which; the modes of PyTorch's own are chosen by the environment.
+    device
+        ``"cuda"``, or ``"cpu"``, which has no allocator to choose.
+    planner, time_limit
+        Who plans, and for how many seconds at most.
 
     Returns
     -------
@@ -147,12 +170,10 @@ def open_memory(job: Job) -> MemorySide:
     Raises
     ------
     DeviceError
-        There is no CUDA device, or the allocator cannot be put in force.
+        The allocator cannot be put in force.
     """
-    if job.device == "cpu":
+    if device == "cpu":
         return HostMemory()
-    if not torch.cuda.is_available():
-        raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
-    if job.allocator is Allocator.PLANNED:
-        return PlannedSide(job.planner, job.time_limit)
+    if allocator is Allocator.PLANNED:
+        return PlannedSide(planner, time_limit)
     return NativeMemory()

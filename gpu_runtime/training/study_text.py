@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.training.agreement import Agreement
-from gpu_runtime.training.answer import PlanFigures, TimeAnswer
+from gpu_runtime.training.answer import PeakFigures, PlanFigures, TimeAnswer
 from gpu_runtime.training.job import Allocator, Job
 from gpu_runtime.training.study import Findings
 
@@ -224,11 +224,8 @@ def _row(
     return (
         BEST_MARK if peaks is not None and peaks.efficiency == best else "",
         str(allocator),
-        gib(peaks and peaks.requested),
-        gib(peaks and peaks.allocated),
-        gib(peaks and peaks.reserved),
-        NOTHING if peaks is None else f"{peaks.efficiency:.3%}",
-        gib(plan and plan.planned_bytes),
+        *_peak_cells(peaks),
+        NOTHING if plan is None else gib(plan.planned_bytes),
         NOTHING if excess is None else f"{excess:.4%}",
         gib(timing.whole_run_reserved),
         gib(timing.device_bytes),
@@ -240,6 +237,13 @@ def _row(
         NOTHING if plan is None else f"{plan.fallback_requests:,}",
         NOTHING if plan is None else f"{len(plan.mismatches):,}",
     )
+
+
+def _peak_cells(peaks: PeakFigures | None) -> list[str]:
+    if peaks is None:
+        return [NOTHING] * 4
+    sizes = (peaks.requested, peaks.allocated, peaks.reserved)
+    return [*map(gib, sizes), f"{peaks.efficiency:.3%}"]
 
 
 def _plan_notes(plan: PlanFigures) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,6 +22,9 @@ from gpu_runtime.training.prepared_run import prepare
 DRAWN_MICROBATCHES = 4
 
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
+
+# Untyped in PyTorch.
+_make_event: Callable[..., Any] = torch.cuda.Event
 
 
 def run_timed(job: Job, memory: MemorySide) -> TimeAnswer:
@@ -74,7 +78,7 @@ def _time_steps(step: Callable[[], None], count: int, device: str) -> list[float
             step()
             instants.append(time.perf_counter())
         return [after - before for before, after in pairwise(instants)]
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    events = [_make_event(enable_timing=True) for _ in range(count + 1)]
     events[0].record()
     for event in events[1:]:
         step()
