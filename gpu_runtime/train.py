@@ -12,7 +12,7 @@ import typer
 
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, run_study
-from gpu_runtime.training.study_text import notes, plain_table, rich_table, study_record
+from gpu_runtime.training.study_text import UNITS, notes, plain_table, rich_table, study_record
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.models import find_model
 from planners import standard_output
@@ -167,7 +167,8 @@ def _print(job: Job, findings: Findings, as_json: bool) -> None:
     if as_json:
         standard_output.write(json.dumps(study_record(job, findings), indent=1) + "\n")
         return
-    below = "".join(f"{note}\n" for note in notes(findings))
+    legend = [UNITS] if findings.timings else []
+    below = "".join(f"{note}\n" for note in (*legend, *notes(findings)))
     if not sys.stdout.isatty():
         standard_output.write(plain_table(findings) + below)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from evaluation.benchmarks.measure import progress
+from gpu_runtime.training.children import allocator_environment
 from gpu_runtime.training.job import Allocator
 from planners.errors import GaplessError
 
@@ -138,13 +140,8 @@ def _in_a_process(case: PairCase) -> list[float]:
 
 
 def _with_its_environment(case: PairCase) -> list[float]:
-    # Imported here because PyTorch, which reads the environment, is not imported before it.
-    import os
-
-    from gpu_runtime.training.children import ALLOCATOR_VARIABLES, EXPANDABLE
-
-    for variable in ALLOCATOR_VARIABLES:
-        os.environ.pop(variable, None)
-        if case.allocator is Allocator.EXPANDABLE:
-            os.environ[variable] = EXPANDABLE
+    # PyTorch, which reads it, is not imported before.
+    environment = allocator_environment(case.allocator, os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
     return pair_seconds(case)

@@ -97,9 +97,7 @@ def _add_case(page: Page, job: Job, findings: Findings) -> None:
     if rows:
         page.table(HEADINGS[1:], [_bold_if_best(row) for row in rows])
     failures = [f"{label}: {message}" for label, message in findings.failures.items()]
-    # The first note explains columns, which the page does above.
-    said = [note for note in notes(findings) if not note.startswith("memory in GiB")]
-    page.say("\n".join(f"- {line}" for line in [*said, *failures]))
+    page.say("\n".join(f"- {line}" for line in [*notes(findings), *failures]))
 
 
 def _bold_if_best(row: tuple[str, ...]) -> list[str]:

@@ -139,9 +139,15 @@ def _deterministic(*, strict: bool) -> Iterator[_Noted]:
 
     Where it may not refuse, attention is written out: its fast kernels then are not deterministic.
     """
+    cudnn = torch.backends.cudnn
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        cudnn.deterministic,
+        cudnn.benchmark,
+    )
     torch.use_deterministic_algorithms(True, warn_only=not strict)
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
+    cudnn.deterministic, cudnn.benchmark = True, False
     fused = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION] if strict else []
     with warnings.catch_warnings(record=True) as caught, sdpa_kernel([*fused, SDPBackend.MATH]):
         warnings.simplefilter("always")
@@ -152,6 +158,9 @@ def _deterministic(*, strict: bool) -> Iterator[_Noted]:
             if refusal is None:
                 raise
             raise UndeterminedError(refusal[1]) from None
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+            cudnn.deterministic, cudnn.benchmark = before[2:]
 
 
 class _Noted:

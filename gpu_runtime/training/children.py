@@ -82,13 +82,32 @@ def child_environment(job: Job, inherited: Mapping[str, str]) -> dict[str, str]:
         Without what the user has set for allocators and matrix products: it would make the runs
         compared unlike.
     """
-    ours = (*ALLOCATOR_VARIABLES, CUBLAS_VARIABLE)
-    environment = {name: value for name, value in inherited.items() if name not in ours}
-    if job.allocator is Allocator.EXPANDABLE:
-        environment |= dict.fromkeys(ALLOCATOR_VARIABLES, EXPANDABLE)
+    environment = allocator_environment(job.allocator, inherited)
+    environment.pop(CUBLAS_VARIABLE, None)
     if job.purpose is Purpose.CHECK:
         environment[CUBLAS_VARIABLE] = CUBLAS_WORKSPACE
     return environment
+
+
+def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that chooses the mode of PyTorch's allocator.
+
+    Parameters
+    ----------
+    allocator
+        Ours takes the default mode, which it replaces.
+    inherited
+        From the parent.
+
+    Returns
+    -------
+    dict of str
+        Without what the user has set for PyTorch's allocator.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in ALLOCATOR_VARIABLES}
+    if allocator is Allocator.EXPANDABLE:
+        kept |= dict.fromkeys(ALLOCATOR_VARIABLES, EXPANDABLE)
+    return kept
 
 
 def _answer(output: str, code: int, complaints: IO[str]) -> Answer:

@@ -29,6 +29,12 @@ HEADINGS = (
 )  # fmt: skip
 
 
+UNITS = (
+    "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; over plan: "
+    "reserved / plan - 1; whole run: reserved, first steps included; device: taken by the process"
+)
+
+
 def plain_table(findings: Findings) -> str:
     """Return a row an allocator as aligned text, for pipes and files.
 
@@ -118,14 +124,9 @@ def notes(findings: Findings) -> list[str]:
     Returns
     -------
     list of str
-        Units, the plan, mismatches, and last whether the bits are the same.
+        The plan, mismatches, and last whether the bits are the same.
     """
     lines = []
-    if findings.timings:
-        lines.append(
-            "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; whole run: "
-            "reserved, first steps included"
-        )
     planned = findings.timings.get(Allocator.PLANNED)
     if planned is not None and planned.plan is not None and planned.plan.planned_steps:
         lines += _plan_notes(planned.plan)
@@ -164,6 +165,7 @@ def study_record(job: Job, findings: Findings) -> dict[str, Any]:
     return {
         "schema": "gapless-training",
         "version": SCHEMA_VERSION,
+        "command": job.command,
         **described,
         "environment": environments[0] if environments else {},
         "passed": findings.passed,
