@@ -149,7 +149,7 @@ def _parse_allocators(text: str) -> tuple[Allocator, ...]:
     for name in names:
         if name not in list(Allocator):
             raise GaplessError(
-                f"--allocators: none is called {name!r}; {near_names(name, Allocator)}"
+                f"--allocators: none is called {name!r}; {near_names(name, ALL.split(','))}"
             )
     if len(set(names)) < len(names):
         raise GaplessError(f"--allocators: each once is enough, found {text!r}")
