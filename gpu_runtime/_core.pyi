@@ -1,0 +1,213 @@
+"""
+The C++ core of the runtime: allocators over simulated and CUDA memory.
+"""
+
+from collections.abc import Callable, Sequence
+import enum
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+
+class DeviceMemory:
+    """What an allocator asks of a device."""
+
+    @property
+    def page_bytes(self) -> int: ...
+
+class CudaMemory(DeviceMemory):
+    """A CUDA device, by the driver."""
+
+    def __init__(self, device: int) -> None: ...
+
+class Wait:
+    """A stream that was made to wait for another."""
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def awaited(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+class SimulatedMemory(DeviceMemory):
+    """A device in the host's memory."""
+
+    def __init__(self, page_bytes: int, capacity_bytes: int) -> None: ...
+
+    def submit(self, stream: int) -> None: ...
+
+    def finish(self, stream: int) -> None: ...
+
+    def fail_after(self, calls: int) -> None: ...
+
+    @property
+    def created_bytes(self) -> int: ...
+
+    @property
+    def mapped_bytes(self) -> int: ...
+
+    @property
+    def reserved_ranges(self) -> int: ...
+
+    @property
+    def live_events(self) -> int: ...
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def waits(self) -> list[Wait]: ...
+
+class StreamPlan:
+    """The requests of one stream, and their offsets."""
+
+    def __init__(self, stream: int, bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], freed_begin: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], freed: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+OUTLIVES: int = -1
+
+BLOCK_ALIGNMENT: int = 512
+
+class MismatchKind(enum.Enum):
+    """Why a request is not served by the plan."""
+
+    SIZE = 0
+
+    EXTRA = 1
+
+    STREAM = 2
+
+    IN_USE = 3
+
+class Mismatch:
+    """A request that is not served by the plan."""
+
+    @property
+    def kind(self) -> MismatchKind: ...
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def stream(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def request(self) -> int: ...
+
+    @property
+    def expected_bytes(self) -> int: ...
+
+    @property
+    def in_the_way(self) -> int: ...
+
+class Figures:
+    """Bytes of the moment, peaks and counts since a reset."""
+
+    @property
+    def requested_bytes(self) -> int: ...
+
+    @property
+    def requested_peak(self) -> int: ...
+
+    @property
+    def allocated_bytes(self) -> int: ...
+
+    @property
+    def allocated_peak(self) -> int: ...
+
+    @property
+    def reserved_bytes(self) -> int: ...
+
+    @property
+    def reserved_peak(self) -> int: ...
+
+    @property
+    def heap_bytes(self) -> int: ...
+
+    @property
+    def arena_bytes(self) -> int: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def planned_steps(self) -> int: ...
+
+    @property
+    def planned_requests(self) -> int: ...
+
+    @property
+    def outliving_requests(self) -> int: ...
+
+    @property
+    def fallback_requests(self) -> int: ...
+
+    @property
+    def fallback_bytes(self) -> int: ...
+
+    @property
+    def missing_requests(self) -> int: ...
+
+    @property
+    def refused_frees(self) -> int: ...
+
+class StepMode(enum.Enum):
+    """What is done with the requests of a step."""
+
+    UNPLANNED = 0
+
+    PROFILED = 1
+
+    PLANNED = 2
+
+class LogKind(enum.IntEnum):
+    """What a row of a log tells of."""
+
+    REQUEST = 0
+
+    FREE = 1
+
+    STEP_BEGINS = 2
+
+    STEP_ENDS = 3
+
+class PlannedAllocator:
+    """A step's requests at planned places, all else from a heap."""
+
+    def __init__(self, memory: DeviceMemory) -> None: ...
+
+    def allocate(self, bytes: int, stream: int = 0) -> int: ...
+
+    def free(self, address: int) -> None: ...
+
+    def use_on(self, address: int, stream: int) -> None: ...
+
+    def begin_step(self, mode: StepMode) -> None: ...
+
+    def end_step(self) -> None: ...
+
+    def adopt_plan(self, streams: Sequence[StreamPlan], arena_bytes: int) -> None: ...
+
+    def give_back(self) -> None: ...
+
+    def take_log(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None))]: ...
+
+    def figures(self) -> Figures: ...
+
+    def reset_peaks(self) -> None: ...
+
+    def mismatches(self) -> list[Mismatch]: ...
+
+    def mismatch_counts(self) -> list[int]: ...
+
+    def on_mismatch(self, listener: Callable[[Mismatch], None] | None) -> None: ...
+
+    def check(self) -> None: ...
+
+def install(device: int, allocator: object) -> None: ...

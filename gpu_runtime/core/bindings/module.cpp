@@ -1,0 +1,181 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cuda_memory.h"
+#include "entry_points.h"
+#include "planned_allocator.h"
+#include "simulated_memory.h"
+
+namespace gapless::runtime {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using WithoutPython = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> copy(const Array<T>& array) {
+    return {array.data(), array.data() + array.shape(0)};
+}
+
+void bind_memory(nb::module_& module) {
+    nb::class_<DeviceMemory>(module, "DeviceMemory", "What an allocator asks of a device.")
+        .def_prop_ro("page_bytes", &DeviceMemory::page_bytes);
+    nb::class_<CudaMemory, DeviceMemory>(module, "CudaMemory", "A CUDA device, by the driver.")
+        .def(nb::init<int>(), "device"_a);
+    nb::class_<Wait>(module, "Wait", "A stream that was made to wait for another.")
+        .def_ro("waiting", &Wait::waiting)
+        .def_ro("awaited", &Wait::awaited)
+        .def_ro("position", &Wait::position);
+    nb::class_<SimulatedMemory, DeviceMemory>(module, "SimulatedMemory",
+                                              "A device in the host's memory.")
+        .def(nb::init<std::size_t, std::size_t>(), "page_bytes"_a, "capacity_bytes"_a)
+        .def("submit", &SimulatedMemory::submit, "stream"_a)
+        .def("finish", &SimulatedMemory::finish, "stream"_a)
+        .def("fail_after", &SimulatedMemory::fail_after, "calls"_a)
+        .def_prop_ro("created_bytes", &SimulatedMemory::created_bytes)
+        .def_prop_ro("mapped_bytes", &SimulatedMemory::mapped_bytes)
+        .def_prop_ro("reserved_ranges", &SimulatedMemory::reserved_ranges)
+        .def_prop_ro("live_events", &SimulatedMemory::live_events)
+        .def_prop_ro("calls", &SimulatedMemory::calls)
+        .def_prop_ro("waits", &SimulatedMemory::waits);
+}
+
+void bind_plan(nb::module_& module) {
+    nb::class_<StreamPlan>(module, "StreamPlan", "The requests of one stream, and their offsets.")
+        .def(
+            "__init__",
+            [](StreamPlan* made, Stream stream, const Array<std::int64_t>& bytes,
+               const Array<std::int64_t>& offset, const Array<std::int32_t>& freed_begin,
+               const Array<std::int32_t>& freed) {
+                new (made)
+                    StreamPlan{stream, copy(bytes), copy(offset), copy(freed_begin), copy(freed)};
+            },
+            "stream"_a, "bytes"_a, "offset"_a, "freed_begin"_a, "freed"_a);
+    module.attr("OUTLIVES") = kOutlives;
+    module.attr("BLOCK_ALIGNMENT") = kBlockAlignment;
+
+    nb::enum_<MismatchKind>(module, "MismatchKind", "Why a request is not served by the plan.")
+        .value("SIZE", MismatchKind::size)
+        .value("EXTRA", MismatchKind::extra)
+        .value("STREAM", MismatchKind::stream)
+        .value("IN_USE", MismatchKind::in_use);
+    nb::class_<Mismatch>(module, "Mismatch", "A request that is not served by the plan.")
+        .def_ro("kind", &Mismatch::kind)
+        .def_ro("step", &Mismatch::step)
+        .def_ro("stream", &Mismatch::stream)
+        .def_ro("bytes", &Mismatch::bytes)
+        .def_ro("request", &Mismatch::request)
+        .def_ro("expected_bytes", &Mismatch::expected_bytes)
+        .def_ro("in_the_way", &Mismatch::in_the_way);
+}
+
+void bind_figures(nb::module_& module) {
+    nb::class_<Figures>(module, "Figures", "Bytes of the moment, peaks and counts since a reset.")
+        .def_ro("requested_bytes", &Figures::requested_bytes)
+        .def_ro("requested_peak", &Figures::requested_peak)
+        .def_ro("allocated_bytes", &Figures::allocated_bytes)
+        .def_ro("allocated_peak", &Figures::allocated_peak)
+        .def_ro("reserved_bytes", &Figures::reserved_bytes)
+        .def_ro("reserved_peak", &Figures::reserved_peak)
+        .def_ro("heap_bytes", &Figures::heap_bytes)
+        .def_ro("arena_bytes", &Figures::arena_bytes)
+        .def_ro("steps", &Figures::steps)
+        .def_ro("planned_steps", &Figures::planned_steps)
+        .def_ro("planned_requests", &Figures::planned_requests)
+        .def_ro("outliving_requests", &Figures::outliving_requests)
+        .def_ro("fallback_requests", &Figures::fallback_requests)
+        .def_ro("fallback_bytes", &Figures::fallback_bytes)
+        .def_ro("missing_requests", &Figures::missing_requests)
+        .def_ro("refused_frees", &Figures::refused_frees);
+}
+
+// Rows (kind, request, bytes, stream).
+nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>> rows_of(const std::vector<LogEntry>& log) {
+    auto* rows = new std::vector<std::int64_t>;
+    nb::capsule owner(rows,
+                      [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+    rows->reserve(4 * log.size());
+    for (const LogEntry& entry : log) {
+        rows->insert(rows->end(), {static_cast<std::int64_t>(entry.kind), entry.id, entry.bytes,
+                                   static_cast<std::int64_t>(entry.stream)});
+    }
+    return {rows->data(), {log.size(), 4}, owner};
+}
+
+void bind_allocator(nb::module_& module) {
+    nb::enum_<StepMode>(module, "StepMode", "What is done with the requests of a step.")
+        .value("UNPLANNED", StepMode::unplanned)
+        .value("PROFILED", StepMode::profiled)
+        .value("PLANNED", StepMode::planned);
+    nb::enum_<LogEntry::Kind>(module, "LogKind", "What a row of a log tells of.",
+                              nb::is_arithmetic())
+        .value("REQUEST", LogEntry::Kind::request)
+        .value("FREE", LogEntry::Kind::free)
+        .value("STEP_BEGINS", LogEntry::Kind::step_begins)
+        .value("STEP_ENDS", LogEntry::Kind::step_ends);
+    nb::class_<PlannedAllocator>(module, "PlannedAllocator",
+                                 "A step's requests at planned places, all else from a heap.")
+        .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
+        .def("allocate", &PlannedAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
+        .def("free", &PlannedAllocator::free, "address"_a, WithoutPython())
+        .def("use_on", &PlannedAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
+        .def("begin_step", &PlannedAllocator::begin_step, "mode"_a, WithoutPython())
+        .def("end_step", &PlannedAllocator::end_step, WithoutPython())
+        .def(
+            "adopt_plan",
+            [](PlannedAllocator& allocator, std::vector<StreamPlan> streams, std::size_t bytes) {
+                allocator.adopt_plan(StepPlan(std::move(streams), bytes));
+            },
+            "streams"_a, "arena_bytes"_a, WithoutPython())
+        .def("give_back", &PlannedAllocator::give_back, WithoutPython())
+        .def("take_log", [](PlannedAllocator& allocator) { return rows_of(allocator.take_log()); })
+        .def("figures", &PlannedAllocator::figures, WithoutPython())
+        .def("reset_peaks", &PlannedAllocator::reset_peaks, WithoutPython())
+        .def("mismatches", &PlannedAllocator::mismatches, WithoutPython())
+        .def("mismatch_counts", &PlannedAllocator::mismatch_counts, WithoutPython())
+        .def("on_mismatch", &PlannedAllocator::on_mismatch, "listener"_a.none())
+        .def("check", &PlannedAllocator::check, WithoutPython());
+    // The allocator is never destroyed: tensors are freed until the process is gone.
+    module.def(
+        "install",
+        [](int device, nb::object allocator) {
+            install(device, nb::cast<PlannedAllocator&>(allocator));
+            allocator.inc_ref();
+        },
+        "device"_a, "allocator"_a);
+}
+
+}  // namespace
+
+}  // namespace gapless::runtime
+
+NB_MODULE(_core, module) {
+    using namespace gapless::runtime;
+    module.doc() = "The C++ core of the runtime: allocators over simulated and CUDA memory.";
+    // An installed allocator outlives the interpreter on purpose.
+    nb::set_leak_warnings(false);
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const OutOfDeviceMemory& error) {
+            PyErr_SetString(PyExc_MemoryError, error.what());
+        } catch (const DeviceCallError& error) {
+            PyErr_SetString(PyExc_OSError, error.what());
+        }
+    });
+    bind_memory(module);
+    bind_plan(module);
+    bind_figures(module);
+    bind_allocator(module);
+}

@@ -1,0 +1,245 @@
+#include "cuda_memory.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace gapless::runtime {
+
+namespace {
+
+// Declarations of the driver's interface, as far as it is used here.
+using Status = int;
+constexpr Status kSuccess = 0;
+constexpr Status kOutOfMemory = 2;
+constexpr Status kNotReady = 600;
+constexpr int kPinned = 1;     // memory that stays where it is
+constexpr int kOnDevice = 1;   // location type
+constexpr int kReadWrite = 3;  // access flags
+constexpr int kMinimumGranularity = 0;
+constexpr unsigned kWithoutTime = 2;  // an event that is only waited for
+
+struct Location {
+    int type;
+    int id;
+};
+struct AllocationProperties {
+    int type;
+    int handle_types;
+    Location location;
+    void* win32_metadata;
+    unsigned char compression;
+    unsigned char gpu_direct_rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+static_assert(sizeof(AllocationProperties) == 32);
+struct Access {
+    Location location;
+    int flags;
+};
+static_assert(sizeof(Access) == 12);
+
+AllocationProperties properties_on(int device) {
+    AllocationProperties properties{};
+    properties.type = kPinned;
+    properties.location = {kOnDevice, device};
+    return properties;
+}
+
+}  // namespace
+
+struct CudaFunctions {
+    Status (*init)(unsigned);
+    Status (*device_get)(int*, int);
+    Status (*retain_context)(void**, int);
+    Status (*release_context)(int);
+    Status (*push_context)(void*);
+    Status (*pop_context)(void**);
+    Status (*synchronize)();
+    Status (*granularity)(std::size_t*, const AllocationProperties*, int);
+    Status (*reserve)(Address*, std::size_t, std::size_t, Address, unsigned long long);
+    Status (*free_range)(Address, std::size_t);
+    Status (*create)(Pages*, std::size_t, const AllocationProperties*, unsigned long long);
+    Status (*release)(Pages);
+    Status (*map)(Address, std::size_t, std::size_t, Pages, unsigned long long);
+    Status (*set_access)(Address, std::size_t, const Access*, std::size_t);
+    Status (*unmap)(Address, std::size_t);
+    Status (*create_event)(void**, unsigned);
+    Status (*record_event)(void*, void*);
+    Status (*query_event)(void*);
+    Status (*wait_event)(void*, void*, unsigned);
+    Status (*destroy_event)(void*);
+    Status (*error_name)(Status, const char**);
+
+    [[noreturn]] void refuse(const char* call, Status status) const {
+        const char* name = nullptr;
+        error_name(status, &name);
+        const std::string text = std::string(call) + ": " +
+                                 (name == nullptr ? "unknown error" : name) + " (" +
+                                 std::to_string(status) + ")";
+        if (status == kOutOfMemory) throw OutOfDeviceMemory(text);
+        throw DeviceCallError(text);
+    }
+    void require(Status status, const char* call) const {
+        if (status != kSuccess) refuse(call, status);
+    }
+};
+
+namespace {
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    if (function == nullptr) {
+        throw DeviceCallError(std::string("the CUDA driver has no function ") + name +
+                              "; CUDA 11.4 or newer is needed");
+    }
+}
+
+CudaFunctions open_driver() {
+    constexpr const char* kLibrary = "libcuda.so.1";
+    void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) {
+        throw DeviceCallError(std::string("no CUDA driver: ") + kLibrary + " cannot be opened (" +
+                              dlerror() + "); install NVIDIA's driver");
+    }
+    CudaFunctions cuda{};
+    find(library, "cuGetErrorName", cuda.error_name);
+    find(library, "cuInit", cuda.init);
+    find(library, "cuDeviceGet", cuda.device_get);
+    find(library, "cuDevicePrimaryCtxRetain", cuda.retain_context);
+    find(library, "cuDevicePrimaryCtxRelease_v2", cuda.release_context);
+    find(library, "cuCtxPushCurrent_v2", cuda.push_context);
+    find(library, "cuCtxPopCurrent_v2", cuda.pop_context);
+    find(library, "cuCtxSynchronize", cuda.synchronize);
+    find(library, "cuMemGetAllocationGranularity", cuda.granularity);
+    find(library, "cuMemAddressReserve", cuda.reserve);
+    find(library, "cuMemAddressFree", cuda.free_range);
+    find(library, "cuMemCreate", cuda.create);
+    find(library, "cuMemRelease", cuda.release);
+    find(library, "cuMemMap", cuda.map);
+    find(library, "cuMemSetAccess", cuda.set_access);
+    find(library, "cuMemUnmap", cuda.unmap);
+    find(library, "cuEventCreate", cuda.create_event);
+    find(library, "cuEventRecord", cuda.record_event);
+    find(library, "cuEventQuery", cuda.query_event);
+    find(library, "cuStreamWaitEvent", cuda.wait_event);
+    find(library, "cuEventDestroy_v2", cuda.destroy_event);
+    cuda.require(cuda.init(0), "cuInit");
+    return cuda;
+}
+
+// Opened once, and again where that failed.
+const CudaFunctions& driver() {
+    static const CudaFunctions cuda = open_driver();
+    return cuda;
+}
+
+// The threads that allocate may have no context yet, or another device's.
+class InContext {
+  public:
+    InContext(const CudaFunctions& cuda, void* context) : cuda_(cuda) {
+        cuda_.require(cuda_.push_context(context), "cuCtxPushCurrent");
+    }
+    ~InContext() {
+        void* popped = nullptr;
+        cuda_.pop_context(&popped);
+    }
+    InContext(const InContext&) = delete;
+    InContext& operator=(const InContext&) = delete;
+
+  private:
+    const CudaFunctions& cuda_;
+};
+
+void* as_handle(std::uint64_t value) { return reinterpret_cast<void*>(value); }
+
+}  // namespace
+
+CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device) {
+    int found = 0;
+    cuda_.require(cuda_.device_get(&found, device), "cuDeviceGet");
+    cuda_.require(cuda_.retain_context(&context_, found), "cuDevicePrimaryCtxRetain");
+    const AllocationProperties properties = properties_on(device_);
+    cuda_.require(cuda_.granularity(&page_bytes_, &properties, kMinimumGranularity),
+                  "cuMemGetAllocationGranularity");
+}
+
+CudaMemory::~CudaMemory() { cuda_.release_context(device_); }
+
+Address CudaMemory::reserve_range(std::size_t bytes) {
+    const InContext current(cuda_, context_);
+    Address address = 0;
+    cuda_.require(cuda_.reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+    return address;
+}
+
+void CudaMemory::release_range(Address address, std::size_t bytes) {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.free_range(address, bytes), "cuMemAddressFree");
+}
+
+Pages CudaMemory::create_pages(std::size_t bytes) {
+    const InContext current(cuda_, context_);
+    const AllocationProperties properties = properties_on(device_);
+    Pages pages = 0;
+    cuda_.require(cuda_.create(&pages, bytes, &properties, 0), "cuMemCreate");
+    return pages;
+}
+
+void CudaMemory::release_pages(Pages pages) {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.release(pages), "cuMemRelease");
+}
+
+void CudaMemory::map(Address address, Pages pages, std::size_t bytes) {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.map(address, bytes, 0, pages, 0), "cuMemMap");
+    const Access access{{kOnDevice, device_}, kReadWrite};
+    if (const Status status = cuda_.set_access(address, bytes, &access, 1); status != kSuccess) {
+        cuda_.unmap(address, bytes);
+        cuda_.refuse("cuMemSetAccess", status);
+    }
+}
+
+void CudaMemory::unmap(Address address, std::size_t bytes) {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.unmap(address, bytes), "cuMemUnmap");
+}
+
+void CudaMemory::synchronize() {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
+}
+
+Event CudaMemory::record_event(Stream stream) {
+    const InContext current(cuda_, context_);
+    void* event = nullptr;
+    cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
+    if (const Status status = cuda_.record_event(event, as_handle(stream)); status != kSuccess) {
+        cuda_.destroy_event(event);
+        cuda_.refuse("cuEventRecord", status);
+    }
+    return reinterpret_cast<Event>(event);
+}
+
+bool CudaMemory::is_done(Event event) {
+    const InContext current(cuda_, context_);
+    const Status status = cuda_.query_event(as_handle(event));
+    if (status == kNotReady) return false;
+    cuda_.require(status, "cuEventQuery");
+    return true;
+}
+
+void CudaMemory::make_wait(Stream stream, Event event) {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.wait_event(as_handle(stream), as_handle(event), 0), "cuStreamWaitEvent");
+}
+
+void CudaMemory::destroy_event(Event event) {
+    const InContext current(cuda_, context_);
+    cuda_.require(cuda_.destroy_event(as_handle(event)), "cuEventDestroy");
+}
+
+}  // namespace gapless::runtime

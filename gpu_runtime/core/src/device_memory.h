@@ -1,0 +1,66 @@
+// What an allocator asks of a device: address ranges, pages, events.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace gapless::runtime {
+
+using Address = std::uint64_t;
+using Stream = std::uint64_t;  // a handle; 0 is the default stream
+using Pages = std::uint64_t;   // a handle of physical memory
+using Event = std::uint64_t;   // a handle
+
+// The device refused a call.
+class DeviceCallError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+// There is not enough memory. PyTorch turns it into an error of the operator that asked.
+class OutOfDeviceMemory : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+// One device, with a simulated side and a CUDA side. Physical memory and the addresses at which it
+// appears are two things: pages are created, mapped into a reserved range, unmapped and released.
+// Calls come from one thread at a time.
+class DeviceMemory {
+  public:
+    DeviceMemory() = default;
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+    virtual ~DeviceMemory() = default;
+
+    // Physical memory comes in multiples of this many bytes.
+    virtual std::size_t page_bytes() const = 0;
+
+    // Takes an address range without memory behind it; throws OutOfDeviceMemory.
+    virtual Address reserve_range(std::size_t bytes) = 0;
+    virtual void release_range(Address address, std::size_t bytes) = 0;
+
+    // Takes physical memory; throws OutOfDeviceMemory.
+    virtual Pages create_pages(std::size_t bytes) = 0;
+    virtual void release_pages(Pages pages) = 0;
+
+    // Makes all of some pages appear at an address of a reserved range, and disappear again. What
+    // is mapped must not be in use when it disappears.
+    virtual void map(Address address, Pages pages, std::size_t bytes) = 0;
+    virtual void unmap(Address address, std::size_t bytes) = 0;
+
+    // Returns when everything that was submitted is done.
+    virtual void synchronize() = 0;
+
+    // An event is done when everything is that was submitted to the stream before it.
+    virtual Event record_event(Stream stream) = 0;
+    virtual bool is_done(Event event) = 0;
+    // What is submitted to the stream from now on waits for the event; the host does not.
+    virtual void make_wait(Stream stream, Event event) = 0;
+    virtual void destroy_event(Event event) = 0;
+};
+
+}  // namespace gapless::runtime

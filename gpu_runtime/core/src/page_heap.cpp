@@ -1,0 +1,297 @@
+#include "page_heap.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace gapless::runtime {
+
+namespace {
+
+// Addresses cost nothing; a new extent is a call to the device.
+constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
+// Of what is mapped, how much may lie idle before it is moved to new addresses.
+constexpr std::size_t kIdleShare = 16;
+
+}  // namespace
+
+PageHeap::PageHeap(DeviceMemory& memory) : memory_(memory), page_bytes_(memory.page_bytes()) {}
+
+Address PageHeap::allocate(std::size_t requested, Stream stream, Placement placement) {
+    if (!waiting_.empty()) collect_waiting(false);
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    Lane& lane = lanes_[stream];
+    Address address = 0;
+    try {
+        address = place(bytes, lane, placement);
+    } catch (const OutOfDeviceMemory&) {
+        give_back();
+        address = place(bytes, lane, Placement::best_fit);
+    }
+    blocks_.emplace(address, Block{requested, bytes, stream, {}});
+    return address;
+}
+
+void PageHeap::free(Address address) {
+    const auto found = blocks_.find(address);
+    Block block = std::move(found->second);
+    blocks_.erase(found);
+    if (block.used_on.empty()) {
+        add_free(lanes_[block.stream], address, block.bytes);
+        return;
+    }
+    waiting_.push_back({address, std::move(block), {}, false});
+    Waiting& waiting = waiting_.back();
+    for (const Stream stream : waiting.block.used_on) {
+        waiting.events.push_back(memory_.record_event(stream));
+    }
+    waiting.recorded = true;
+}
+
+void PageHeap::use_on(Address address, Stream stream) {
+    Block& block = blocks_.at(address);
+    if (stream == block.stream) return;
+    if (std::ranges::find(block.used_on, stream) == block.used_on.end()) {
+        block.used_on.push_back(stream);
+    }
+}
+
+void PageHeap::give_back() {
+    memory_.synchronize();
+    collect_waiting(true);
+    for (auto& [stream, lane] : lanes_) unmap_idle(lane);
+    release_spare_pages();
+}
+
+Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
+    if (placement == Placement::best_fit) {
+        const auto fit = lane.free_by_size.lower_bound({bytes, 0});
+        if (fit != lane.free_by_size.end()) {
+            return take(lane, lane.free.find(fit->second), bytes);
+        }
+        return take(lane, grow(lane, bytes), bytes);
+    }
+    const auto last = last_range(lane);
+    if (last != lane.free.end() && last->second >= bytes) return take(lane, last, bytes);
+    if (lane.idle_bytes > mapped_bytes_ / kIdleShare) {
+        memory_.synchronize();
+        unmap_idle(lane);
+    }
+    return take(lane, grow(lane, bytes), bytes);
+}
+
+Address PageHeap::take(Lane& lane, std::map<Address, std::size_t>::iterator range,
+                       std::size_t bytes) {
+    const auto [address, free_bytes] = *range;
+    erase_range(lane, range);
+    if (free_bytes > bytes) insert_range(lane, address + bytes, free_bytes - bytes);
+    return address;
+}
+
+std::map<Address, std::size_t>::iterator PageHeap::last_range(Lane& lane) {
+    const auto extent = lane.extents.find(lane.last_extent);
+    if (extent == lane.extents.end()) return lane.free.end();
+    const auto behind = lane.free.lower_bound(extent->second.end);
+    if (behind == lane.free.begin()) return lane.free.end();
+    const auto range = std::prev(behind);
+    const bool touches_end = range->first + range->second == extent->second.end;
+    return touches_end && range->first >= extent->first ? range : lane.free.end();
+}
+
+std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t bytes) {
+    auto last = last_range(lane);
+    std::size_t present = last == lane.free.end() ? 0 : last->second;
+    auto extent = lane.extents.find(lane.last_extent);
+    std::size_t missing = round_up(bytes - std::min(bytes, present), page_bytes_);
+    if (extent == lane.extents.end() ||
+        extent->second.end + missing > extent->first + extent->second.bytes) {
+        present = 0;
+        missing = round_up(bytes, page_bytes_);
+        const std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
+        const Address address = memory_.reserve_range(range);
+        extent = lane.extents.emplace(address, Extent{range, address, {}, 0}).first;
+        lane.last_extent = address;
+    }
+    // A page at a time: where memory ends halfway, what was mapped is a free range like any other.
+    for (std::size_t done = 0; done < missing; done += page_bytes_) {
+        const Pages page = obtain_page();
+        try {
+            memory_.map(extent->second.end, page, page_bytes_);
+        } catch (...) {
+            spare_pages_.push_back(page);
+            throw;
+        }
+        extent->second.pages.push_back(page);
+        ++extent->second.mapped;
+        mapped_bytes_ += page_bytes_;
+        const Address address = extent->second.end;
+        extent->second.end += page_bytes_;
+        add_free(lane, address, page_bytes_);
+    }
+    return last_range(lane);
+}
+
+Pages PageHeap::obtain_page() {
+    if (spare_pages_.empty()) {
+        const Pages page = memory_.create_pages(page_bytes_);
+        reserved_bytes_ += page_bytes_;
+        return page;
+    }
+    const Pages page = spare_pages_.back();
+    spare_pages_.pop_back();
+    return page;
+}
+
+void PageHeap::add_free(Lane& lane, Address address, std::size_t bytes) {
+    auto next = lane.free.lower_bound(address);
+    // Extents may lie side by side; a range of two would not survive the end of one of them.
+    if (next != lane.free.end() && next->first == address + bytes &&
+        !lane.extents.contains(next->first)) {
+        bytes += next->second;
+        const auto merged = next++;
+        erase_range(lane, merged);
+    }
+    if (next != lane.free.begin() && !lane.extents.contains(address)) {
+        const auto before = std::prev(next);
+        if (before->first + before->second == address) {
+            address = before->first;
+            bytes += before->second;
+            erase_range(lane, before);
+        }
+    }
+    insert_range(lane, address, bytes);
+}
+
+void PageHeap::insert_range(Lane& lane, Address address, std::size_t bytes) {
+    lane.free.emplace(address, bytes);
+    lane.free_by_size.emplace(bytes, address);
+    lane.idle_bytes += whole_pages(address, bytes);
+}
+
+void PageHeap::erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range) {
+    const auto [address, bytes] = *range;
+    lane.idle_bytes -= whole_pages(address, bytes);
+    lane.free_by_size.erase({bytes, address});
+    lane.free.erase(range);
+}
+
+// Ranges of addresses begin at multiples of a page.
+std::size_t PageHeap::whole_pages(Address address, std::size_t bytes) const {
+    const Address first = round_up(address, page_bytes_);
+    const Address last = (address + bytes) / page_bytes_ * page_bytes_;
+    return last > first ? last - first : 0;
+}
+
+void PageHeap::collect_waiting(bool all_done) {
+    for (std::size_t i = 0; i < waiting_.size();) {
+        Waiting& waiting = waiting_[i];
+        if (!waiting.recorded && !all_done) {
+            ++i;
+            continue;
+        }
+        while (!waiting.events.empty() && (all_done || memory_.is_done(waiting.events.back()))) {
+            memory_.destroy_event(waiting.events.back());
+            waiting.events.pop_back();
+        }
+        if (!waiting.events.empty()) {
+            ++i;
+            continue;
+        }
+        add_free(lanes_[waiting.block.stream], waiting.address, waiting.block.bytes);
+        waiting = std::move(waiting_.back());
+        waiting_.pop_back();
+    }
+}
+
+void PageHeap::unmap_idle(Lane& lane) {
+    // Copied, because the ranges change under way.
+    const std::vector<std::pair<Address, std::size_t>> ranges(lane.free.begin(), lane.free.end());
+    for (const auto& [address, bytes] : ranges) {
+        const std::size_t whole = whole_pages(address, bytes);
+        if (whole == 0) continue;
+        const Address first = round_up(address, page_bytes_);
+        const Address behind = first + whole;
+        erase_range(lane, lane.free.find(address));
+        if (first > address) insert_range(lane, address, first - address);
+        unmap_pages(lane, first, behind, address + bytes);
+        if (behind < address + bytes) insert_range(lane, behind, address + bytes - behind);
+    }
+    for (auto extent = lane.extents.begin(); extent != lane.extents.end();) {
+        // Addresses behind the last mapped page are used again.
+        while (!extent->second.pages.empty() && extent->second.pages.back() == 0) {
+            extent->second.pages.pop_back();
+            extent->second.end -= page_bytes_;
+        }
+        if (extent->second.mapped > 0 || extent->first == lane.last_extent) {
+            ++extent;
+            continue;
+        }
+        memory_.release_range(extent->first, extent->second.bytes);
+        extent = lane.extents.erase(extent);
+    }
+}
+
+void PageHeap::unmap_pages(Lane& lane, Address first, Address behind, Address range_end) {
+    auto& [begin, extent] = *std::prev(lane.extents.upper_bound(first));
+    // One by one: the driver unmaps exactly what was mapped by one call.
+    for (Address page = first; page < behind; page += page_bytes_) {
+        try {
+            memory_.unmap(page, page_bytes_);
+        } catch (...) {
+            insert_range(lane, page, range_end - page);
+            throw;
+        }
+        Pages& pages = extent.pages[(page - begin) / page_bytes_];
+        spare_pages_.push_back(pages);
+        pages = 0;
+        --extent.mapped;
+        mapped_bytes_ -= page_bytes_;
+    }
+}
+
+void PageHeap::release_spare_pages() {
+    while (!spare_pages_.empty()) {
+        memory_.release_pages(spare_pages_.back());
+        spare_pages_.pop_back();
+        reserved_bytes_ -= page_bytes_;
+    }
+}
+
+void PageHeap::check() const {
+    const auto hold = [](bool holds, const char* rule) {
+        if (!holds) throw std::logic_error(std::string("heap: ") + rule);
+    };
+    std::map<Address, std::size_t> used;
+    for (const auto& [address, block] : blocks_) used.emplace(address, block.bytes);
+    for (const Waiting& waiting : waiting_) used.emplace(waiting.address, waiting.block.bytes);
+    hold(used.size() == block_count(), "no two blocks begin at the same address");
+    std::size_t mapped_pages = 0;
+    for (const auto& [stream, lane] : lanes_) {
+        std::size_t idle = 0;
+        for (const auto& [address, bytes] : lane.free) {
+            hold(lane.free_by_size.contains({bytes, address}), "free ranges are known by size");
+            hold(used.emplace(address, bytes).second, "no block begins where a free range does");
+            idle += whole_pages(address, bytes);
+        }
+        hold(lane.free_by_size.size() == lane.free.size(), "each free range is known once");
+        hold(lane.idle_bytes == idle, "idle pages are counted");
+        for (const auto& [begin, extent] : lane.extents) {
+            const auto mapped = std::ranges::count_if(extent.pages, [](Pages p) { return p != 0; });
+            hold(static_cast<std::size_t>(mapped) == extent.mapped, "mapped pages are counted");
+            hold(extent.end == begin + extent.pages.size() * page_bytes_, "extents end with pages");
+            mapped_pages += extent.mapped;
+        }
+    }
+    hold(mapped_bytes_ == mapped_pages * page_bytes_, "mapped bytes are counted");
+    hold(reserved_bytes_ == mapped_bytes_ + spare_pages_.size() * page_bytes_,
+         "pages are mapped or spare");
+    std::size_t covered = 0;
+    Address end = 0;
+    for (const auto& [address, bytes] : used) {
+        hold(address >= end, "no two blocks or free ranges share a byte");
+        end = address + bytes;
+        covered += bytes;
+    }
+    hold(covered == mapped_bytes_, "every mapped byte is in a block or free");
+}
+
+}  // namespace gapless::runtime

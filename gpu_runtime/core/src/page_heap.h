@@ -1,0 +1,135 @@
+// A heap that grows by pages: serves whatever no plan serves.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "device_memory.h"
+
+namespace gapless::runtime {
+
+// Every block begins at a multiple of this many bytes, as in PyTorch's own allocator: libraries
+// choose kernels by the alignment of their arguments.
+constexpr std::size_t kBlockAlignment = 512;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
+    return (bytes + multiple - 1) / multiple * multiple;
+}
+
+// Where a new block goes.
+enum class Placement {
+    best_fit,  // into the smallest free range of its stream
+    in_order,  // behind the block that was allocated last, see Note [Blocks in order]
+};
+
+// Note [Blocks in order]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. While a step is profiled nobody knows which requests will outlive it. A best fit puts
+// weights of an optimizer into holes between activations, and when the activations have moved to an
+// arena each of them keeps two pages that hold little else.
+// Approach. Addresses are plenty: a request gets the next ones and none are used twice. Requests
+// that a program makes together lie together, also what outlives the step. Pages that hold nothing
+// any more are mapped again at the next addresses, which costs calls to the device and, because
+// nothing may run on a page that disappears, a synchronisation; so they are collected until they
+// are a sixteenth of what is mapped.
+// Limits. Where what outlives a step is allocated one by one between what does not, each piece
+// keeps up to two pages.
+
+// Blocks are reused in the order of their stream: a free range belongs to the stream whose work
+// used it, and work that is submitted later to the same stream runs later. A block that other
+// streams used is free when events say that they are done.
+class PageHeap {
+  public:
+    explicit PageHeap(DeviceMemory& memory);
+    // Gives back nothing: what lives here may outlive the driver.
+    ~PageHeap() = default;
+
+    // Returns the address of a block of at least `bytes` > 0 bytes. Where memory is short, all that
+    // is free is given back first. Throws OutOfDeviceMemory.
+    Address allocate(std::size_t bytes, Stream stream, Placement placement);
+    bool owns(Address block) const { return blocks_.contains(block); }
+    std::size_t requested_bytes(Address block) const { return blocks_.at(block).requested; }
+    void free(Address block);
+    // The block is used by a stream that did not allocate it.
+    void use_on(Address block, Stream stream);
+
+    // Waits for the device and gives back every page that holds nothing.
+    void give_back();
+
+    // Physical memory that the heap has.
+    std::size_t reserved_bytes() const { return reserved_bytes_; }
+
+    // Blocks in use, whose bytes have not come back yet.
+    std::size_t block_count() const { return blocks_.size() + waiting_.size(); }
+
+    // Holds every rule of the structure against itself; throws std::logic_error. For tests.
+    void check() const;
+
+  private:
+    struct Block {
+        std::size_t requested;
+        std::size_t bytes;  // a multiple of kBlockAlignment
+        Stream stream;
+        std::vector<Stream> used_on;
+    };
+    // A range of addresses; pages are mapped from its beginning up to `end`, apart from those that
+    // were taken out again.
+    struct Extent {
+        std::size_t bytes;
+        Address end;
+        std::vector<Pages> pages;  // one a page, 0 where nothing is mapped
+        std::size_t mapped = 0;    // pages
+    };
+    // What belongs to one stream. Free ranges are mapped, and no two touch.
+    struct Lane {
+        std::map<Address, Extent> extents;
+        Address last_extent = 0;  // where the lane grows
+        std::map<Address, std::size_t> free;
+        std::set<std::pair<std::size_t, Address>> free_by_size;
+        std::size_t idle_bytes = 0;  // pages that lie in free ranges as a whole
+    };
+    // A block that is free as soon as its events are done.
+    struct Waiting {
+        Address address;
+        Block block;
+        std::vector<Event> events;
+        // Where the device refused to record one, only its end tells that the block is free.
+        bool recorded;
+    };
+
+    Address place(std::size_t bytes, Lane& lane, Placement placement);
+    Address take(Lane& lane, std::map<Address, std::size_t>::iterator range, std::size_t bytes);
+    std::map<Address, std::size_t>::iterator last_range(Lane& lane);
+    // Maps pages behind the lane's last extent, or in a new one, until its last free range has the
+    // bytes.
+    std::map<Address, std::size_t>::iterator grow(Lane& lane, std::size_t bytes);
+    Pages obtain_page();
+
+    void add_free(Lane& lane, Address address, std::size_t bytes);
+    void insert_range(Lane& lane, Address address, std::size_t bytes);
+    void erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range);
+    std::size_t whole_pages(Address address, std::size_t bytes) const;
+
+    void collect_waiting(bool all_done);
+    // Unmaps what is idle, keeps the pages; the device has to be synchronised.
+    void unmap_idle(Lane& lane);
+    // Unmaps pages [first, behind) of a free range; what cannot be unmapped stays free.
+    void unmap_pages(Lane& lane, Address first, Address behind, Address range_end);
+    void release_spare_pages();
+
+    DeviceMemory& memory_;
+    std::size_t page_bytes_;
+    std::unordered_map<Address, Block> blocks_;
+    std::unordered_map<Stream, Lane> lanes_;
+    std::vector<Waiting> waiting_;
+    std::vector<Pages> spare_pages_;
+    std::size_t reserved_bytes_ = 0;
+    std::size_t mapped_bytes_ = 0;
+};
+
+}  // namespace gapless::runtime

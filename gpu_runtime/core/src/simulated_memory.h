@@ -1,0 +1,95 @@
+// A device whose memory is the host's: every rule of the allocators runs without a GPU.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "device_memory.h"
+
+namespace gapless::runtime {
+
+// A stream that was made to wait for what another had been given by then.
+struct Wait {
+    Stream waiting;
+    Stream awaited;
+    std::uint64_t position;  // pieces of work submitted to `awaited` before the event
+};
+
+// Real bytes at real addresses: pages are parts of a file in memory, mapped as a driver would map
+// them, so that an access outside of what is mapped ends the process as it ends a kernel. Streams
+// are counters of submitted and finished work.
+class SimulatedMemory final : public DeviceMemory {
+  public:
+    SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes);
+    ~SimulatedMemory() override;
+
+    std::size_t page_bytes() const override { return page_bytes_; }
+    Address reserve_range(std::size_t bytes) override;
+    void release_range(Address address, std::size_t bytes) override;
+    Pages create_pages(std::size_t bytes) override;
+    void release_pages(Pages pages) override;
+    void map(Address address, Pages pages, std::size_t bytes) override;
+    void unmap(Address address, std::size_t bytes) override;
+    void synchronize() override;
+    Event record_event(Stream stream) override;
+    bool is_done(Event event) override;
+    void make_wait(Stream stream, Event event) override;
+    void destroy_event(Event event) override;
+
+    // Work for a stream, and the end of all work that it was given so far.
+    void submit(Stream stream) { ++streams_[stream].submitted; }
+    void finish(Stream stream) { streams_[stream].finished = streams_[stream].submitted; }
+
+    // The call after `calls` more calls fails: creating and reserving with no memory, others with
+    // an error of the device.
+    void fail_after(std::int64_t calls) { calls_to_failure_ = calls; }
+
+    std::size_t created_bytes() const { return created_bytes_; }
+    std::size_t mapped_bytes() const { return mapped_bytes_; }
+    std::size_t reserved_ranges() const { return ranges_.size(); }
+    std::size_t live_events() const { return events_.size(); }
+    std::uint64_t calls() const { return calls_; }
+    const std::vector<Wait>& waits() const { return waits_; }
+
+  private:
+    struct StreamState {
+        std::uint64_t submitted = 0;
+        std::uint64_t finished = 0;
+    };
+    struct PagesState {
+        std::size_t file_offset;
+        std::size_t bytes;
+        std::size_t mappings;
+    };
+    struct Mapping {
+        Pages pages;
+        std::size_t bytes;
+    };
+    struct EventState {
+        Stream stream;
+        std::uint64_t position;
+    };
+
+    bool fails();
+    void may_fail(const char* call);
+
+    std::size_t page_bytes_;
+    std::size_t capacity_bytes_;
+    int file_;
+    std::size_t file_bytes_ = 0;
+    std::size_t created_bytes_ = 0;
+    std::size_t mapped_bytes_ = 0;
+    std::uint64_t calls_ = 0;
+    std::int64_t calls_to_failure_ = -1;
+    std::uint64_t next_handle_ = 1;
+    std::map<Address, std::size_t> ranges_;
+    std::unordered_map<Pages, PagesState> pages_;
+    std::map<Address, Mapping> mappings_;
+    std::unordered_map<Stream, StreamState> streams_;
+    std::unordered_map<Event, EventState> events_;
+    std::vector<Wait> waits_;
+};
+
+}  // namespace gapless::runtime

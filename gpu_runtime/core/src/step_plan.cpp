@@ -1,0 +1,256 @@
+#include "step_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "page_heap.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+// So many requests in a row say where a step goes on, and it is looked for so far ahead.
+constexpr std::size_t kRecognised = 3;
+constexpr std::int32_t kLookAhead = 4096;
+
+std::int64_t padded(std::int64_t bytes) {
+    return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(bytes), kBlockAlignment));
+}
+
+void require(bool holds, const char* rule) {
+    if (!holds) throw std::invalid_argument(std::string("plan of a step: ") + rule);
+}
+
+void validate(const StreamPlan& plan, std::size_t arena_bytes) {
+    const std::size_t count = plan.bytes.size();
+    require(plan.offset.size() == count, "every request has an offset");
+    require(plan.freed_begin.size() == count + 1 && plan.freed_begin.front() == 0 &&
+                std::ranges::is_sorted(plan.freed_begin) &&
+                plan.freed_begin.back() == static_cast<std::int64_t>(plan.freed.size()),
+            "frees are listed by the request that they come before");
+    for (std::size_t k = 0; k < count; ++k) {
+        require(plan.bytes[k] > 0, "a request has at least one byte");
+        const std::int64_t offset = plan.offset[k];
+        if (offset == kOutlives) continue;
+        require(offset >= 0 && offset % static_cast<std::int64_t>(kBlockAlignment) == 0,
+                "offsets are multiples of 512");
+        require(static_cast<std::size_t>(offset + padded(plan.bytes[k])) <= arena_bytes,
+                "requests lie within the arena");
+    }
+    std::vector<bool> seen(count);
+    for (const std::int32_t request : plan.freed) {
+        require(request >= 0 && static_cast<std::size_t>(request) < count, "frees are of requests");
+        require(!seen[request], "a request is freed once");
+        seen[request] = true;
+    }
+}
+
+struct Part {
+    std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = 0;
+};
+
+// Which part of the arena the requests of a stream lie in.
+Part part_of(const StreamPlan& plan) {
+    Part part;
+    for (std::size_t k = 0; k < plan.bytes.size(); ++k) {
+        if (plan.offset[k] == kOutlives) continue;
+        part.begin = std::min(part.begin, plan.offset[k]);
+        part.end = std::max(part.end, plan.offset[k] + padded(plan.bytes[k]));
+    }
+    return part;
+}
+
+void require_parts(const std::vector<StreamPlan>& streams) {
+    std::vector<Part> parts;
+    for (const StreamPlan& plan : streams) parts.push_back(part_of(plan));
+    std::ranges::sort(parts, {}, &Part::begin);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+        require(parts[i - 1].end <= parts[i].begin,
+                "each stream has a part of the arena of its own");
+    }
+}
+
+}  // namespace
+
+StepPlan::StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes)
+    : arena_bytes_(arena_bytes) {
+    require_parts(streams);
+    for (const StreamPlan& plan : streams) {
+        validate(plan, arena_bytes);
+        require(lane_of(plan.stream) == nullptr, "a stream has one plan");
+        const auto first = static_cast<std::int32_t>(bytes_.size());
+        const auto count = static_cast<std::int32_t>(plan.bytes.size());
+        lanes_.push_back({plan.stream, first, first + count, first, first, {}, 0});
+        bytes_.insert(bytes_.end(), plan.bytes.begin(), plan.bytes.end());
+        offset_.insert(offset_.end(), plan.offset.begin(), plan.offset.end());
+        wraps_.resize(bytes_.size());
+        for (std::int32_t k = 0; k < count; ++k) {
+            freed_begin_.push_back(static_cast<std::int32_t>(freed_.size()));
+            for (auto i = plan.freed_begin[k]; i < plan.freed_begin[k + 1]; ++i) {
+                freed_.push_back(first + plan.freed[i]);
+                if (plan.freed[i] >= k) wraps_[first + plan.freed[i]] = 1;
+            }
+        }
+    }
+    freed_begin_.push_back(static_cast<std::int32_t>(freed_.size()));
+    in_use_.resize(bytes_.size());
+    overdue_.resize(bytes_.size());
+    build_places();
+}
+
+void StepPlan::begin_step() {
+    for (Lane& lane : lanes_) {
+        lane.next = lane.settled = lane.first;
+        lane.unexpected.clear();
+        lane.missing = 0;
+    }
+    if (in_use_count_ == 0) return;
+    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(bytes_.size()); ++slot) {
+        if (in_use_[slot] && !wraps_[slot]) mark_overdue(slot);
+    }
+}
+
+std::int64_t StepPlan::end_step() {
+    std::int64_t missing = 0;
+    for (const Lane& lane : lanes_) missing += lane.missing + (lane.last - lane.next);
+    return missing;
+}
+
+Decision StepPlan::request(Stream stream, std::size_t bytes) {
+    Lane* lane = lane_of(stream);
+    if (lane == nullptr) {
+        return {Decision::Kind::fallback, -1, Mismatch{MismatchKind::stream, 0, stream, bytes}};
+    }
+    if (lane->next < lane->last && bytes_[lane->next] == static_cast<std::int64_t>(bytes)) {
+        lane->unexpected.clear();
+        return take(*lane, lane->next);
+    }
+    return resume(*lane, bytes);
+}
+
+std::int32_t StepPlan::slot_at(std::uint64_t offset) const {
+    for (std::size_t bucket = bucket_of(offset); place_offset_[bucket] >= 0;
+         bucket = (bucket + 1) & (place_offset_.size() - 1)) {
+        if (place_offset_[bucket] == static_cast<std::int64_t>(offset)) return place_slot_[bucket];
+    }
+    return -1;
+}
+
+void StepPlan::release(std::int32_t slot) {
+    in_use_[slot] = 0;
+    place_slot_[place_of_slot_[slot]] = -1;
+    --in_use_count_;
+    if (!overdue_[slot]) return;
+    overdue_[slot] = 0;
+    if (--overdue_count_ == 0) overdue_slots_.clear();
+}
+
+Stream StepPlan::stream_of(std::int32_t slot) const {
+    const auto lane = std::ranges::find_if(lanes_, [&](const Lane& l) { return slot < l.last; });
+    return lane->stream;
+}
+
+StepPlan::Lane* StepPlan::lane_of(Stream stream) {
+    for (Lane& lane : lanes_) {
+        if (lane.stream == stream) return &lane;
+    }
+    return nullptr;
+}
+
+Decision StepPlan::take(Lane& lane, std::int32_t slot) {
+    pass_frees(lane, slot);
+    lane.next = slot + 1;
+    if (offset_[slot] == kOutlives) return {Decision::Kind::outlives, slot, std::nullopt};
+    if (overdue_count_ > 0) {
+        if (const std::int32_t other = overdue_in_the_way(slot); other >= 0) {
+            return {Decision::Kind::fallback, -1,
+                    Mismatch{MismatchKind::in_use, 0, lane.stream,
+                             static_cast<std::size_t>(bytes_[slot]), slot - lane.first,
+                             bytes_[slot], other - lane.first}};
+        }
+    }
+    in_use_[slot] = 1;
+    ++in_use_count_;
+    place_slot_[place_of_slot_[slot]] = slot;
+    return {Decision::Kind::planned, slot, std::nullopt};
+}
+
+// A request that is not the expected one: an added one, or one after some that did not come.
+Decision StepPlan::resume(Lane& lane, std::size_t bytes) {
+    if (lane.next == lane.last) {
+        return {Decision::Kind::fallback, -1,
+                Mismatch{MismatchKind::extra, 0, lane.stream, bytes, lane.last - lane.first}};
+    }
+    const Mismatch mismatch{MismatchKind::size, 0, lane.stream, bytes, lane.next - lane.first,
+                            bytes_[lane.next]};
+    if (lane.unexpected.size() == kRecognised) lane.unexpected.erase(lane.unexpected.begin());
+    lane.unexpected.push_back(static_cast<std::int64_t>(bytes));
+    const std::int32_t found = find_recent(lane);
+    if (found < 0) return {Decision::Kind::fallback, -1, mismatch};
+    lane.missing += found - lane.next;
+    lane.unexpected.clear();
+    return take(lane, found);
+}
+
+// Slot of the last of the recent requests, where they are found in a row; -1 where they are not.
+std::int32_t StepPlan::find_recent(const Lane& lane) const {
+    if (lane.unexpected.size() < kRecognised) return -1;
+    const auto begin = bytes_.begin() + lane.next;
+    const auto end = bytes_.begin() + std::min(lane.last, lane.next + kLookAhead);
+    const auto found = std::search(begin, end, lane.unexpected.begin(), lane.unexpected.end());
+    if (found == end) return -1;
+    return static_cast<std::int32_t>(found - bytes_.begin() + kRecognised - 1);
+}
+
+void StepPlan::pass_frees(Lane& lane, std::int32_t slot) {
+    for (; lane.settled <= slot; ++lane.settled) {
+        for (auto i = freed_begin_[lane.settled]; i < freed_begin_[lane.settled + 1]; ++i) {
+            if (in_use_[freed_[i]]) mark_overdue(freed_[i]);
+        }
+    }
+}
+
+void StepPlan::mark_overdue(std::int32_t slot) {
+    if (overdue_[slot]) return;
+    overdue_[slot] = 1;
+    ++overdue_count_;
+    overdue_slots_.push_back(slot);
+}
+
+std::int32_t StepPlan::overdue_in_the_way(std::int32_t slot) {
+    std::erase_if(overdue_slots_, [&](std::int32_t other) { return !overdue_[other]; });
+    const std::int64_t begin = offset_[slot], end = begin + padded(bytes_[slot]);
+    for (const std::int32_t other : overdue_slots_) {
+        if (offset_[other] < end && begin < offset_[other] + padded(bytes_[other])) return other;
+    }
+    return -1;
+}
+
+std::size_t StepPlan::bucket_of(std::uint64_t offset) const {
+    // Fibonacci hashing: the high bits of the product.
+    return static_cast<std::size_t>((offset / kBlockAlignment * 0x9E3779B97F4A7C15u) >>
+                                    place_shift_);
+}
+
+void StepPlan::build_places() {
+    const std::size_t buckets = std::bit_ceil(2 * bytes_.size() + 2);
+    place_shift_ = 64 - std::countr_zero(buckets);
+    place_offset_.assign(buckets, -1);
+    place_slot_.assign(buckets, -1);
+    place_of_slot_.assign(bytes_.size(), 0);
+    for (std::size_t slot = 0; slot < bytes_.size(); ++slot) {
+        if (offset_[slot] == kOutlives) continue;
+        std::size_t bucket = bucket_of(static_cast<std::uint64_t>(offset_[slot]));
+        while (place_offset_[bucket] >= 0 && place_offset_[bucket] != offset_[slot]) {
+            bucket = (bucket + 1) & (buckets - 1);
+        }
+        place_offset_[bucket] = offset_[slot];
+        place_of_slot_[slot] = static_cast<std::uint32_t>(bucket);
+    }
+}
+
+}  // namespace gapless::runtime

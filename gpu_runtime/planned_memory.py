@@ -1,0 +1,196 @@
+"""Training steps whose memory is planned: the five lines in a user's script.
+
+>>> memory = PlannedMemory(planner="auto")  # doctest: +SKIP
+>>> memory.install()  # doctest: +SKIP
+>>> for batch in data:  # doctest: +SKIP
+...     with memory.step():
+...         train(batch)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from gpu_runtime._core import Mismatch, PlannedAllocator
+from gpu_runtime.memory_report import MemoryReport, count_kinds, mismatch_record
+from gpu_runtime.pytorch_allocator import pytorch_out_of_memory, serve_pytorch
+from gpu_runtime.step_planner import StepPlanner
+from planners.errors import DeviceError
+from planners.problem import Problem
+from planners.registry import get
+
+# Frames that are not the user's.
+_LIBRARIES = ("torch", "gpu_runtime", "contextlib", "transformers")
+_MAX_FRAMES = 200
+
+
+class PlannedMemory:
+    """Serves PyTorch's CUDA allocations, those of training steps at planned addresses.
+
+    The first steps are profiled; as soon as two in a row made the same requests they are planned,
+    and from then on request k of a step goes to offset k of an arena. What does not match, and what
+    outlives its step, goes to a heap.
+
+    Parameters
+    ----------
+    planner
+        Name of a registered planner.
+    time_limit
+        Seconds that it may take, for each stream.
+    device
+        Number of the CUDA device.
+    max_profiled_steps
+        After which the last but one is planned, also where no two were alike; at least 2.
+
+    Raises
+    ------
+    UnknownPlannerError
+        No planner has this name.
+    """
+
+    def __init__(
+        self,
+        planner: str = "auto",
+        *,
+        time_limit: float = 10.0,
+        device: int = 0,
+        max_profiled_steps: int = 8,
+    ) -> None:
+        get(planner)
+        self._planner_name = planner
+        self._time_limit = time_limit
+        self._device = device
+        self._max_profiled_steps = max_profiled_steps
+        self._planner: StepPlanner | None = None
+        # Where mismatches came from, in the order in which the allocator keeps them.
+        self._where: dict[tuple[int, int, int, int], str] = {}
+
+    def install(self) -> None:
+        """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.
+
+        Raises
+        ------
+        MissingDependencyError
+            PyTorch is not installed.
+        DeviceError
+            There is no driver or device, or PyTorch has used CUDA already.
+        """
+        if self._planner is not None:
+            raise DeviceError("planned memory is installed already")
+        self.attach(serve_pytorch(self._device))
+
+    def attach(self, allocator: PlannedAllocator) -> None:
+        """Plan the steps of an allocator that is asked by somebody else than PyTorch.
+
+        Parameters
+        ----------
+        allocator
+            Over any memory; :meth:`install` makes one that PyTorch asks.
+        """
+        self._planner = StepPlanner(
+            allocator, self._planner_name, self._time_limit, self._max_profiled_steps
+        )
+        allocator.on_mismatch(self._note_where)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Within this context is one training step.
+
+        Yields
+        ------
+        None
+            Where the step ends with an error its requests are not planned.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed, or a step begins within a step.
+        """
+        planner = self._installed()
+        planner.begin_step()
+        completed = False
+        try:
+            with pytorch_out_of_memory():
+                yield
+            completed = True
+        finally:
+            planner.end_step(completed=completed)
+
+    def reset_peaks(self) -> None:
+        """Count from now: peaks are those of what is in use, everything else is zero."""
+        self._installed().allocator.reset_peaks()
+        self._where.clear()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What was planned, a problem for each stream; empty before the plan is made."""
+        planning = self._installed().planning
+        return () if planning is None else tuple(stream.problem for stream in planning.problems)
+
+    def report(self) -> MemoryReport:
+        """Return what happened since the installation or the last reset.
+
+        Returns
+        -------
+        MemoryReport
+            ``print`` shows it as a table.
+        """
+        planner = self._installed()
+        allocator, planning = planner.allocator, planner.planning
+        figures = allocator.figures()
+        arena = planning.arena_bytes if planning else 0
+        outliving = planning.outliving_bytes if planning else 0
+        return MemoryReport(
+            planner=self._planner_name,
+            status=planner.status,
+            reason=planner.reason,
+            steps=figures.steps,
+            planned_steps=figures.planned_steps,
+            requested_bytes=figures.requested_peak,
+            allocated_bytes=figures.allocated_peak,
+            reserved_bytes=figures.reserved_peak,
+            planned_bytes=arena + outliving,
+            lower_bound=planning.lower_bound + outliving if planning else 0,
+            arena_bytes=arena,
+            outliving_bytes=outliving,
+            planned_requests=figures.planned_requests,
+            outliving_requests=figures.outliving_requests,
+            fallback_requests=figures.fallback_requests,
+            fallback_bytes=figures.fallback_bytes,
+            missing_requests=figures.missing_requests,
+            mismatch_counts=count_kinds(allocator.mismatch_counts()),
+            mismatches=tuple(
+                mismatch_record(mismatch, self._where.get(_key(mismatch), ""))
+                for mismatch in allocator.mismatches()
+            ),
+        )
+
+    def _installed(self) -> StepPlanner:
+        if self._planner is None:
+            raise DeviceError("planned memory is not installed; call install() first")
+        return self._planner
+
+    def _note_where(self, mismatch: Mismatch) -> None:
+        self._where.setdefault(_key(mismatch), _place_in_program(sys._getframe(1)))
+
+
+def _key(mismatch: Mismatch) -> tuple[int, int, int, int]:
+    return mismatch.step, mismatch.stream, mismatch.request, mismatch.bytes
+
+
+def _place_in_program(frame: FrameType | None) -> str:
+    """Return the innermost frame of the user's own code.
+
+    Autograd's threads run no Python, unless a function of the user's does.
+    """
+    for _ in range(_MAX_FRAMES):
+        if frame is None:
+            break
+        module = frame.f_globals.get("__name__", "")
+        if module.split(".")[0] not in _LIBRARIES:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+        frame = frame.f_back
+    return "a thread of autograd"
