@@ -13,20 +13,25 @@ class PlanFigures:
 
     Parameters
     ----------
-    planner, status
-        Who planned, and whether the plan is proven best.
+    planner, status, reason
+        Who planned; whether the plan is proven best, or why there is none.
     planned_bytes, arena_bytes, outliving_bytes, lower_bound
         What the plan needs: the arena and what outlives a step; and what no plan can go below.
     steps, planned_steps
         Finished steps, and those of them that the plan served.
     planned_requests, outliving_requests, fallback_requests, fallback_bytes
         Who served how much.
+    missing_requests
+        That the plan expected in vain.
+    mismatch_counts
+        Of the requests that fell back, by kind.
     mismatches
-        One line each.
+        The first of them, one line each.
     """
 
     planner: str
     status: str
+    reason: str
     planned_bytes: int
     arena_bytes: int
     outliving_bytes: int
@@ -37,6 +42,8 @@ class PlanFigures:
     outliving_requests: int
     fallback_requests: int
     fallback_bytes: int
+    missing_requests: int
+    mismatch_counts: dict[str, int]
     mismatches: tuple[str, ...]
 
 

@@ -9,6 +9,7 @@ import ctypes
 import signal
 import sys
 
+from gpu_runtime.pytorch_allocator import OUT_OF_MEMORY
 from gpu_runtime.training.answer import Answer, Failure, write_answer
 from gpu_runtime.training.job import Job, Purpose
 from instances.extract.extraction import require_packages
@@ -56,7 +57,9 @@ def answer_of(job: Job) -> Answer:
 
 
 def _kind(error: Exception) -> str:
-    return "out of memory" if type(error).__name__ == "OutOfMemoryError" else type(error).__name__
+    # Outside of steps ours comes as an error of no special type.
+    is_memory = type(error).__name__ == "OutOfMemoryError" or str(error).startswith(OUT_OF_MEMORY)
+    return "out of memory" if is_memory else type(error).__name__
 
 
 def _line(error: Exception) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from typing import Protocol
 
 import torch
 
+from gpu_runtime.planned_memory import PlannedMemory
 from gpu_runtime.training.answer import PeakFigures, PlanFigures
 from gpu_runtime.training.job import Allocator
 from planners.errors import DeviceError
@@ -93,14 +93,12 @@ class PlannedSide:
     """
 
     def __init__(self, planner: str, time_limit: float) -> None:
-        package = import_module("gpu_runtime")
-        self._memory = package.PlannedMemory(planner=planner, time_limit=time_limit)
+        self._memory = PlannedMemory(planner, time_limit=time_limit)
         self._memory.install()
 
     def step(self) -> AbstractContextManager[object]:
         """Return what a training step runs in."""
-        step: AbstractContextManager[object] = self._memory.step()
-        return step
+        return self._memory.step()
 
     def reset_peaks(self) -> None:
         """Let its peaks and counts start again from now."""
@@ -117,6 +115,7 @@ class PlannedSide:
         return PlanFigures(
             planner=report.planner,
             status=report.status,
+            reason=report.reason,
             planned_bytes=report.planned_bytes,
             arena_bytes=report.arena_bytes,
             outliving_bytes=report.outliving_bytes,
@@ -127,6 +126,8 @@ class PlannedSide:
             outliving_requests=report.outliving_requests,
             fallback_requests=report.fallback_requests,
             fallback_bytes=report.fallback_bytes,
+            missing_requests=report.missing_requests,
+            mismatch_counts=report.mismatch_counts,
             mismatches=tuple(map(str, report.mismatches)),
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gpu_runtime.training.agreement import Agreement, compare
-from gpu_runtime.training.answer import Answer, CheckAnswer, Failure, TimeAnswer
+from gpu_runtime.training.answer import Answer, CheckAnswer, Failure, PlanFigures, TimeAnswer
 from gpu_runtime.training.children import run_child
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from planners.errors import GaplessError
@@ -43,11 +43,18 @@ class Findings:
     @property
     def nothing_was_planned(self) -> bool:
         """Whether the plan served no whole step of a run that it should have served."""
-        planned = [self.checks.get(Allocator.PLANNED), self.timings.get(Allocator.PLANNED)]
-        return any(
-            answer is not None and (answer.plan is None or not answer.plan.planned_steps)
-            for answer in planned
-        )
+        return any(plan is None or not plan.planned_steps for _, plan in self._plans())
+
+    def reasons_without_plan(self) -> list[tuple[Purpose, str]]:
+        """Return why there is no plan, for each purpose whose run says so."""
+        return [(purpose, plan.reason) for purpose, plan in self._plans() if plan and plan.reason]
+
+    def _plans(self) -> list[tuple[Purpose, PlanFigures | None]]:
+        planned = {
+            Purpose.CHECK: self.checks.get(Allocator.PLANNED),
+            Purpose.TIME: self.timings.get(Allocator.PLANNED),
+        }
+        return [(purpose, answer.plan) for purpose, answer in planned.items() if answer is not None]
 
     @property
     def passed(self) -> bool:

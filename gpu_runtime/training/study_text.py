@@ -137,6 +137,7 @@ def notes(findings: Findings) -> list[str]:
             "no step was served by the plan: at least 5 steps that ask for the same are needed, "
             "of which the first are profiled"
         )
+        lines += [f"{label}: {reason}" for label, reason in findings.reasons_without_plan()]
     if findings.agreement is not None:
         lines += _verdict(findings.agreement)
     return lines
@@ -237,7 +238,7 @@ def _row(
         if default is None
         else f"{median / statistics.median(default.step_seconds) - 1:+.2%}",
         NOTHING if plan is None else f"{plan.fallback_requests:,}",
-        NOTHING if plan is None else f"{len(plan.mismatches):,}",
+        NOTHING if plan is None else _mismatch_cell(plan),
     )
 
 
@@ -254,9 +255,16 @@ def _plan_notes(plan: PlanFigures) -> list[str]:
         f"{gib(plan.outliving_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower bound "
         f"{plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps served by it"
     ]
-    lines += [f"mismatch: {mismatch}" for mismatch in plan.mismatches[:SHOWN_MISMATCHES]]
-    left_out = len(plan.mismatches) - SHOWN_MISMATCHES
+    shown = plan.mismatches[:SHOWN_MISMATCHES]
+    lines += [f"mismatch: {mismatch}" for mismatch in shown]
+    left_out = sum(plan.mismatch_counts.values()) - len(shown)
     return [*lines, f"... and {left_out:,} more"] if left_out > 0 else lines
+
+
+def _mismatch_cell(plan: PlanFigures) -> str:
+    """Return how many mismatches there were of each kind."""
+    kinds = {**plan.mismatch_counts, "missing": plan.missing_requests}
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count) or "0"
 
 
 def _verdict(agreement: Agreement) -> Sequence[str]:

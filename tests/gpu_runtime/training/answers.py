@@ -23,6 +23,7 @@ JOB = Job(
 PLAN = PlanFigures(
     planner="auto",
     status="optimal",
+    reason="",
     planned_bytes=4 * GIB,
     arena_bytes=3 * GIB,
     outliving_bytes=GIB,
@@ -33,6 +34,8 @@ PLAN = PlanFigures(
     outliving_requests=0,
     fallback_requests=0,
     fallback_bytes=0,
+    missing_requests=0,
+    mismatch_counts={},
     mismatches=(),
 )
 

@@ -1,63 +1,72 @@
-"""What a run sees of its allocator; ours is a stand-in here, and PyTorch's has no device."""
+"""What a run sees of its allocator: ours over simulated memory; PyTorch's has no device here."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from types import SimpleNamespace
-
 import pytest
 
-import gpu_runtime
+from gpu_runtime import PlannedMemory
+from gpu_runtime._core import PlannedAllocator, SimulatedMemory
 from gpu_runtime.training.answer import PeakFigures
 from gpu_runtime.training.job import Allocator
 from planners.errors import DeviceError
-from tests.gpu_runtime.training.answers import PLAN
 
 pytestmark = pytest.mark.torch
 
 
-class StandIn:
-    """Keeps to the interface of PlannedMemory."""
-
-    def __init__(self, planner: str, time_limit: float) -> None:
-        self.calls: list[object] = [planner, time_limit]
-
-    def install(self) -> None:
-        self.calls.append("install")
-
-    def step(self) -> AbstractContextManager[object]:
-        self.calls.append("step")
-        return nullcontext()
-
-    def reset_peaks(self) -> None:
-        self.calls.append("reset")
-
-    def report(self) -> SimpleNamespace:
-        return SimpleNamespace(
-            **{
-                **vars(PLAN),
-                "requested_bytes": 1,
-                "allocated_bytes": 2,
-                "reserved_bytes": 3,
-                "mismatches": (ValueError("request 4: other size"),),
-            }
-        )
+PAGE = 2 << 20
 
 
-def test_ours_is_installed_at_once_and_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
+    """Let PlannedMemory be installed over simulated memory; the test asks in PyTorch's place."""
+    made = PlannedAllocator(SimulatedMemory(PAGE, 1 << 30))
+    monkeypatch.setattr(PlannedMemory, "install", lambda memory: memory.attach(made))
+    return made
+
+
+def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.memory_side import PlannedSide, open_memory
 
-    monkeypatch.setattr(gpu_runtime, "PlannedMemory", StandIn, raising=False)
-    memory = open_memory(Allocator.PLANNED, "cuda", "pressure", 3.0)
+    memory = open_memory(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
     assert isinstance(memory, PlannedSide)
-    with memory.step():
-        memory.reset_peaks()
-    assert memory._memory.calls == ["pressure", 3.0, "install", "step", "reset"]
-    assert memory.peaks() == PeakFigures(1, 2, 3)
+    weights = allocator.allocate(1000)
+    before = memory.plan()
+    assert before is not None
+    assert (before.planner, before.status) == ("greedy-size-first", "profiling")
+    for number in range(8):
+        if number == 6:
+            memory.reset_peaks()
+        with memory.step():
+            taken = [allocator.allocate(size) for size in (3 * PAGE, PAGE + 1)]
+            for address in taken:
+                allocator.free(address)
+    peaks, plan = memory.peaks(), memory.plan()
+    assert peaks is not None
+    assert plan is not None
+    assert peaks.requested == 4 * PAGE + 1 + 1000
+    assert peaks.allocated == 4 * PAGE + 512 + 1024
+    assert peaks.reserved == 6 * PAGE
+    assert plan.planned_bytes == peaks.allocated == plan.arena_bytes + plan.outliving_bytes
+    assert plan.lower_bound == plan.planned_bytes
+    assert (plan.status, plan.reason) == ("optimal", "")
+    assert (plan.steps, plan.planned_steps, plan.planned_requests) == (2, 2, 4)
+    assert (plan.fallback_requests, plan.missing_requests, plan.mismatches) == (0, 0, ())
+    allocator.free(weights)
+
+
+def test_mismatches_travel_as_lines(allocator: PlannedAllocator) -> None:
+    from gpu_runtime.training.memory_side import open_memory
+
+    memory = open_memory(Allocator.PLANNED, "cuda")
+    for size in (PAGE, PAGE, PAGE, PAGE, 2 * PAGE):
+        with memory.step():
+            allocator.free(allocator.allocate(size))
     plan = memory.plan()
     assert plan is not None
-    assert plan.mismatches == ("request 4: other size",)
-    assert {**vars(plan), "mismatches": ()} == vars(PLAN)
+    assert plan.mismatch_counts == {"size": 1}
+    assert plan.fallback_bytes == 2 * PAGE
+    (line,) = plan.mismatches
+    assert line.startswith("step 4: 4,194,304 bytes on stream 0x0")
 
 
 def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

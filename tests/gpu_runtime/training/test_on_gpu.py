@@ -91,6 +91,7 @@ def test_no_steady_step_falls_back(model: str) -> None:
     assert plan.planned_steps >= JOBS[model].timed_steps
     assert plan.fallback_requests == 0
     assert plan.fallback_bytes == 0
+    assert plan.missing_requests == 0
     assert plan.mismatches == ()
 
 

@@ -106,13 +106,21 @@ def with_plan(plan: PlanFigures) -> Findings:
 
 def test_mismatches_are_told_but_not_all() -> None:
     many = tuple(f"request {number}" for number in range(7))
-    lines = notes(with_plan(replace(PLAN, mismatches=many, fallback_requests=1234)))
-    assert lines[1:7] == [*(f"mismatch: request {number}" for number in range(5)), "... and 2 more"]
+    plan = replace(
+        PLAN, mismatches=many, mismatch_counts={"size": 1000, "extra": 234}, missing_requests=3
+    )
+    lines = notes(with_plan(plan))
+    assert lines[1:7] == [
+        *(f"mismatch: request {number}" for number in range(5)), "... and 1,229 more",
+    ]  # fmt: skip
+    assert study_rows(with_plan(plan))[1][-1] == "1,000 size, 234 extra, 3 missing"
 
 
 def test_a_plan_that_served_nothing_is_told() -> None:
     lines = notes(with_plan(replace(PLAN, planned_steps=0, planned_bytes=0)))
     assert lines[0].startswith("no step was served by the plan: at least 5 steps")
+    lines = notes(with_plan(replace(PLAN, planned_steps=0, reason="an arena cannot be had")))
+    assert lines[1] == "time: an arena cannot be had"
     assert over_plan(with_plan(replace(PLAN, planned_bytes=0)).timings[Allocator.PLANNED]) is None
 
 
