@@ -19,7 +19,7 @@ from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
-from evaluation.benchmarks.training import training_page
+from evaluation.benchmarks.training import PARTS, training_page
 from evaluation.benchmarks.verify import verify_page
 from gpu_runtime.open_device import DeviceKind
 from planners.errors import GaplessError
@@ -148,14 +148,17 @@ def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
 @app.command()
 def training(
     timed_steps: Annotated[int, typer.Option(min=1, help="Of each model and allocator.")] = 30,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"A part of the page: {', '.join(PARTS)}.")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Real training steps under a plan and under PyTorch's allocators (needs a GPU)."""
     # The children inherit the cores: backward passes run in threads of their own.
     use_every_core()
-    _publish(
-        training_page(_command("training", f"--timed-steps {timed_steps}"), timed_steps), output
-    )
+    options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
+    page = training_page(_command("training", *options), timed_steps, only or PARTS)
+    _publish(page, output)
 
 
 @app.command()

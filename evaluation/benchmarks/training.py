@@ -16,6 +16,7 @@ from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, run_study
 from gpu_runtime.training.study_text import BEST_MARK, HEADINGS, notes, study_rows
 from instances.extract.eager.settings import TraceSettings
+from planners.errors import GaplessError, near_names
 
 STEPS = 5
 
@@ -31,11 +32,14 @@ CASES = (
     _case("mobilenet-v2", TraceSettings(optimizer="sgd"), batch=128),
 )
 
+PAIRS_PART = "pairs"
+PARTS = (*(case.model for case in CASES), PAIRS_PART)
+
 
 def training_page(
     command: str,
     timed_steps: int,
-    cases: Sequence[Job] = CASES,
+    only: Sequence[str] = PARTS,
     run: Callable[[Job], Answer] = run_child,
     measure_pair: allocation_pairs.Measure | None = None,
 ) -> Page:
@@ -47,8 +51,8 @@ def training_page(
         For the page.
     timed_steps
         Of each case and allocator.
-    cases
-        What is trained.
+    only
+        Which of :data:`PARTS` to run.
     run
         Does one job.
     measure_pair
@@ -62,8 +66,11 @@ def training_page(
     Raises
     ------
     GaplessError
-        There is no PyTorch or no CUDA device.
+        There is no PyTorch or no CUDA device, or no part is called so.
     """
+    for name in only:
+        if name not in PARTS:
+            raise GaplessError(f"--only: no part is called {name!r}; {near_names(name, PARTS)}")
     page = Page("Training under a plan", command)
     page.say(
         "Peaks of memory in GiB over the timed steps, *whole run* with the first steps, which are "
@@ -73,6 +80,7 @@ def training_page(
         "a process of its own; bits are compared in others, with deterministic algorithms. "
         "[The columns](../training.md#the-table) in full."
     )
+    cases = [case for case in CASES if case.model in only]
     for position, case in enumerate(cases):
         job = replace(case, timed_steps=timed_steps)
         require_sound(job)
@@ -81,13 +89,19 @@ def training_page(
         if position == 0:
             page.say(_environment(findings))
         _add_case(page, job, findings)
+    if PAIRS_PART in only:
+        _add_pairs(page, measure_pair)
+    return page
+
+
+def _add_pairs(page: Page, measure_pair: allocation_pairs.Measure | None) -> None:
+    page.say("## Pairs of requests")
     page.say(
         f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion from Python "
         f"(`torch.empty` in a loop of {allocation_pairs.PAIRS:,}, "
         f"{allocation_pairs.REPETITIONS} times), each row in a process of its own:"
     )
     page.table(allocation_pairs.HEADINGS, pair_rows(measure_pair))
-    return page
 
 
 def _add_case(page: Page, job: Job, findings: Findings) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -39,7 +41,9 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch) -> No
         jobs.append(job)
         return child(job)
 
-    text = training_page("command", 40, CASES[:2], remembering, pair).render()
+    text = training_page(
+        "command", 40, ["bert-base", "gpt2-medium", "pairs"], remembering, pair
+    ).render()
     assert {job.timed_steps for job in jobs} == {40}
     assert "## bert-base\n\n`python -m gpu_runtime.train bert-base --batch 32 --seq 512`" in text
     assert "--batch 8 --seq 1024 --checkpointing --microbatches 4`" in text
@@ -50,6 +54,26 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch) -> No
     assert rows["**planned**"][3] == "99.976%"
     assert rows["default"][3] == "80.000%"
     assert rows["planned, inside a step"] == ["1.000", "10.000", "0.500x"]
+
+
+def test_a_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "require_sound", lambda _: None)
+    text = training_page("command", 40, ["resnet-50"], child, pair).render()
+    assert "## resnet-50" in text
+    assert "## bert-base" not in text
+    assert "## Pairs" not in text
+    assert "torch 2.11.0" in text
+
+
+def test_a_part_that_does_not_exist_is_one_line(
+    main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = os.sched_getaffinity(0)
+    assert main("training", "--only", "bert-bse") == 2
+    assert "error: --only: no part is called 'bert-bse'; did you mean 'bert-base'" in (
+        capsys.readouterr().err
+    )
+    os.sched_setaffinity(0, before)
 
 
 def test_pairs_are_compared_with_native_ones() -> None:

@@ -89,6 +89,17 @@ def test_without_a_deterministic_algorithm_every_check_is_made_again() -> None:
     assert findings.undetermined == ("max_pool_backward",)
 
 
+def test_no_strict_check_is_compared_with_one_that_is_not() -> None:
+    def refuse(job: Job) -> Answer | None:
+        if job.label == "check default" and not job.strict:
+            return Failure("died")
+        if job.label == "check expandable" and job.strict:
+            return Failure("no", undetermined="max_pool_backward")
+        return None
+
+    assert list(study(Children(refuse)).checks) == [Allocator.EXPANDABLE, Allocator.PLANNED]
+
+
 def test_an_operator_that_is_refused_again_is_a_failure() -> None:
     findings = study(Children(lambda job: Failure("no", undetermined="op")
                               if job.purpose is Purpose.CHECK else None))  # fmt: skip
