@@ -176,7 +176,8 @@ def _print(job: Job, findings: Findings, as_json: bool) -> None:
     from rich.console import Console
 
     if findings.timings:
-        Console().print(rich_table(findings))
+        console = Console()
+        console.print(rich_table(findings, console.width))
     standard_output.write(below)
 
 

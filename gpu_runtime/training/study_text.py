@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_runtime.training.agreement import Agreement
 from gpu_runtime.training.answer import PeakFigures, PlanFigures, TimeAnswer
@@ -63,33 +63,45 @@ def plain_table(findings: Findings) -> str:
     )
 
 
-def rich_table(findings: Findings) -> Table:
-    """Return a row an allocator for a terminal.
+def rich_table(findings: Findings, width: int) -> Table:
+    """Return the figures of each allocator for a terminal, the best memory efficiency in green.
 
     Parameters
     ----------
     findings
         What was timed.
+    width
+        Columns of the terminal. Where they are enough, each allocator has a row, else a column.
 
     Returns
     -------
     rich.table.Table
-        The row of the best memory efficiency in bold green.
+        Of which no number is broken.
     """
     # Imported here because a table in a pipe does without it.
     from rich import box
     from rich.table import Table
 
+    rows = study_rows(findings)
+    headings = [heading.replace(" ", "\n") for heading in HEADINGS]
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(headings, *rows, strict=True)
+    ]
+    styles = ["bold green" if row[0] == BEST_MARK else "" for row in rows]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
-    for index, heading in enumerate(HEADINGS):
-        table.add_column(
-            heading.replace(" ", "\n"),
-            justify="left" if index < LEFT_ALIGNED else "right",
-            overflow="fold",
-            vertical="bottom",
-        )
-    for row in study_rows(findings):
-        table.add_row(*row, style="bold green" if row[0] == BEST_MARK else "")
+    if sum(widths) + len(widths) <= width:
+        for index, heading in enumerate(headings):
+            side: Literal["left", "right"] = "left" if index < LEFT_ALIGNED else "right"
+            table.add_column(heading, justify=side, no_wrap=True, vertical="bottom")
+        for row, style in zip(rows, styles, strict=True):
+            table.add_row(*row, style=style)
+        return table
+    table.add_column("")
+    for row, style in zip(rows, styles, strict=True):
+        table.add_column(" ".join(row[:LEFT_ALIGNED]).strip(), justify="right", style=style)
+    for heading, *figures in list(zip(HEADINGS, *rows, strict=True))[LEFT_ALIGNED:]:
+        table.add_row(heading, *figures)
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -60,19 +61,30 @@ def test_the_row_of_the_plan_is_the_best() -> None:
     assert over_plan(planned_time()) == pytest.approx(1 / 4096)
 
 
-def test_the_table_is_aligned_and_fits_a_terminal() -> None:
-    from rich.console import Console
-
+def test_the_table_is_aligned() -> None:
     lines = plain_table(findings()).splitlines()
     assert len(lines) == 3
     assert lines[0].split()[0] == "allocator"
     assert lines[2].startswith("*  planned ")
     assert plain_table(Findings()) == ""
-    console = Console(width=140, file=io.StringIO(), force_terminal=True)
-    with console.capture() as shown:
-        console.print(rich_table(findings()))
-    assert "\x1b[1;32m" in shown.get()
-    assert "99.976%" in shown.get()
+
+
+@pytest.mark.parametrize(("width", "is_wide"), [(160, True), (80, False), (40, False)])
+def test_a_terminal_breaks_no_number(width: int, is_wide: bool) -> None:
+    from rich.console import Console
+
+    console = Console(width=width, file=io.StringIO(), force_terminal=True)
+    with console.capture() as capture:
+        console.print(rich_table(findings(), console.width))
+    shown = capture.get()
+    assert "\x1b[1;32m" in shown
+    lines = re.sub(r"\x1b\[[\d;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= width
+    if is_wide:
+        assert re.search(r"default +3\.000 +4\.000 +5\.000 +80\.000%", "\n".join(lines))
+    else:
+        assert lines[0].split() == ["default", "*", "planned"]
+        assert ["efficiency", "80.000%", "99.976%"] in [line.split() for line in lines]
 
 
 def test_the_last_line_says_what_was_compared() -> None:
