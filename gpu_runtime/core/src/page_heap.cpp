@@ -85,7 +85,11 @@ std::optional<PageHeap::Room> PageHeap::find_room(std::size_t bytes) {
 }
 
 PageHeap::Lane& PageHeap::lane_of(Stream stream, std::size_t bytes) {
-    return lanes_[{stream, bytes % page_bytes_ == 0}];
+    const std::size_t half = page_bytes_ / 2;
+    const std::size_t grain = bytes % page_bytes_ == 0 ? page_bytes_
+                              : bytes % half == 0      ? half
+                                                       : kBlockAlignment;
+    return lanes_[{stream, grain}];
 }
 
 Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {

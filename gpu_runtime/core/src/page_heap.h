@@ -38,8 +38,8 @@ enum class Placement {
 // nothing may run on a page that disappears, a synchronisation; so they are collected until they
 // are a sixteenth of what is mapped.
 // Limits. Where what outlives a step is allocated one by one between what does not, each piece
-// keeps up to two pages. Pieces of whole pages, such as the workspaces of libraries, do not: they
-// have addresses of their own, where no page is shared.
+// keeps up to two pages. Pieces of whole pages or of halves, such as the workspaces of libraries,
+// do not: they have addresses of their own, where none begins within a page that it need not share.
 
 // Blocks are reused in the order of their stream: a free range belongs to the stream whose work
 // used it, and work that is submitted later to the same stream runs later. A block that other
@@ -94,8 +94,8 @@ class PageHeap {
         std::vector<Pages> pages;  // one a page, 0 where nothing is mapped
         std::size_t mapped = 0;    // pages
     };
-    // What belongs to one stream, blocks of whole pages or the others. Free ranges are mapped, and
-    // no two touch.
+    // What belongs to one stream: blocks of whole pages, of half pages, or the others. Free ranges
+    // are mapped, and no two touch.
     struct Lane {
         std::map<Address, Extent> extents;
         Address last_extent = 0;  // where the lane grows
@@ -136,7 +136,7 @@ class PageHeap {
     DeviceMemory& memory_;
     std::size_t page_bytes_;
     std::unordered_map<Address, Block> blocks_;
-    std::map<std::pair<Stream, bool>, Lane> lanes_;
+    std::map<std::pair<Stream, std::size_t>, Lane> lanes_;
     std::vector<Waiting> waiting_;
     std::vector<Pages> spare_pages_;
     std::size_t reserved_bytes_ = 0;
