@@ -13,8 +13,9 @@ not show one in a program whose nodes wait in a circle, which no graph gives.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from gpu_runtime.node_program import NodeProgram
@@ -27,8 +28,9 @@ class StoppedError(Exception):
 class ThreadOrder:
     """Lets the threads of a program, one a stream, wait for each other through one run.
 
-    A thread calls :meth:`begin` and :meth:`end` for each node of its stream in turn, and between
-    them :meth:`rest` or :meth:`hold`. Every call but :meth:`end` may raise ``StoppedError``.
+    Within :meth:`entered`, a thread calls :meth:`begin` and :meth:`end` for each node of its stream
+    in turn, and between them :meth:`rest` or :meth:`hold`. All but :meth:`end` may raise
+    ``StoppedError``.
 
     Parameters
     ----------
@@ -40,6 +42,9 @@ class ThreadOrder:
         self.lock = threading.Lock()
         self.error: BaseException | None = None
         self._stopped = False
+        self._inside = 0
+        self._unfinished = program.stream_count
+        self._left = threading.Condition(self.lock)
         self._stream = program.stream
         self._wake = [threading.Condition(self.lock) for _ in range(program.stream_count)]
         self._missing = [len(awaited) for awaited in program.awaits]
@@ -52,6 +57,25 @@ class ThreadOrder:
         self._next: list[int | None] = [queue[0] for queue in queues]
         self._working = sum(not self._missing[queue[0]] for queue in queues)
         self._held: dict[int, float] = {}
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Count a thread among those that are to be waited for."""
+        with self.lock:
+            self.require_going()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._inside -= 1
+                self._unfinished -= 1
+                self._left.notify()
+
+    def wait_for_end(self) -> None:
+        """Return when the threads of all streams have left, or when they are to stop."""
+        with self.lock:
+            self._left.wait_for(lambda: not self._unfinished or self._stopped)
 
     def begin(self, node: int) -> None:
         """Wait until all that a node waits for have ended."""
@@ -88,13 +112,18 @@ class ThreadOrder:
             self._end_a_hold_if_all_stand()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """End all threads; of several errors that are given as a reason the first is kept."""
+        """Tell all threads to stop; of several errors that are reasons the first is kept."""
         with self.lock:
             self._stopped = True
             if self.error is None:
                 self.error = error
-            for wake in self._wake:
+            for wake in (*self._wake, self._left):
                 wake.notify()
+
+    def wait_until_left(self) -> None:
+        """Return when no thread is inside; of those that were told to stop, none comes in."""
+        with self.lock:
+            self._left.wait_for(lambda: not self._inside)
 
     def require_going(self) -> None:
         """Raise ``StoppedError`` once the threads are to end."""

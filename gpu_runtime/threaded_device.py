@@ -97,21 +97,25 @@ class ThreadedDevice:
     ) -> None:
         """Run the nodes of a stream in order: the whole of its thread."""
         try:
-            for node in nodes:
-                order.begin(node)
-                self._delay(node, trial.before[node], trial, order)
-                for tensor in self._program.stamps[node]:
-                    order.require_going()
-                    self._arena.stamp(tensor, trial.key)
-                self._delay(node, trial.within[node], trial, order)
-                for tensor in self._program.checks[node]:
-                    order.require_going()
-                    self._arena.check(tensor, trial.key, found)
-                order.end(node)
+            with order.entered():
+                for node in nodes:
+                    self._run_node(node, trial, order, found)
         except StoppedError:
             pass
         except BaseException as error:
             order.stop(error)
+
+    def _run_node(self, node: int, trial: Trial, order: ThreadOrder, found: Findings) -> None:
+        order.begin(node)
+        self._delay(node, trial.before[node], trial, order)
+        for tensor in self._program.stamps[node]:
+            order.require_going()
+            self._arena.stamp(tensor, trial.key)
+        self._delay(node, trial.within[node], trial, order)
+        for tensor in self._program.checks[node]:
+            order.require_going()
+            self._arena.check(tensor, trial.key, found)
+        order.end(node)
 
     def _delay(self, node: int, laps: float, trial: Trial, order: ThreadOrder) -> None:
         if trial.is_directed:
@@ -127,15 +131,15 @@ def _run_all(threads: Sequence[threading.Thread], order: ThreadOrder) -> bool:
         with order.lock:
             for count, thread in enumerate(threads):
                 _start(thread, f"{count + 1} of {len(threads)}")
-        for thread in threads:
-            thread.join()
+        # Not by joining: a join that Ctrl-C interrupts takes its thread for ended (Python 3.11).
+        order.wait_for_end()
         return False
     except KeyboardInterrupt:
         return True
     finally:
         order.stop()
+        order.wait_until_left()
         for thread in threads:
-            # One that did not start, or is only about to, touches nothing any more.
             if thread.ident is not None:
                 thread.join()
 
