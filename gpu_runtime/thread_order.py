@@ -1,14 +1,14 @@
 """What the threads of a program wait for: arcs, delays, holds, and the word to stop.
 
 Note: a hold ends when nothing else can go on.
-Rationale: a hold is there to let others pass. Of whatever length, its time may be over before a
-loaded machine has given them their turn; detection would be a matter of luck.
+Rationale: a hold is there to let others pass. If it lasted for a time, that might be over before a
+loaded machine has given the others their turn, and detection would be a matter of luck.
 Approach: a stream is *working* while its next node neither waits for another nor is held. When no
 stream is working, only the end of a hold can change anything: the shortest one ends, and the
-others go on. So holds end in the order of their lengths, and each when all has run that does not
-wait for a node still held. ``attacks`` says why that brings about every attack.
-Limits: at least one hold ends whenever all stand still, so holds never add a deadlock; they would
-not show one in a program whose nodes wait in a circle, which no graph gives.
+others go on. So holds end in the order of their lengths, each when all has run that waits for no
+node still held. Of an attack (``attacks``), at the end of the first hold the victim has been
+stamped, and at the end of the second the other tensor too: then the victim is checked.
+Limits: random delays are slept, and what they bring about is the system's choice.
 """
 
 from __future__ import annotations
