@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from gpu_runtime.device import ForeignWords
 from gpu_runtime.host_arena import BLOCK_BYTES, Findings, HostArena
@@ -21,7 +22,7 @@ def arena_of(*tensors: tuple[int, int]) -> HostArena:
     return HostArena(Layout(offset, size, int((offset + size).max()) + 40))
 
 
-def content(arena: HostArena) -> np.ndarray:
+def content(arena: HostArena) -> NDArray[np.uint8]:
     return arena._bytes
 
 
@@ -81,7 +82,7 @@ def test_what_another_thread_writes_after_the_copy_does_not_count(
     arena = arena_of((0, 64), (0, 64))
     arena.stamp(1, KEY)
 
-    def write_and_make(tensor: int, offset: int, size: int, key: int) -> np.ndarray:
+    def write_and_make(tensor: int, offset: int, size: int, key: int) -> NDArray[np.uint8]:
         content(arena)[:64] = 0
         return pattern_bytes(tensor, offset, size, key)
 

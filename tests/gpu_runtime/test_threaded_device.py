@@ -20,7 +20,7 @@ from gpu_runtime.layout import Layout
 from gpu_runtime.node_program import NodeProgram, make_program
 from gpu_runtime.simulated_device import SimulatedDevice
 from gpu_runtime.thread_order import ThreadOrder
-from gpu_runtime.threaded_device import ThreadedDevice
+from gpu_runtime.threaded_device import SHORTEST_LAP_SECONDS, ThreadedDevice
 from gpu_runtime.trials import Trial, make_trial
 from gpu_runtime.verification import Request, verify
 from planners import Graph, Problem, Safety
@@ -162,7 +162,7 @@ def test_delays_are_slept_in_laps_where_the_trial_says(monkeypatch: pytest.Monke
         ThreadOrder, "rest", lambda _order, _node, seconds: calls.append(("rest", seconds))
     )
     device = ThreadedDevice(alone, side_by_side(1))
-    lap = max(device.run(make_trial(alone, 0, 0)).seconds, 0.5e-3)
+    lap = max(device.run(make_trial(alone, 0, 0)).seconds, SHORTEST_LAP_SECONDS)
     calls.clear()
     trial = replace(make_trial(alone, 1, 0), before=np.array([0.25]), within=np.array([3.0]))
     device.run(trial)
