@@ -36,6 +36,13 @@ class ThreadOrder:
     ----------
     program
         What is run.
+
+    Attributes
+    ----------
+    lock
+        Whoever has it keeps all threads from going on.
+    error
+        What ended the run, if anything did.
     """
 
     def __init__(self, program: NodeProgram) -> None:
@@ -89,7 +96,15 @@ class ThreadOrder:
                 self._wait(node, lambda: False, seconds)
 
     def hold(self, node: int, length: float) -> None:
-        """Hold a node until nothing else can go on but nodes that are held for longer."""
+        """Hold a node until nothing else can go on but nodes that are held for longer.
+
+        Parameters
+        ----------
+        node
+            Which.
+        length
+            In any unit; 0 for no hold.
+        """
         if length > 0:
             with self.lock:
                 self._working -= 1
@@ -112,7 +127,13 @@ class ThreadOrder:
             self._end_a_hold_if_all_stand()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Tell all threads to stop; of several errors that are reasons the first is kept."""
+        """Tell all threads to stop.
+
+        Parameters
+        ----------
+        error
+            Why, where it is one; of several the first is kept.
+        """
         with self.lock:
             self._stopped = True
             if self.error is None:
