@@ -164,7 +164,7 @@ def training(
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="An instance with a graph.")] = BERT,
-    device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.CPU,
+    device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.SIMULATED,
     trials: Annotated[int, typer.Option(min=1, help="Of each verification.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of each verification.")] = 0,
     output: Output = None,
