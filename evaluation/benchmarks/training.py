@@ -99,7 +99,8 @@ def _add_pairs(page: Page, measure_pair: allocation_pairs.Measure | None) -> Non
     page.say(
         f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion from Python "
         f"(`torch.empty` in a loop of {allocation_pairs.PAIRS:,}, "
-        f"{allocation_pairs.REPETITIONS} times), each row in a process of its own:"
+        f"{allocation_pairs.REPETITIONS} times in each of {allocation_pairs.ROUNDS} processes on "
+        f"one core; the rows take turns):"
     )
     page.table(allocation_pairs.HEADINGS, pair_rows(measure_pair))
 

@@ -82,7 +82,7 @@ def test_pairs_are_compared_with_native_ones() -> None:
         "native", "native, expandable segments", "planned, inside a step",
         "planned, outside of steps",
     ]  # fmt: skip
-    assert [row[3] for row in rows] == ["1.000x", "1.500x", "0.500x", "0.500x"]
+    assert [row[4] for row in rows] == ["1.000x", "1.500x", "0.500x", "0.500x"]
 
 
 @pytest.mark.parametrize("job", CASES, ids=lambda job: job.model)
