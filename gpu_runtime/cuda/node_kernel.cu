@@ -8,6 +8,8 @@
 // the hands of blocks that run already and never wait for a check: whatever else holds the device,
 // the wait ends. Delays work the same way: who draws the first ticket, or the first check, spins,
 // and the others wait for its flag.
+// A node that only stamps or only checks, and is not delayed, waits for nothing: there chunks are
+// dealt out without tickets, and the warps of a block need not keep together.
 // Limits: a delayed node keeps its blocks resident while it waits, so a node that is held long is
 // launched with few.
 //
@@ -277,34 +279,44 @@ __device__ void await_turn(const Node& node, Progress* progress, const Delay& de
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512) run_node(const Program p, u32 index) {
+extern "C" __global__ void __launch_bounds__(512, 2) run_node(const Program p, u32 index) {
     __shared__ u32 drawn;
     const Node node = p.nodes[index];
     Progress* progress = p.progress + index;
     const Delay delay = p.delays[index];
     const u64 key = *p.key;
-    u32 ticket = 0;
+    const bool is_dealt = (node.stamp_chunks == 0 || node.stamp_chunks == node.chunks) &&
+                          delay.before_ns == 0 && delay.within_ns == 0;
+    u32 ticket = blockIdx.x;
     u32 next = 0;
-    if (threadIdx.x == 0) {
+    if (!is_dealt && threadIdx.x == 0) {
         next = atomicAdd(&progress->tickets, 1u);
     }
     for (;;) {
-        if (threadIdx.x == 0) {
-            drawn = next;
+        if (!is_dealt) {
+            if (threadIdx.x == 0) {
+                drawn = next;
+            }
+            __syncthreads();
+            ticket = drawn;
         }
-        __syncthreads();
-        ticket = drawn;
         if (ticket >= node.chunks) {
             return;
         }
-        if (threadIdx.x == 0) {
-            await_turn(node, progress, delay, ticket);
-            // Drawn ahead, so that its latency passes under the work.
-            next = atomicAdd(&progress->tickets, 1u);
+        if (!is_dealt) {
+            if (threadIdx.x == 0) {
+                await_turn(node, progress, delay, ticket);
+                // Drawn ahead, so that its latency passes under the work.
+                next = atomicAdd(&progress->tickets, 1u);
+            }
+            __syncthreads();
         }
-        __syncthreads();
         const bool stamps = ticket < node.stamp_chunks;
         work(p, p.chunks[node.first_chunk + ticket], stamps, key);
+        if (is_dealt) {
+            ticket += gridDim.x;
+            continue;
+        }
         __syncthreads();
         if (stamps && node.stamp_chunks < node.chunks && threadIdx.x == 0) {
             __threadfence();

@@ -23,9 +23,9 @@ SHIM = """
 #define __device__
 #define __global__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 struct Index { unsigned x; };
-static const Index threadIdx = {0}, blockDim = {1};
+static const Index threadIdx = {0}, blockDim = {1}, blockIdx = {0}, gridDim = {1};
 struct alignas(16) ulonglong2 { unsigned long long x, y; };
 static ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 template <class T> T __ldcg(const T *at) { return *at; }

@@ -124,19 +124,30 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     heap_.give_back();
     release_abandoned();
-    const std::size_t bytes = round_up(plan.arena_bytes(), memory_.page_bytes());
-    if (bytes > 0) arena_ = make_arena(bytes);
-    figures_.arena_bytes = static_cast<std::int64_t>(bytes);
+    if (plan.arena_bytes() > 0) arena_ = make_arena(plan.arena_bytes());
+    figures_.arena_bytes = static_cast<std::int64_t>(arena_.own);
     plan_.emplace(std::move(plan));
     measure_reserved();
 }
 
+// Whole pages, and for the rest the beginning of one that the heap has anyway, where there is room:
+// the page appears at two addresses, and no byte of it is used at both.
 PlannedAllocator::Arena PlannedAllocator::make_arena(std::size_t bytes) {
+    const std::size_t page_bytes = memory_.page_bytes();
+    const std::size_t rest = bytes % page_bytes;
     Arena& made = abandoned_;  // until it is whole
+    made.room = rest > 0 ? heap_.find_room(rest) : std::nullopt;
     try {
-        made = {memory_.reserve_range(bytes), bytes, 0};
-        made.pages = memory_.create_pages(bytes);
-        memory_.map(made.address, made.pages, bytes);
+        const std::size_t range = round_up(bytes, page_bytes);
+        made.address = memory_.reserve_range(range);
+        made.range = range;
+        made.own = made.room ? bytes - rest : range;
+        if (made.own > 0) {
+            made.pages = memory_.create_pages(made.own);
+            memory_.map(made.address, made.pages, made.own);
+            made.mapped = true;
+        }
+        if (made.room) memory_.map(made.address + made.own, made.room->page, page_bytes);
     } catch (...) {
         try {
             release_abandoned();
@@ -149,10 +160,15 @@ PlannedAllocator::Arena PlannedAllocator::make_arena(std::size_t bytes) {
 }
 
 void PlannedAllocator::release_abandoned() {
-    if (abandoned_.pages != 0) memory_.release_pages(abandoned_.pages);
-    abandoned_.pages = 0;
-    if (abandoned_.bytes > 0) memory_.release_range(abandoned_.address, abandoned_.bytes);
-    abandoned_ = {};
+    Arena& left = abandoned_;
+    if (left.room) heap_.free(left.room->block);
+    left.room.reset();
+    if (left.mapped) memory_.unmap(left.address, left.own);
+    left.mapped = false;
+    if (left.pages != 0) memory_.release_pages(left.pages);
+    left.pages = 0;
+    if (left.range > 0) memory_.release_range(left.address, left.range);
+    left = {};
 }
 
 void PlannedAllocator::give_back() {

@@ -38,7 +38,7 @@ struct Figures {
     std::int64_t allocated_bytes = 0, allocated_peak = 0;  // rounded up to blocks
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
     std::int64_t heap_bytes = 0;                           // allocated, outside of the arena
-    std::int64_t arena_bytes = 0;                          // reserved for the arena
+    std::int64_t arena_bytes = 0;  // physical memory that the arena has for itself
     std::int64_t steps = 0, planned_steps = 0;
     std::int64_t planned_requests = 0;    // served by the plan
     std::int64_t outliving_requests = 0;  // expected by the plan, and served by the heap
@@ -91,8 +91,11 @@ class PlannedAllocator {
     };
     struct Arena {
         Address address = 0;
-        std::size_t bytes = 0;
+        std::size_t range = 0;  // bytes of addresses
         Pages pages = 0;
+        std::size_t own = 0;                 // bytes of these pages
+        bool mapped = false;                 // they are
+        std::optional<PageHeap::Room> room;  // in the heap, for what lies behind them
     };
 
     Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
@@ -102,7 +105,7 @@ class PlannedAllocator {
     void free_slot(std::int32_t slot);
     void record_uses(std::int32_t slot);
     void forget_uses();
-    bool in_arena(Address address) const { return address - arena_.address < arena_.bytes; }
+    bool in_arena(Address address) const { return address - arena_.address < arena_.range; }
     Arena make_arena(std::size_t bytes);
     void release_abandoned();
     void count_in(std::int64_t bytes);

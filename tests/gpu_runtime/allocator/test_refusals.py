@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_runtime._core import OUTLIVES, PlannedAllocator, SimulatedMemory, StepMode
+from gpu_runtime._core import BLOCK_ALIGNMENT, OUTLIVES, PlannedAllocator, SimulatedMemory, StepMode
 from tests.gpu_runtime.allocator.small_plans import stream_plan
 from tests.gpu_runtime.allocator.stamped_blocks import Block, StampedBlocks
 
@@ -158,24 +158,39 @@ def test_nothing_is_lost_by_a_refused_call(failures: int) -> None:
 
 @pytest.mark.parametrize("call", range(6))
 @pytest.mark.parametrize("failures", [1, 2, 3, 4, 9])
-def test_half_an_arena_is_undone(call: int, failures: int) -> None:
+@pytest.mark.parametrize("rest", [0, BLOCK_ALIGNMENT])
+def test_half_an_arena_is_undone(call: int, failures: int, rest: int) -> None:
     memory = SimulatedMemory(PAGE, CAPACITY)
     allocator = PlannedAllocator(memory)
+    first, second = allocator.allocate(PAGE + rest), allocator.allocate(PAGE - 2 * rest)
+    allocator.free(first)
+    allocator.give_back()
+    # The heap has a page of which the first bytes are free, where the arena has a rest for them.
+    assert memory.created_bytes == PAGE
     memory.fail_after(call, failures)
-    if call > 3:  # after it was synchronised, reserved, created, mapped
-        allocator.adopt_plan(list(PLAN), ARENA)
+    calls = 5 if rest else 4  # to synchronise, reserve, create, map, and map the heap's page
+    if call >= calls:
+        allocator.adopt_plan(list(PLAN), ARENA + rest)
     else:
         with pytest.raises((OSError, MemoryError), match=r"told to fail|no physical memory"):
-            allocator.adopt_plan(list(PLAN), ARENA)
+            allocator.adopt_plan(list(PLAN), ARENA + rest)
     memory.fail_after(0, 0)
-    if call <= 3:
+    allocator.check()
+    if call < calls:
         assert allocator.figures().arena_bytes == 0
         if failures == 1:  # what undoes it is not refused
-            assert memory.created_bytes == memory.reserved_ranges == 0
+            assert memory.created_bytes == memory.mapped_bytes == PAGE
         with pytest.raises(RuntimeError, match="a planned step needs a plan"):
             allocator.begin_step(StepMode.PLANNED)
         allocator.give_back()
-        assert memory.created_bytes == memory.mapped_bytes == memory.reserved_ranges == 0
-        allocator.adopt_plan(list(PLAN), ARENA)
-    assert memory.created_bytes == memory.mapped_bytes == allocator.figures().arena_bytes == ARENA
-    assert memory.reserved_ranges == 1
+        allocator.check()
+        assert memory.created_bytes == memory.mapped_bytes == PAGE
+        allocator.adopt_plan(list(PLAN), ARENA + rest)
+    allocator.check()
+    assert allocator.figures().arena_bytes == ARENA
+    assert memory.created_bytes == ARENA + PAGE
+    assert memory.mapped_bytes == ARENA + PAGE + (PAGE if rest else 0)
+    allocator.free(second)
+    allocator.give_back()
+    allocator.check()
+    assert memory.created_bytes == ARENA + (PAGE if rest else 0)
