@@ -121,7 +121,7 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     logging_ = false;
     log_.clear();
     logged_.clear();
-    if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no device has as much");
+    if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no address range is as large");
     heap_.give_back();
     release_abandoned();
     if (plan.arena_bytes() > 0) arena_ = make_arena(plan.arena_bytes());
