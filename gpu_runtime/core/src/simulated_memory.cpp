@@ -65,9 +65,11 @@ Address SimulatedMemory::reserve_range(std::size_t bytes) {
         throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
     }
     const auto begin = reinterpret_cast<Address>(found);
-    const Address address = (begin + page_bytes_ - 1) / page_bytes_ * page_bytes_;
-    if (address > begin) munmap(found, address - begin);
-    munmap(as_pointer(address + bytes), begin + page_bytes_ - address);
+    // The last one that fits, so that ranges lie side by side where the host gives them so.
+    const Address address = (begin + page_bytes_) / page_bytes_ * page_bytes_;
+    const Address behind = begin + bytes + page_bytes_;
+    munmap(found, address - begin);
+    if (behind > address + bytes) munmap(as_pointer(address + bytes), behind - (address + bytes));
     ranges_[address] = bytes;
     return address;
 }
