@@ -158,11 +158,21 @@ def test_nothing_is_lost_by_a_refused_call(failures: int) -> None:
 
 @pytest.mark.parametrize("call", range(6))
 @pytest.mark.parametrize("failures", [1, 2, 3, 4, 9])
-@pytest.mark.parametrize("rest", [0, BLOCK_ALIGNMENT])
-def test_half_an_arena_is_undone(call: int, failures: int, rest: int) -> None:
+@pytest.mark.parametrize(
+    ("rest", "sizes"),
+    [
+        (0, (PAGE, PAGE)),
+        (BLOCK_ALIGNMENT, (PAGE + BLOCK_ALIGNMENT, PAGE - 2 * BLOCK_ALIGNMENT)),
+        (BLOCK_ALIGNMENT, (PAGE // 2, PAGE // 2)),
+    ],
+    ids=["whole pages", "a rest", "a rest in half a page"],
+)
+def test_half_an_arena_is_undone(
+    call: int, failures: int, rest: int, sizes: tuple[int, int]
+) -> None:
     memory = SimulatedMemory(PAGE, CAPACITY)
     allocator = PlannedAllocator(memory)
-    first, second = allocator.allocate(PAGE + rest), allocator.allocate(PAGE - 2 * rest)
+    first, second = (allocator.allocate(size) for size in sizes)
     allocator.free(first)
     allocator.give_back()
     # The heap has a page of which the first bytes are free, where the arena has a rest for them.
