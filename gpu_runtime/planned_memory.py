@@ -18,7 +18,8 @@ from gpu_runtime._core import Mismatch, PlannedAllocator
 from gpu_runtime.memory_report import MemoryReport, count_kinds, mismatch_record
 from gpu_runtime.pytorch_allocator import pytorch_out_of_memory, serve_pytorch
 from gpu_runtime.step_planner import StepPlanner
-from planners.errors import DeviceError
+from planners.budget import Budget
+from planners.errors import DeviceError, GaplessError
 from planners.problem import Problem
 from planners.registry import get
 
@@ -49,6 +50,8 @@ class PlannedMemory:
     ------
     UnknownPlannerError
         No planner has this name.
+    GaplessError
+        A number is out of range.
     """
 
     def __init__(
@@ -59,14 +62,18 @@ class PlannedMemory:
         device: int = 0,
         max_profiled_steps: int = 8,
     ) -> None:
-        get(planner)
-        self._planner_name = planner
-        self._time_limit = time_limit
+        if max_profiled_steps < 2:
+            raise GaplessError(
+                f"profiled steps: at least 2, to see whether they are alike, "
+                f"found {max_profiled_steps}"
+            )
+        self._chosen = get(planner)
+        self._budget = Budget(time_limit_seconds=time_limit)
         self._device = device
         self._max_profiled_steps = max_profiled_steps
         self._planner: StepPlanner | None = None
-        # Where mismatches came from, in the order in which the allocator keeps them.
-        self._where: dict[tuple[int, int, int, int], str] = {}
+        # Where mismatches came from, by their number.
+        self._where: dict[int, str] = {}
 
     def install(self) -> None:
         """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.
@@ -90,9 +97,7 @@ class PlannedMemory:
         allocator
             Over any memory; :meth:`install` makes one that PyTorch asks.
         """
-        self._planner = StepPlanner(
-            allocator, self._planner_name, self._time_limit, self._max_profiled_steps
-        )
+        self._planner = StepPlanner(allocator, self._chosen, self._budget, self._max_profiled_steps)
         allocator.on_mismatch(self._note_where)
 
     @contextmanager
@@ -144,7 +149,7 @@ class PlannedMemory:
         arena = planning.arena_bytes if planning else 0
         outliving = planning.outliving_bytes if planning else 0
         return MemoryReport(
-            planner=self._planner_name,
+            planner=self._chosen.label,
             status=planner.status,
             reason=planner.reason,
             steps=figures.steps,
@@ -153,7 +158,7 @@ class PlannedMemory:
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
             planned_bytes=arena + outliving,
-            lower_bound=planning.lower_bound + outliving if planning else 0,
+            lower_bound=planning.lower_bound if planning else 0,
             arena_bytes=arena,
             outliving_bytes=outliving,
             planned_requests=figures.planned_requests,
@@ -163,7 +168,7 @@ class PlannedMemory:
             missing_requests=figures.missing_requests,
             mismatch_counts=count_kinds(allocator.mismatch_counts()),
             mismatches=tuple(
-                mismatch_record(mismatch, self._where.get(_key(mismatch), ""))
+                mismatch_record(mismatch, self._where.get(mismatch.number, ""))
                 for mismatch in allocator.mismatches()
             ),
         )
@@ -174,11 +179,8 @@ class PlannedMemory:
         return self._planner
 
     def _note_where(self, mismatch: Mismatch) -> None:
-        self._where.setdefault(_key(mismatch), _place_in_program(sys._getframe(1)))
-
-
-def _key(mismatch: Mismatch) -> tuple[int, int, int, int]:
-    return mismatch.step, mismatch.stream, mismatch.request, mismatch.bytes
+        # A thread of autograd has no frame before this one.
+        self._where[mismatch.number] = _place_in_program(sys._getframe())
 
 
 def _place_in_program(frame: FrameType | None) -> str:
