@@ -173,12 +173,12 @@ class Training:
                     self.made.append(block)
                     if request.life is Life.WITHIN:
                         within.append(block)
-                self._free_ended(within, len(program))
-                self._free_ended(self._from_last_step, len(program))
+                self._free_ended(within)
+                self._free_ended(self._from_last_step)
         except BrokenStepError:
+            # The error has kept alive what its frames held.
             self._free_ended(within)
-        assert not within
-        self._free_ended(self._from_last_step)
+            self._free_ended(self._from_last_step)
         for block in self.made:
             if block.request.life is Life.BETWEEN:
                 self.free(block)
@@ -194,14 +194,13 @@ class Training:
             self.step(program)
 
     def let_go(self) -> None:
-        """Free what is kept."""
-        while self.kept:
-            self.free(self.kept.pop())
+        """Free what is kept, for good or for the next step."""
+        self._free_ended(self.kept)
+        self._free_ended(self._from_last_step)
 
     def free_all(self) -> None:
         """Free everything; nothing may be left, here or in the allocator."""
         self.let_go()
-        self._free_ended(self._from_last_step)
         assert not self._live
         figures = self.allocator.figures()
         assert figures.requested_bytes == figures.allocated_bytes == figures.heap_bytes == 0
