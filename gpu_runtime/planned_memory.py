@@ -85,8 +85,7 @@ class PlannedMemory:
         DeviceError
             There is no driver or device, or PyTorch has used CUDA already.
         """
-        if self._planner is not None:
-            raise DeviceError("planned memory is installed already")
+        self._refuse_twice()
         self.attach(serve_pytorch(self._device))
 
     def attach(self, allocator: PlannedAllocator) -> None:
@@ -96,7 +95,13 @@ class PlannedMemory:
         ----------
         allocator
             Over any memory; :meth:`install` makes one that PyTorch asks.
+
+        Raises
+        ------
+        DeviceError
+            It plans the steps of an allocator already.
         """
+        self._refuse_twice()
         self._planner = StepPlanner(allocator, self._chosen, self._budget, self._max_profiled_steps)
         allocator.on_mismatch(self._note_where)
 
@@ -172,6 +177,10 @@ class PlannedMemory:
                 for mismatch in allocator.mismatches()
             ),
         )
+
+    def _refuse_twice(self) -> None:
+        if self._planner is not None:
+            raise DeviceError("planned memory is installed already; one installation is enough")
 
     def _installed(self) -> StepPlanner:
         if self._planner is None:

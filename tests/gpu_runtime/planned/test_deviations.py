@@ -233,3 +233,12 @@ def test_two_streams_never_get_the_same_bytes() -> None:
         places[block.request.stream].add(block.address)
     assert not places[STREAMS[0]] & places[STREAMS[1]]
     assert training.memory.report().arena_bytes == 2 * 5120
+
+
+def test_requests_are_recognised_in_a_row_alone() -> None:
+    program = [Request(700 * (k + 1), 0, Life.BETWEEN) for k in range(30)]
+    training = planned_training(program)
+    training.step([program[20], program[0], program[21], program[1], program[22], *program[2:]])
+    report = training.memory.report()
+    assert report.mismatch_counts == {"size": 3}
+    assert report.missing_requests == 0
