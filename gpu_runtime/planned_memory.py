@@ -9,23 +9,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
-from gpu_runtime._core import Mismatch, PlannedAllocator
+from gpu_runtime._core import PlannedAllocator
 from gpu_runtime.memory_report import MemoryReport, count_kinds, mismatch_record
+from gpu_runtime.mismatch_places import MismatchPlaces
 from gpu_runtime.pytorch_allocator import pytorch_out_of_memory, serve_pytorch
 from gpu_runtime.step_planner import StepPlanner
 from planners.budget import Budget
 from planners.errors import DeviceError, GaplessError
 from planners.problem import Problem
 from planners.registry import get
-
-# Frames that are not the user's.
-_LIBRARIES = ("torch", "gpu_runtime", "contextlib", "transformers")
-_MAX_FRAMES = 200
 
 
 class PlannedMemory:
@@ -72,8 +67,7 @@ class PlannedMemory:
         self._device = device
         self._max_profiled_steps = max_profiled_steps
         self._planner: StepPlanner | None = None
-        # Where mismatches came from, by their number.
-        self._where: dict[int, str] = {}
+        self._places = MismatchPlaces()
 
     def install(self) -> None:
         """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.
@@ -103,7 +97,7 @@ class PlannedMemory:
         """
         self._refuse_twice()
         self._planner = StepPlanner(allocator, self._chosen, self._budget, self._max_profiled_steps)
-        allocator.on_mismatch(self._note_where)
+        allocator.on_mismatch(self._places.note)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -132,7 +126,7 @@ class PlannedMemory:
     def reset_peaks(self) -> None:
         """Count from now: peaks are those of what is in use, everything else is zero."""
         self._installed().allocator.reset_peaks()
-        self._where.clear()
+        self._places.clear()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -173,7 +167,7 @@ class PlannedMemory:
             missing_requests=figures.missing_requests,
             mismatch_counts=count_kinds(allocator.mismatch_counts()),
             mismatches=tuple(
-                mismatch_record(mismatch, self._where.get(mismatch.number, ""))
+                mismatch_record(mismatch, self._places.of(mismatch))
                 for mismatch in allocator.mismatches()
             ),
         )
@@ -186,22 +180,3 @@ class PlannedMemory:
         if self._planner is None:
             raise DeviceError("planned memory is not installed; call install() first")
         return self._planner
-
-    def _note_where(self, mismatch: Mismatch) -> None:
-        # A thread of autograd has no frame before this one.
-        self._where[mismatch.number] = _place_in_program(sys._getframe())
-
-
-def _place_in_program(frame: FrameType | None) -> str:
-    """Return the innermost frame of the user's own code.
-
-    Autograd's threads run no Python, unless a function of the user's does.
-    """
-    for _ in range(_MAX_FRAMES):
-        if frame is None:
-            break
-        module = frame.f_globals.get("__name__", "")
-        if module.split(".")[0] not in _LIBRARIES:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-        frame = frame.f_back
-    return "a thread of autograd"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -312,3 +313,10 @@ def test_memory_that_is_short_in_a_planned_step() -> None:
         for request in PROGRAM:
             training.allocator.allocate(request.size, request.stream)
     assert training.memory.report().planned_requests == 2
+
+
+def test_nothing_of_a_training_stays_when_it_is_gone() -> None:
+    training = planned_training(PROGRAM)
+    memory = weakref.ref(training.memory)
+    del training
+    assert memory() is None
