@@ -9,7 +9,8 @@ does not wait for it has run, the producer of ``a`` with it; hold ``u`` for long
 stamped, ``b`` is stamped, and ``u`` checks ``a``. Where ``u`` makes ``a`` itself, it is held
 between stamping and checking. Where the producer of ``b`` does precede that of ``a``, swap them.
 Limits: holds are of some length of time. On the simulated device that is exact; on a GPU it relies
-on the margins in ``trials``.
+on the margins in ``trials``; threads do not take it as time (``thread_order`` says how), and so
+whatever else the machine does.
 """
 
 from __future__ import annotations

@@ -63,12 +63,15 @@ class Outcome:
         What was not as stamped; empty for a right plan.
     lost
         Wrong words that there was no room to report.
+    interrupted
+        Whether Ctrl-C ended it before its end.
     """
 
     seconds: float
     foreign: list[ForeignWords] = field(default_factory=list)
     broken: list[BrokenWord] = field(default_factory=list)
     lost: int = 0
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)

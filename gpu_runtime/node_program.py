@@ -53,6 +53,14 @@ class NodeProgram:
         return max(self.stream, default=-1) + 1
 
     @cached_property
+    def nodes_of_streams(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes of each stream in order."""
+        queues: list[list[int]] = [[] for _ in range(self.stream_count)]
+        for node, stream in enumerate(self.stream):
+            queues[stream].append(node)
+        return tuple(map(tuple, queues))
+
+    @cached_property
     def successors(self) -> tuple[tuple[int, ...], ...]:
         """The nodes that wait for each node: the next of its stream, and those with an event."""
         after: list[list[int]] = [[] for _ in self.stream]

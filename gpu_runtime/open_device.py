@@ -5,14 +5,21 @@ from __future__ import annotations
 import enum
 
 from gpu_runtime.simulated_device import SimulatedDevice
+from gpu_runtime.threaded_device import ThreadedDevice
 from gpu_runtime.verification import OpenDevice
 
 
 class DeviceKind(enum.Enum):
-    """What a verification can run on."""
+    """What a verification can run on: streams on a clock, as threads, or on the first GPU."""
 
+    SIMULATED = "simulated"
     CPU = "cpu"
     CUDA = "cuda"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its arena is memory of this machine, which may be compressed."""
+        return self is not DeviceKind.CUDA
 
 
 def open_device(kind: DeviceKind) -> OpenDevice:
@@ -28,8 +35,10 @@ def open_device(kind: DeviceKind) -> OpenDevice:
     callable
         Takes a program and a layout.
     """
-    if kind is DeviceKind.CPU:
+    if kind is DeviceKind.SIMULATED:
         return SimulatedDevice
+    if kind is DeviceKind.CPU:
+        return ThreadedDevice
     # Imported here because it declares the driver's functions, which nothing else needs.
     from gpu_runtime.cuda.cuda_device import CudaDevice
 

@@ -17,6 +17,7 @@ from gpu_runtime.pattern import trial_key
 
 # With nothing else delayed, all that waits for neither of two held nodes ends within the first
 # lap. What waits for the first alone begins within the next one after it, so before the second.
+# Of threads only the order of the two counts.
 HOLD_FIRST_LAPS = 1.5
 HOLD_LAST_LAPS = 3.0
 SLOWEST_STREAM_LAPS = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_runtime.attacks import AttackQueue
 from gpu_runtime.corruption import Corruption, CorruptionLedger
@@ -66,15 +66,17 @@ class Verification:
     nodes, streams, events
         Of the program: nodes, streams, and waits of a node for one of another stream.
     trials, directed_trials
-        Runs of the program, and how many of them were an attack.
+        Runs of the program to its end, and how many of them were an attack.
     undisturbed_seconds
-        Time on the device of the first trial, which nothing delays.
+        Time on the device of the first trial, which nothing delays; 0 where it did not end.
     seconds
         Wall time of everything, from before the device was opened.
     corruptions
         Empty for a right plan.
     lost
         Wrong words that there was no room to report.
+    interrupted
+        Whether Ctrl-C came before the last trial's end; what was found until then is here.
     """
 
     problem: Problem
@@ -89,10 +91,11 @@ class Verification:
     seconds: float
     corruptions: list[Corruption]
     lost: int
+    interrupted: bool = False
 
     @property
     def passed(self) -> bool:
-        """Whether every tensor held what was stamped, in every trial."""
+        """Whether every tensor held what was stamped, in every trial that was run."""
         return not self.corruptions and not self.lost
 
     @property
@@ -178,20 +181,9 @@ def verify(
     if request.is_compressed:
         layout = compressed(layout)
     ledger = CorruptionLedger(layout, lambda a, b: bool(problem.core.unsafe(a, b)))
-    attacks = AttackQueue(program, request.attacked)
     device = open_device(program, layout)
-    seconds, directed = [], 0
     try:
-        for number in range(request.trials):
-            left = request.trials - number
-            # Every other trial stays random: it may find what nobody suspects.
-            is_turn = number > 0 and (number % 2 == 1 or len(attacks) >= left)
-            attack = attacks.next(ledger.has_seen) if is_turn else None
-            trial = make_trial(program, number, request.seed, attack)
-            outcome = device.run(trial)
-            ledger.add(trial, outcome)
-            seconds.append(outcome.seconds)
-            directed += trial.is_directed
+        runs = _run_trials(program, device, request, ledger)
         figures = device.figures
     finally:
         device.close()
@@ -202,10 +194,43 @@ def verify(
         nodes=program.node_count,
         streams=program.stream_count,
         events=sum(map(len, program.awaits)),
-        trials=request.trials,
-        directed_trials=directed,
-        undisturbed_seconds=seconds[0],
+        trials=len(runs.seconds),
+        directed_trials=runs.directed,
+        undisturbed_seconds=runs.seconds[0] if runs.seconds else 0.0,
         seconds=time.perf_counter() - begun,
         corruptions=ledger.corruptions(),
         lost=ledger.lost,
+        interrupted=runs.interrupted,
     )
+
+
+@dataclass
+class _Runs:
+    seconds: list[float] = field(default_factory=list)
+    directed: int = 0
+    interrupted: bool = False
+
+
+def _run_trials(
+    program: NodeProgram, device: Device, request: Request, ledger: CorruptionLedger
+) -> _Runs:
+    """Run trial after trial, until the last or Ctrl-C."""
+    runs = _Runs()
+    attacks = AttackQueue(program, request.attacked)
+    try:
+        for number in range(request.trials):
+            left = request.trials - number
+            # Every other trial stays random: it may find what nobody suspects.
+            is_turn = number > 0 and (number % 2 == 1 or len(attacks) >= left)
+            attack = attacks.next(ledger.has_seen) if is_turn else None
+            trial = make_trial(program, number, request.seed, attack)
+            outcome = device.run(trial)
+            ledger.add(trial, outcome)
+            if outcome.interrupted:
+                runs.interrupted = True
+                break
+            runs.seconds.append(outcome.seconds)
+            runs.directed += trial.is_directed
+    except KeyboardInterrupt:
+        runs.interrupted = True
+    return runs

@@ -82,6 +82,7 @@ def verification_record(
         "directed_trials": verification.directed_trials,
         "undisturbed_seconds": verification.undisturbed_seconds,
         "seconds": verification.seconds,
+        "interrupted": verification.interrupted,
         "passed": verification.passed,
         "lost": verification.lost,
         "injections": [
@@ -123,11 +124,17 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
         f"{exact_bytes(verification.peak)}{_compression(verification)}; "
         f"the allocator took {exact_bytes(figures.reserved_bytes)}",
         f"a trial stamps {_both(figures.stamped_bytes)} and checks "
-        f"{_both(figures.checked_bytes)}, undisturbed in "
-        f"{verification.undisturbed_seconds * 1e3:.3g} ms{_rate(verification)}",
+        f"{_both(figures.checked_bytes)}, {_undisturbed(verification)}",
         f"{_plural(verification.trials, 'trial')}, {verification.directed_trials} of them "
-        f"directed, in {verification.seconds:.1f} s all told",
+        f"directed, in {verification.seconds:.1f} s all told"
+        f"{', then interrupted' if verification.interrupted else ''}",
     ]
+
+
+def _undisturbed(verification: Verification) -> str:
+    if not verification.undisturbed_seconds:
+        return "not once to its end"
+    return f"undisturbed in {verification.undisturbed_seconds * 1e3:.3g} ms{_rate(verification)}"
 
 
 def _rate(verification: Verification) -> str:
@@ -193,6 +200,8 @@ def _verdict(verification: Verification, injections: Sequence[Injection]) -> str
     if injections:
         caught = sum(bool(verification.caught(injection)) for injection in injections)
         return f"{caught} of {len(injections)} injected caught, {_plural(alarms, 'false alarm')}"
+    if verification.passed and verification.interrupted:
+        return f"interrupted: no byte was lost in {_plural(verification.trials, 'trial')}"
     if verification.passed:
         return "verified: every tensor held every byte in every trial"
     found = verification.corruptions

@@ -54,8 +54,12 @@ def main(
         Path | None, typer.Option(metavar="FILE.json", help="A plan file, in place of a planner.")
     ] = None,
     device: Annotated[
-        DeviceKind, typer.Option(help="The first GPU, or this machine's processor.")
-    ] = DeviceKind.CPU,
+        DeviceKind,
+        typer.Option(
+            help="Streams on a simulated clock, which a seed repeats; as threads of this "
+            "machine's processor; or on the first GPU."
+        ),
+    ] = DeviceKind.SIMULATED,
     trials: Annotated[int, typer.Option(help="Runs of the whole schedule.")] = DEFAULT_TRIALS,
     seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
     injected: Annotated[
@@ -73,15 +77,15 @@ def main(
         bool,
         typer.Option(
             "--every-byte",
-            help="On the CPU, hold every byte; else a word for all that the same tensors cover.",
+            help="Off the GPU, hold every byte; else a word for all that the same tensors cover.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Verify a plan: stamp and check every tensor while the instance's streams run for real.
 
-    Exits with 1 where a tensor lost bytes, or an injected mistake went unseen, and 2 after an
-    error.
+    Exits with 1 where a tensor lost bytes, or an injected mistake went unseen, 2 after an error,
+    and 130 after Ctrl-C, which still prints what was found until then.
     """
     try:
         problem = read_any(instance)
@@ -92,7 +96,7 @@ def main(
         request = Request(
             trials=trials,
             seed=seed,
-            is_compressed=device is DeviceKind.CPU and not every_byte,
+            is_compressed=device.is_host and not every_byte,
             attacked=tuple((injection.tensor, injection.partner) for injection in injections)
             or tuple(unsafe_sharers(problem, offsets)),
         )
@@ -141,6 +145,8 @@ def _inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injecti
 
 
 def _exit_code(verification: Verification, injections: list[Injection]) -> int:
+    if verification.interrupted:
+        return EXIT_INTERRUPTED
     if not injections:
         return 0 if verification.passed else EXIT_CORRUPTED
     all_caught = all(verification.caught(injection) for injection in injections)

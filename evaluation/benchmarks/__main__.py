@@ -13,12 +13,13 @@ from evaluation.benchmarks.collection import collection_page
 from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.homosize import homosize_page
-from evaluation.benchmarks.measure import pin_to_one_core
+from evaluation.benchmarks.measure import pin_to_one_core, use_every_core
 from evaluation.benchmarks.offsets import offsets_page
 from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
+from evaluation.benchmarks.training import PARTS, training_page
 from evaluation.benchmarks.verify import verify_page
 from gpu_runtime.open_device import DeviceKind
 from planners.errors import GaplessError
@@ -145,9 +146,25 @@ def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
 
 
 @app.command()
+def training(
+    timed_steps: Annotated[int, typer.Option(min=1, help="Of each model and allocator.")] = 30,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"A part of the page: {', '.join(PARTS)}.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Real training steps under a plan and under PyTorch's allocators (needs a GPU)."""
+    # The children inherit the cores: backward passes run in threads of their own.
+    use_every_core()
+    options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
+    page = training_page(_command("training", *options), timed_steps, only or PARTS)
+    _publish(page, output)
+
+
+@app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="An instance with a graph.")] = BERT,
-    device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.CPU,
+    device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.SIMULATED,
     trials: Annotated[int, typer.Option(min=1, help="Of each verification.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of each verification.")] = 0,
     output: Output = None,

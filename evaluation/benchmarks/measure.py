@@ -64,10 +64,17 @@ def pin_to_one_core() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
+def use_every_core() -> None:
+    """Let this process and its children run on every core that the system grants them."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
 def environment() -> str:
     """Return one line that says on what a table was measured."""
+    cores = len(os.sched_getaffinity(0))
     packages = ", ".join(f"{name} {version(name)}" for name in ("gapless", "numpy"))
-    return f"{_processor()}, one core; Python {platform.python_version()}, {packages}"
+    on = "one core" if cores == 1 else f"{cores} cores"
+    return f"{_processor()}, {on}; Python {platform.python_version()}, {packages}"
 
 
 def progress(text: str) -> None:

@@ -119,8 +119,7 @@ def _verifications(problem: Problem, kind: DeviceKind, trials: int, seed: int) -
     runs = []
     for name, offsets, attacked in cases:
         progress(name)
-        is_compressed = kind is DeviceKind.CPU
-        request = Request(trials, seed, is_compressed=is_compressed, attacked=tuple(attacked))
+        request = Request(trials, seed, is_compressed=kind.is_host, attacked=tuple(attacked))
         found = verify(problem, offsets, open_device(kind), request)
         its = injections if attacked is onto else []
         runs.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -19,7 +19,9 @@ from instances.extract.settings import StepSettings
 Build = Callable[[], tuple[Module, dict[str, Tensor]]]
 
 
-def build_module(model: Model, settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+def build_module(
+    model: Model, settings: StepSettings, *, is_computed: bool = False
+) -> tuple[Module, dict[str, Tensor]]:
     """Build a model as the settings want it.
 
     Parameters
@@ -28,6 +30,9 @@ def build_module(model: Model, settings: StepSettings) -> tuple[Module, dict[str
         What to build.
     settings
         That the model supports.
+    is_computed
+        Whether numbers count: weights are then drawn, and a layer that is recomputed draws the
+        same numbers again. A trace needs neither.
 
     Returns
     -------
@@ -38,29 +43,35 @@ def build_module(model: Model, settings: StepSettings) -> tuple[Module, dict[str
     """
     # Set before building, for Module.to(dtype) fails on fake tensors; and some ways to draw
     # weights look at what they drew, which a fake tensor cannot show.
-    with _default_dtype(getattr(torch, settings.precision)), no_init_weights():
+    initialisation = nullcontext() if is_computed else no_init_weights()
+    with _default_dtype(getattr(torch, settings.precision)), initialisation:
         module, batch = model.build(settings)
-    if isinstance(module, PreTrainedModel):
+    if isinstance(module, PreTrainedModel) and not is_computed:
         # Left out together with the initialisation.
         module.tie_weights()
     if settings.checkpointing:
         for name in model.recomputed:
-            recompute_layers(module.get_submodule(name))
+            recompute_layers(module.get_submodule(name), keeps_random_state=is_computed)
     return module.train(settings.training), batch
 
 
-def recompute_layers(layers: Module) -> None:
+def recompute_layers(layers: Module, *, keeps_random_state: bool = False) -> None:
     """Let the backward pass recompute each layer, of which only the inputs are kept.
 
     Parameters
     ----------
     layers
         Module whose children are the layers, in place.
+    keeps_random_state
+        Whether a layer draws the same numbers when it is recomputed. The state is kept on the
+        host; a trace draws no numbers.
     """
     for layer in layers.children():
-        # The random state would be kept on the host; a trace draws no numbers.
         layer.forward = partial(
-            checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
+            checkpoint,
+            layer.forward,
+            use_reentrant=False,
+            preserve_rng_state=keeps_random_state,
         )
 
 

@@ -1,4 +1,4 @@
-"""Every test of a device runs on the simulated one, and where there is CUDA on a real one too."""
+"""Every test of a device runs on both kinds of CPU, and where there is CUDA on a real one too."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import pytest
 from gpu_runtime.open_device import DeviceKind, open_device
 from gpu_runtime.verification import OpenDevice
 
+HOST = [kind for kind in DeviceKind if kind.is_host]
+
 
 @pytest.fixture(
     params=[
-        pytest.param(DeviceKind.CPU, id="cpu"),
+        *(pytest.param(kind, id=kind.value) for kind in HOST),
         pytest.param(DeviceKind.CUDA, id="cuda", marks=pytest.mark.gpu),
     ]
 )
 def device(request: pytest.FixtureRequest) -> OpenDevice:
     """Return what opens a device."""
+    return open_device(request.param)
+
+
+@pytest.fixture(params=HOST, ids=lambda kind: kind.value)
+def host_device(request: pytest.FixtureRequest) -> OpenDevice:
+    """Return what opens a device in this machine's memory."""
     return open_device(request.param)

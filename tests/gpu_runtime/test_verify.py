@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from gpu_runtime.cuda import context, driver
+from gpu_runtime.host_arena import HostArena
+from gpu_runtime.node_program import make_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import Problem, get, read_problem, run, write_plan, write_problem
@@ -17,8 +21,8 @@ KEYS = {
     "schema", "version", "instance", "plan", "peak", "tensors", "nodes", "streams", "events",
     "device", "arena_bytes", "reserved_bytes", "stamped_bytes", "checked_bytes",
     "bytes_per_second", "copy_bytes_per_second", "trials", "directed_trials",
-    "undisturbed_seconds", "seconds", "passed", "lost", "injections", "false_alarms",
-    "corruptions",
+    "undisturbed_seconds", "seconds", "interrupted", "passed", "lost", "injections",
+    "false_alarms", "corruptions",
 }  # fmt: skip
 
 
@@ -65,12 +69,69 @@ def test_injected_mistakes_are_all_caught(graph: Path) -> None:
     assert text.splitlines()[-1] == "4 of 4 injected caught, 0 false alarms"
 
 
+@pytest.mark.parametrize("more", [[], ["--every-byte"]])
+def test_one_thread_a_stream_reports_the_same(graph: Path, more: list[str]) -> None:
+    whole = [graph, "--device", "cpu", "--json", *more]
+    right = json.loads(verify(*whole, "--trials", "3").stdout)
+    assert right.keys() == KEYS
+    assert right["device"] == "CPU, one thread a stream"
+    assert right["passed"] is True
+    answer = verify(*whole, "--inject", "4", "--seed", "3")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    assert [it["caught"] for it in found["injections"]] == [True] * 4
+    assert found["false_alarms"] == 0
+    answer = verify(*whole, "--ignore-streams")
+    assert answer.exit_code == 1, answer.output
+    assert {it["unsafe"] for it in json.loads(answer.stdout)["corruptions"]} == {True}
+
+
+def interrupt_at_check(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let Ctrl-C come at a check, counted from 0 over all trials."""
+    check, made = HostArena.check, itertools.count()
+
+    def interrupted(*arguments: Any) -> None:
+        if next(made) == number:
+            raise KeyboardInterrupt
+        check(*arguments)
+
+    monkeypatch.setattr(HostArena, "check", interrupted)
+
+
+def test_ctrl_c_prints_what_was_found(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = sum(map(len, make_program(read_problem(graph)).checks))
+    interrupt_at_check(monkeypatch, 2 * checks + 1)
+    answer = verify(graph)
+    assert answer.exit_code == 130
+    assert "2 trials, 0 of them directed, in " in answer.stdout
+    assert answer.stdout.endswith("interrupted: no byte was lost in 2 trials\n")
+
+
+def test_ctrl_c_in_the_first_trial_keeps_what_that_found(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = sum(map(len, make_program(read_problem(graph)).checks))
+    interrupt_at_check(monkeypatch, checks - 1)
+    monkeypatch.setattr(HostArena, "stamp", lambda *_arguments: None)
+    answer = verify(graph, "--json")
+    assert answer.exit_code == 130
+    found = json.loads(answer.stdout)
+    assert (found["interrupted"], found["trials"], found["passed"]) == (True, 0, False)
+    assert found["corruptions"] != []
+
+
+def test_ctrl_c_at_once(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_at_check(monkeypatch, 0)
+    answer = verify(graph)
+    assert answer.exit_code == 130
+    assert ", not once to its end\n" in answer.stdout
+    assert answer.stdout.endswith("interrupted: no byte was lost in 0 trials\n")
+
+
 def test_an_injection_that_goes_unseen_exits_1(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "gpu_runtime.simulated_device.SimulatedDevice._check", lambda *_arguments: None
-    )
+    monkeypatch.setattr("gpu_runtime.host_arena.HostArena.check", lambda *_arguments: None)
     answer = verify(graph, "--inject", "2")
     assert answer.exit_code == 1
     assert answer.stdout.count(": NOT CAUGHT") == 2

@@ -19,7 +19,7 @@ PageHeap::PageHeap(DeviceMemory& memory) : memory_(memory), page_bytes_(memory.p
 Address PageHeap::allocate(std::size_t requested, Stream stream, Placement placement) {
     if (!waiting_.empty()) collect_waiting(false);
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    Lane& lane = lanes_[stream];
+    Lane& lane = lane_of(stream, bytes);
     Address address = 0;
     try {
         address = place(bytes, lane, placement);
@@ -36,7 +36,7 @@ void PageHeap::free(Address address) {
     Block block = std::move(found->second);
     blocks_.erase(found);
     if (block.used_on.empty()) {
-        add_free(lanes_[block.stream], address, block.bytes);
+        add_free(lane_of(block.stream, block.bytes), address, block.bytes);
         return;
     }
     waiting_.push_back({address, std::move(block), {}, false});
@@ -58,8 +58,38 @@ void PageHeap::use_on(Address address, Stream stream) {
 void PageHeap::give_back() {
     memory_.synchronize();
     collect_waiting(true);
-    for (auto& [stream, lane] : lanes_) unmap_idle(lane);
+    unmap_idle();
     release_spare_pages();
+}
+
+std::optional<PageHeap::Room> PageHeap::find_room(std::size_t bytes) {
+    bytes = round_up(bytes, kBlockAlignment);
+    for (auto& [key, lane] : lanes_) {
+        for (auto range = lane.free.begin(); range != lane.free.end(); ++range) {
+            const auto [address, free_bytes] = *range;
+            const Address first = round_up(address, page_bytes_);
+            if (first + bytes > address + free_bytes) continue;
+            const auto& [begin, extent] = *std::prev(lane.extents.upper_bound(first));
+            const Pages page = extent.pages[(first - begin) / page_bytes_];
+            blocks_.emplace(first, Block{bytes, bytes, key.first, {}});
+            erase_range(lane, range);
+            if (first > address) insert_range(lane, address, first - address);
+            const Address behind = first + bytes;
+            if (behind < address + free_bytes) {
+                insert_range(lane, behind, address + free_bytes - behind);
+            }
+            return Room{first, page};
+        }
+    }
+    return std::nullopt;
+}
+
+PageHeap::Lane& PageHeap::lane_of(Stream stream, std::size_t bytes) {
+    const std::size_t half = page_bytes_ / 2;
+    const std::size_t grain = bytes % page_bytes_ == 0 ? page_bytes_
+                              : bytes % half == 0      ? half
+                                                       : kBlockAlignment;
+    return lanes_[{stream, grain}];
 }
 
 Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
@@ -72,9 +102,9 @@ Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
     }
     const auto last = last_range(lane);
     if (last != lane.free.end() && last->second >= bytes) return take(lane, last, bytes);
-    if (lane.idle_bytes > mapped_bytes_ / kIdleShare) {
+    if (idle_bytes_ > mapped_bytes_ / kIdleShare) {
         memory_.synchronize();
-        unmap_idle(lane);
+        unmap_idle();
     }
     return take(lane, grow(lane, bytes), bytes);
 }
@@ -164,12 +194,12 @@ void PageHeap::add_free(Lane& lane, Address address, std::size_t bytes) {
 void PageHeap::insert_range(Lane& lane, Address address, std::size_t bytes) {
     lane.free.emplace(address, bytes);
     lane.free_by_size.emplace(bytes, address);
-    lane.idle_bytes += whole_pages(address, bytes);
+    idle_bytes_ += whole_pages(address, bytes);
 }
 
 void PageHeap::erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range) {
     const auto [address, bytes] = *range;
-    lane.idle_bytes -= whole_pages(address, bytes);
+    idle_bytes_ -= whole_pages(address, bytes);
     lane.free_by_size.erase({bytes, address});
     lane.free.erase(range);
 }
@@ -196,10 +226,15 @@ void PageHeap::collect_waiting(bool all_done) {
             ++i;
             continue;
         }
-        add_free(lanes_[waiting.block.stream], waiting.address, waiting.block.bytes);
+        Lane& lane = lane_of(waiting.block.stream, waiting.block.bytes);
+        add_free(lane, waiting.address, waiting.block.bytes);
         waiting = std::move(waiting_.back());
         waiting_.pop_back();
     }
+}
+
+void PageHeap::unmap_idle() {
+    for (auto& [key, lane] : lanes_) unmap_idle(lane);
 }
 
 void PageHeap::unmap_idle(Lane& lane) {
@@ -265,15 +300,14 @@ void PageHeap::check() const {
     for (const Waiting& waiting : waiting_) used.emplace(waiting.address, waiting.block.bytes);
     hold(used.size() == block_count(), "no two blocks begin at the same address");
     std::size_t mapped_pages = 0;
-    for (const auto& [stream, lane] : lanes_) {
-        std::size_t idle = 0;
+    std::size_t idle = 0;
+    for (const auto& [key, lane] : lanes_) {
         for (const auto& [address, bytes] : lane.free) {
             hold(lane.free_by_size.contains({bytes, address}), "free ranges are known by size");
             hold(used.emplace(address, bytes).second, "no block begins where a free range does");
             idle += whole_pages(address, bytes);
         }
         hold(lane.free_by_size.size() == lane.free.size(), "each free range is known once");
-        hold(lane.idle_bytes == idle, "idle pages are counted");
         for (const auto& [begin, extent] : lane.extents) {
             const auto mapped = std::ranges::count_if(extent.pages, [](Pages p) { return p != 0; });
             hold(static_cast<std::size_t>(mapped) == extent.mapped, "mapped pages are counted");
@@ -281,6 +315,7 @@ void PageHeap::check() const {
             mapped_pages += extent.mapped;
         }
     }
+    hold(idle_bytes_ == idle, "idle pages are counted");
     hold(mapped_bytes_ == mapped_pages * page_bytes_, "mapped bytes are counted");
     hold(reserved_bytes_ == mapped_bytes_ + spare_pages_.size() * page_bytes_,
          "pages are mapped or spare");

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -38,7 +38,8 @@ enum class Placement {
 // nothing may run on a page that disappears, a synchronisation; so they are collected until they
 // are a sixteenth of what is mapped.
 // Limits. Where what outlives a step is allocated one by one between what does not, each piece
-// keeps up to two pages.
+// keeps up to two pages. Pieces of whole pages or of halves, such as the workspaces of libraries,
+// do not: they have addresses of their own, where none begins within a page that it need not share.
 
 // Blocks are reused in the order of their stream: a free range belongs to the stream whose work
 // used it, and work that is submitted later to the same stream runs later. A block that other
@@ -60,6 +61,14 @@ class PageHeap {
 
     // Waits for the device and gives back every page that holds nothing.
     void give_back();
+
+    // Part of a page that the heap has anyway.
+    struct Room {
+        Address block;  // in use from now on
+        Pages page;     // its first bytes are the block
+    };
+    // Finds room for some bytes, less than a page, at the beginning of a page.
+    std::optional<Room> find_room(std::size_t bytes);
 
     // Physical memory that the heap has.
     std::size_t reserved_bytes() const { return reserved_bytes_; }
@@ -85,13 +94,13 @@ class PageHeap {
         std::vector<Pages> pages;  // one a page, 0 where nothing is mapped
         std::size_t mapped = 0;    // pages
     };
-    // What belongs to one stream. Free ranges are mapped, and no two touch.
+    // What belongs to one stream: blocks of whole pages, of half pages, or the others. Free ranges
+    // are mapped, and no two touch.
     struct Lane {
         std::map<Address, Extent> extents;
         Address last_extent = 0;  // where the lane grows
         std::map<Address, std::size_t> free;
         std::set<std::pair<std::size_t, Address>> free_by_size;
-        std::size_t idle_bytes = 0;  // pages that lie in free ranges as a whole
     };
     // A block that is free as soon as its events are done.
     struct Waiting {
@@ -102,6 +111,7 @@ class PageHeap {
         bool recorded;
     };
 
+    Lane& lane_of(Stream stream, std::size_t bytes);
     Address place(std::size_t bytes, Lane& lane, Placement placement);
     Address take(Lane& lane, std::map<Address, std::size_t>::iterator range, std::size_t bytes);
     std::map<Address, std::size_t>::iterator last_range(Lane& lane);
@@ -117,6 +127,7 @@ class PageHeap {
 
     void collect_waiting(bool all_done);
     // Unmaps what is idle, keeps the pages; the device has to be synchronised.
+    void unmap_idle();
     void unmap_idle(Lane& lane);
     // Unmaps pages [first, behind) of a free range; what cannot be unmapped stays free.
     void unmap_pages(Lane& lane, Address first, Address behind, Address range_end);
@@ -125,11 +136,12 @@ class PageHeap {
     DeviceMemory& memory_;
     std::size_t page_bytes_;
     std::unordered_map<Address, Block> blocks_;
-    std::unordered_map<Stream, Lane> lanes_;
+    std::map<std::pair<Stream, std::size_t>, Lane> lanes_;
     std::vector<Waiting> waiting_;
     std::vector<Pages> spare_pages_;
     std::size_t reserved_bytes_ = 0;
     std::size_t mapped_bytes_ = 0;
+    std::size_t idle_bytes_ = 0;  // pages that lie in free ranges as a whole
 };
 
 }  // namespace gapless::runtime

@@ -121,23 +121,45 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     if (plan_) throw std::logic_error("there is a plan already");
     stop_logging();
     heap_.give_back();
-    const std::size_t bytes = round_up(plan.arena_bytes(), memory_.page_bytes());
-    if (bytes > 0) {
-        const Address arena = memory_.reserve_range(bytes);
-        std::optional<Pages> pages;
+    const std::size_t range = round_up(plan.arena_bytes(), memory_.page_bytes());
+    if (range > 0) {
+        const Address arena = memory_.reserve_range(range);
         try {
-            pages = memory_.create_pages(bytes);
-            memory_.map(arena, *pages, bytes);
+            map_arena(arena, plan.arena_bytes());
         } catch (...) {
-            if (pages) memory_.release_pages(*pages);
-            memory_.release_range(arena, bytes);
+            memory_.release_range(arena, range);
             throw;
         }
         arena_ = arena;
+        arena_range_ = range;
     }
-    figures_.arena_bytes = static_cast<std::int64_t>(bytes);
     plan_.emplace(std::move(plan));
     measure_reserved();
+}
+
+// Whole pages, and for the rest the beginning of one that the heap has anyway, where there is room:
+// the page appears at two addresses, and no byte of it is used at both.
+void PlannedAllocator::map_arena(Address arena, std::size_t bytes) {
+    const std::size_t page_bytes = memory_.page_bytes();
+    const std::size_t rest = bytes % page_bytes;
+    const std::optional<PageHeap::Room> room = rest > 0 ? heap_.find_room(rest) : std::nullopt;
+    const std::size_t own = room ? bytes - rest : round_up(bytes, page_bytes);
+    std::optional<Pages> pages;
+    bool mapped = false;
+    try {
+        if (own > 0) {
+            pages = memory_.create_pages(own);
+            memory_.map(arena, *pages, own);
+            mapped = true;
+        }
+        if (room) memory_.map(arena + own, room->page, page_bytes);
+    } catch (...) {
+        if (mapped) memory_.unmap(arena, own);
+        if (pages) memory_.release_pages(*pages);
+        if (room) heap_.free(room->block);
+        throw;
+    }
+    figures_.arena_bytes = static_cast<std::int64_t>(own);
 }
 
 void PlannedAllocator::give_back() {

@@ -38,7 +38,7 @@ struct Figures {
     std::int64_t allocated_bytes = 0, allocated_peak = 0;  // rounded up to blocks
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
     std::int64_t heap_bytes = 0;                           // allocated, outside of the arena
-    std::int64_t arena_bytes = 0;                          // reserved for the arena
+    std::int64_t arena_bytes = 0;  // physical memory that the arena has for itself
     std::int64_t steps = 0, planned_steps = 0;
     std::int64_t planned_requests = 0;    // served by the plan
     std::int64_t outliving_requests = 0;  // expected by the plan, and served by the heap
@@ -89,13 +89,12 @@ class PlannedAllocator {
         Event event;
     };
 
+    void map_arena(Address arena, std::size_t bytes);
     Address from_heap(std::size_t bytes, Stream stream, Placement placement);
     Address from_plan(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     void wait_for_uses(std::int32_t slot);
     void free_slot(std::int32_t slot);
-    bool in_arena(Address address) const {
-        return address - arena_ < static_cast<Address>(figures_.arena_bytes);
-    }
+    bool in_arena(Address address) const { return address - arena_ < arena_range_; }
     void count_in(std::int64_t bytes);
     void count_out(std::int64_t bytes);
     void measure_reserved();
@@ -107,6 +106,7 @@ class PlannedAllocator {
     PageHeap heap_;
     std::optional<StepPlan> plan_;
     Address arena_ = 0;
+    std::size_t arena_range_ = 0;
     bool in_step_ = false;
     StepMode mode_ = StepMode::unplanned;
     Figures figures_;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from instances.extract.eager.allocator_history import trace_of_history
 from instances.extract.eager.fake_trace import Build
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.settings import TraceSettings
-from instances.extract.eager.training_loop import TrainingLoop
+from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.event_log import MARKER_BYTES
 from planners.errors import InstanceError
@@ -54,7 +55,8 @@ def trace_on_device(
     memory._record_memory_history("all", context=None, max_entries=MAX_TENSORS, clear_history=True)
     try:
         with _modules_in_history():
-            optimizer = TrainingLoop(module.to("cuda"), batch, settings, "cuda", _mark).run()
+            inputs = partial(zero_inputs, batch, module.to("cuda"), "cuda")
+            optimizer = TrainingLoop(module, inputs, settings, "cuda", _mark).run()
         torch.cuda.synchronize()
         history = memory._snapshot()["device_traces"][torch.cuda.current_device()]
         # Until here, so that weights and state outlive the trace.

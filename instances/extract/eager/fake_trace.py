@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from unittest import mock
 
@@ -22,7 +23,7 @@ from instances.extract.eager.device_attention import cudnn_attention
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.extract.eager.settings import TraceSettings
-from instances.extract.eager.training_loop import TrainingLoop
+from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
 from instances.extract.gpu_kernels import fused_dropout
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError
@@ -67,7 +68,8 @@ def trace_on_fake_tensors(
         with mode.not_recorded():
             module, batch = build()
         mode.adopt([*module.parameters(), *module.buffers()])
-        loop = TrainingLoop(module, batch, settings, "cpu", recorder.begin, mode.host_scalars)
+        inputs = partial(zero_inputs, batch, module, "cpu")
+        loop = TrainingLoop(module, inputs, settings, "cpu", recorder.begin, mode.host_scalars)
         try:
             optimizer = loop.run()
         except (DataDependentOutputException, DynamicOutputShapeException) as error:

@@ -35,8 +35,8 @@ class TrainingLoop:
     ----------
     module
         In training mode, on the device; called with a batch it returns an object with a ``loss``.
-    batch
-        What a microbatch looks like: keyword arguments of the module.
+    next_inputs
+        Returns new inputs of a microbatch on the device: keyword arguments of the module.
     settings
         Iterations, microbatches, precision, optimizer.
     device
@@ -45,14 +45,17 @@ class TrainingLoop:
         Called with each phase that begins.
     around_step
         Entered around the optimizer's step.
+    saw_loss
+        Called with the loss of each microbatch, before its backward pass.
     """
 
     module: torch.nn.Module
-    batch: dict[str, Tensor]
+    next_inputs: Callable[[], dict[str, Tensor]]
     settings: TraceSettings
     device: str
     begin: Callable[[Phase], None]
     around_step: Callable[[], AbstractContextManager[None]] = nullcontext
+    saw_loss: Callable[[Tensor], None] | None = None
 
     def run(self) -> torch.optim.Optimizer:
         """Run the iterations.
@@ -62,38 +65,54 @@ class TrainingLoop:
         torch.optim.Optimizer
             Whose state lives as long as it does.
         """
-        optimizer = _OPTIMIZERS[self.settings.optimizer](list(self.module.parameters()))
+        optimizer = self.make_optimizer()
         for _ in range(self.settings.steps):
-            for _ in range(self.settings.microbatches):
-                self._run_microbatch()
-            self.begin(Phase.OPTIMIZER)
-            with self.around_step():
-                optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            self.run_iteration(optimizer)
         return optimizer
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Return the optimizer of the module's parameters, still without state."""
+        return _OPTIMIZERS[self.settings.optimizer](list(self.module.parameters()))
+
+    def run_iteration(self, optimizer: torch.optim.Optimizer) -> None:
+        """Run the microbatches of one iteration and the optimizer's step.
+
+        Parameters
+        ----------
+        optimizer
+            From :meth:`make_optimizer`.
+        """
+        for _ in range(self.settings.microbatches):
+            self._run_microbatch()
+        self.begin(Phase.OPTIMIZER)
+        with self.around_step():
+            optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     def _run_microbatch(self) -> None:
         self.begin(Phase.FORWARD)
-        inputs = inputs_like(self.batch, self.module, self.device)
+        inputs = self.next_inputs()
         with torch.autocast(
             self.device,
             dtype=torch.bfloat16,
             enabled=self.settings.precision == AUTOCAST_BFLOAT16,
         ):
             loss = self.module(**inputs).loss
+        if self.saw_loss is not None:
+            self.saw_loss(loss)
         self.begin(Phase.BACKWARD)
         loss.backward()
 
 
-def inputs_like(
+def zero_inputs(
     batch: dict[str, Tensor], module: torch.nn.Module, device: str
 ) -> dict[str, Tensor]:
-    """Return new inputs of a microbatch, which a language model predicts itself.
+    """Return new inputs of a microbatch that are all zeros.
 
     Parameters
     ----------
     batch
-        Shapes and dtypes.
+        Shapes and dtypes: keyword arguments of the module.
     module
         Which may do without a mask.
     device
@@ -102,7 +121,34 @@ def inputs_like(
     Returns
     -------
     dict of torch.Tensor
-        Zeros. Labels that have the shape of the tokens are the tokens.
+        Those of the batch that the module needs.
+    """
+    return make_inputs(
+        batch,
+        module,
+        lambda _, like: torch.zeros(like.shape, dtype=like.dtype, device=device),
+    )
+
+
+def make_inputs(
+    batch: dict[str, Tensor], module: torch.nn.Module, make: Callable[[str, Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """Return new inputs of a microbatch, where a language model predicts what it reads.
+
+    Parameters
+    ----------
+    batch
+        Keyword arguments of the module.
+    module
+        Which may do without a mask.
+    make
+        Takes the name of an argument and the batch's tensor, and returns a new tensor.
+
+    Returns
+    -------
+    dict of torch.Tensor
+        Those of the batch that the module needs. Labels that have the shape of the tokens are
+        the tokens.
     """
     inputs: dict[str, Tensor] = {}
     tokens = batch.get("input_ids")
@@ -111,5 +157,5 @@ def inputs_like(
         if name == "labels" and tokens is not None and like.shape == tokens.shape:
             inputs[name] = inputs["input_ids"]
         elif name not in LEFT_OUT or parameters[name].default is Parameter.empty:
-            inputs[name] = torch.zeros(like.shape, dtype=like.dtype, device=device)
+            inputs[name] = make(name, like)
     return inputs

@@ -87,6 +87,7 @@ class FaceRecognition(nn.Module):
             nn.BatchNorm1d(EMBEDDING),
         )
         self.identities = nn.Parameter(torch.empty(identities, EMBEDDING))
+        nn.init.normal_(self.identities, std=0.01)
 
     def forward(self, images: Tensor, labels: Tensor | None = None) -> Output:
         """Embed faces.

@@ -1,0 +1,128 @@
+"""Real training steps under a plan and under PyTorch's allocators: bits, memory, time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from evaluation.benchmarks import allocation_pairs
+from evaluation.benchmarks.allocation_pairs import pair_rows
+from evaluation.benchmarks.measure import progress
+from evaluation.benchmarks.page import Page
+from gpu_runtime.train import require_sound
+from gpu_runtime.training.answer import Answer
+from gpu_runtime.training.children import run_child
+from gpu_runtime.training.job import Allocator, Job, Purpose
+from gpu_runtime.training.study import Findings, run_study
+from gpu_runtime.training.study_text import BEST_MARK, HEADINGS, notes, study_rows
+from instances.extract.eager.settings import TraceSettings
+from planners.errors import GaplessError, near_names
+
+STEPS = 5
+
+
+def _case(model: str, settings: TraceSettings, **shape: int | bool) -> Job:
+    return Job(Purpose.CHECK, Allocator.DEFAULT, model, shape, replace(settings, steps=STEPS))
+
+
+CASES = (
+    _case("bert-base", TraceSettings(), batch=32, seq=512),
+    _case("gpt2-medium", TraceSettings(microbatches=4), batch=8, seq=1024, checkpointing=True),
+    _case("resnet-50", TraceSettings(), batch=128),
+    _case("mobilenet-v2", TraceSettings(optimizer="sgd"), batch=128),
+)
+
+PAIRS_PART = "pairs"
+PARTS = (*(case.model for case in CASES), PAIRS_PART)
+
+
+def training_page(
+    command: str,
+    timed_steps: int,
+    only: Sequence[str] = PARTS,
+    run: Callable[[Job], Answer] = run_child,
+    measure_pair: allocation_pairs.Measure | None = None,
+) -> Page:
+    """Run every case under every allocator, and time pairs of requests.
+
+    Parameters
+    ----------
+    command
+        For the page.
+    timed_steps
+        Of each case and allocator.
+    only
+        Which of :data:`PARTS` to run.
+    run
+        Does one job.
+    measure_pair
+        As in :func:`pair_rows`.
+
+    Returns
+    -------
+    Page
+        A table a case, a row an allocator; and one of pairs.
+
+    Raises
+    ------
+    GaplessError
+        There is no PyTorch or no CUDA device, or no part is called so.
+    """
+    for name in only:
+        if name not in PARTS:
+            raise GaplessError(f"--only: no part is called {name!r}; {near_names(name, PARTS)}")
+    page = Page("Training under a plan", command)
+    page.say(
+        "Peaks of memory in GiB over the timed steps, *whole run* with the first steps, which are "
+        "profiled, and *device* what the driver says the process took. Efficiency is allocated / "
+        "reserved, the best in bold; *over plan* is reserved / plan - 1. Step times by CUDA events "
+        "from step to step, the median and the worst; *to default* compares medians. Every row is "
+        "a process of its own; bits are compared in others, with deterministic algorithms. "
+        "[The columns](../training.md#the-table) in full."
+    )
+    cases = [case for case in CASES if case.model in only]
+    for position, case in enumerate(cases):
+        job = replace(case, timed_steps=timed_steps)
+        require_sound(job)
+        findings = Findings()
+        run_study(job, tuple(Allocator), findings, _listen, run)
+        if position == 0:
+            page.say(_environment(findings))
+        _add_case(page, job, findings)
+    if PAIRS_PART in only:
+        _add_pairs(page, measure_pair)
+    return page
+
+
+def _add_pairs(page: Page, measure_pair: allocation_pairs.Measure | None) -> None:
+    page.say("## Pairs of requests")
+    page.say(
+        f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion from Python "
+        f"(`torch.empty` in a loop of {allocation_pairs.PAIRS:,}, "
+        f"{allocation_pairs.REPETITIONS} times), each row in a process of its own:"
+    )
+    page.table(allocation_pairs.HEADINGS, pair_rows(measure_pair))
+
+
+def _add_case(page: Page, job: Job, findings: Findings) -> None:
+    page.say(f"## {job.model}")
+    page.say(f"`{job.command}`")
+    rows = study_rows(findings)
+    if rows:
+        page.table(HEADINGS[1:], [_bold_if_best(row) for row in rows])
+    failures = [f"{label}: {message}" for label, message in findings.failures.items()]
+    page.say("\n".join(f"- {line}" for line in [*notes(findings), *failures]))
+
+
+def _bold_if_best(row: tuple[str, ...]) -> list[str]:
+    name = f"**{row[1]}**" if row[0] == BEST_MARK else row[1]
+    return [name, *row[2:]]
+
+
+def _environment(findings: Findings) -> str:
+    known = next((timing.environment for timing in findings.timings.values()), {})
+    return "; ".join(f"{name} {value}" for name, value in known.items())
+
+
+def _listen(job: Job, seconds: float | None) -> None:
+    progress(f"{job.model}, {job.label}" + ("" if seconds is None else f": {seconds:.1f} s"))

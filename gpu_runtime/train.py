@@ -1,0 +1,185 @@
+"""``python -m gpu_runtime.train``: train a model under a plan and under PyTorch's allocators."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from gpu_runtime.training.job import Allocator, Job, Purpose
+from gpu_runtime.training.study import Findings, run_study
+from gpu_runtime.training.study_text import UNITS, notes, plain_table, rich_table, study_record
+from instances.extract.eager.settings import TraceSettings
+from instances.extract.models import find_model
+from planners import standard_output
+from planners.errors import GaplessError, MissingDependencyError, near_names
+from planners.registry import choose
+
+EXIT_DIFFERENT = 1
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+# The plan is in force from about the fourth step on, and the caches of PyTorch are warm by then.
+FEWEST_WARM_UP = 6
+STEPS = 5
+
+DEFAULTS = TraceSettings()
+ALL = ",".join(Allocator)
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Such as bert-base.")],
+    planner: Annotated[str, typer.Option(metavar="NAME", help="Who plans.")] = "auto",
+    steps: Annotated[
+        int, typer.Option(help="Steps that are compared bit by bit; the first are profiled.")
+    ] = STEPS,
+    timed_steps: Annotated[int, typer.Option(help="Steps that are timed.")] = 30,
+    warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP,
+    time_limit: Annotated[float, typer.Option(help="Seconds that planning may take.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Of weights, inputs and dropout.")] = 0,
+    batch: Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")] = None,
+    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
+    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
+    checkpointing: Annotated[
+        bool | None,
+        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
+    ] = None,
+    microbatches: Annotated[
+        int, typer.Option(help="Forward and backward passes of a step.")
+    ] = DEFAULTS.microbatches,
+    precision: Annotated[
+        str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")
+    ] = DEFAULTS.precision,
+    optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = DEFAULTS.optimizer,
+    allocators: Annotated[
+        str, typer.Option(metavar="NAMES", help="Of these, in this order.")
+    ] = ALL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Train on the GPU under a plan: the same bits, how much memory, how long.
+
+    Every allocator has processes of its own. Exits with 1 where losses, gradients or parameters
+    differ or no step was served by the plan, and 2 after an error.
+    """
+    shape = {
+        "batch": batch, "seq": seq, "image": image, "layers": layers,
+        "checkpointing": checkpointing,
+    }  # fmt: skip
+    findings = Findings()
+    try:
+        chosen = _parse_allocators(allocators)
+        job = Job(
+            purpose=Purpose.CHECK,
+            allocator=chosen[0],
+            model=model,
+            shape={option: value for option, value in shape.items() if value is not None},
+            settings=TraceSettings(steps, microbatches, precision, optimizer),
+            warm_up=warm_up,
+            timed_steps=timed_steps,
+            seed=seed,
+            planner=planner,
+            time_limit=time_limit,
+        )
+        require_sound(job)
+        try:
+            run_study(job, chosen, findings, _progress)
+        except KeyboardInterrupt:
+            _print(job, findings, as_json)
+            raise
+        _print(job, findings, as_json)
+        for label, message in findings.failures.items():
+            typer.echo(f"error: {label}: {message}", err=True)
+        code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
+    except GaplessError as error:
+        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+        code = EXIT_ERROR
+    except KeyboardInterrupt:
+        typer.echo("\ninterrupted; there is no more than this", err=True)
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        standard_output.abandon()
+        code = EXIT_ERROR
+    raise typer.Exit(code)
+
+
+def require_sound(job: Job) -> None:
+    """Check a job before processes are started for it.
+
+    Parameters
+    ----------
+    job
+        What is to be run.
+
+    Raises
+    ------
+    GaplessError
+        A number is out of range, or a name is unknown, or PyTorch is not installed.
+    """
+    model = find_model(job.model)
+    model.settings(**job.shape, precision=job.settings.weights_precision)
+    planners = choose(job.planner)
+    if len(planners) != 1:
+        raise GaplessError(
+            f"--planner: one planner is needed, found {len(planners)} by {job.planner!r}"
+        )
+    for option, value, least in (
+        ("--warm-up", job.warm_up, FEWEST_WARM_UP),
+        ("--timed-steps", job.timed_steps, 1),
+        ("--seed", job.seed, 0),
+    ):
+        if value < least:
+            raise GaplessError(f"{option}: at least {least} is needed, found {value}")
+    if not (math.isfinite(job.time_limit) and job.time_limit > 0):
+        raise GaplessError(f"--time-limit: more than 0 seconds is needed, found {job.time_limit}")
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise MissingDependencyError(f"training needs {package}: pip install -e '.[torch]'")
+
+
+def _parse_allocators(text: str) -> tuple[Allocator, ...]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in list(Allocator):
+            raise GaplessError(
+                f"--allocators: none is called {name!r}; {near_names(name, ALL.split(','))}"
+            )
+    if len(set(names)) < len(names):
+        raise GaplessError(f"--allocators: each once is enough, found {text!r}")
+    return tuple(map(Allocator, names))
+
+
+def _progress(job: Job, seconds: float | None) -> None:
+    if seconds is None:
+        typer.echo(f"{job.label} ... ", err=True, nl=False)
+    else:
+        typer.echo(f"{seconds:.1f} s", err=True)
+
+
+def _print(job: Job, findings: Findings, as_json: bool) -> None:
+    if as_json:
+        standard_output.write(json.dumps(study_record(job, findings), indent=1) + "\n")
+        return
+    legend = [UNITS] if findings.timings else []
+    below = "".join(f"{note}\n" for note in (*legend, *notes(findings)))
+    if not sys.stdout.isatty():
+        standard_output.write(plain_table(findings) + below)
+        return
+    # Imported here because a table in a pipe does without it.
+    from rich.console import Console
+
+    if findings.timings:
+        console = Console()
+        console.print(rich_table(findings, console.width))
+    standard_output.write(below)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,130 @@
+"""Did two runs compute the same bits, and if not, where do they first differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu_runtime.training.answer import CheckAnswer
+from gpu_runtime.training.job import Allocator
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a run first left another.
+
+    Parameters
+    ----------
+    allocator, reference
+        Whose runs.
+    where
+        Such as ``"step 2, gradient of bert.pooler.weight"``.
+    found, expected
+        The run's value and the reference's; ``"nothing"`` where one has none.
+    """
+
+    allocator: Allocator
+    reference: Allocator
+    where: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return (
+            f"{self.allocator} differs from {self.reference} first in {self.where}: "
+            f"{self.found}, not {self.expected}"
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What was compared and what differs.
+
+    Parameters
+    ----------
+    compared
+        The first is the one that the others are compared with.
+    steps, losses, gradients, parameters, buffers
+        How many values of each a run has.
+    differences
+        The first one of each run that differs.
+    """
+
+    compared: tuple[Allocator, ...]
+    steps: int
+    losses: int
+    gradients: int
+    parameters: int
+    buffers: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_bit_identical(self) -> bool:
+        """Whether no run differs."""
+        return not self.differences
+
+
+# Digests in full would fill the line.
+_SHOWN = 16
+
+
+def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
+    """Compare every run with the first.
+
+    Parameters
+    ----------
+    answers
+        At least one.
+
+    Returns
+    -------
+    Agreement
+        Values are compared in the order in which a run has them.
+    """
+    reference, first = next(iter(answers.items()))
+    expected = _values(first)
+    differences = (
+        _first_difference(allocator, _values(answer), reference, expected)
+        for allocator, answer in answers.items()
+    )
+    return Agreement(
+        compared=tuple(answers),
+        steps=len(first.losses),
+        losses=sum(map(len, first.losses)),
+        gradients=sum(map(len, first.gradients)),
+        parameters=len(first.parameters),
+        buffers=len(first.buffers),
+        differences=tuple(found for found in differences if found is not None),
+    )
+
+
+def _first_difference(
+    allocator: Allocator, values: dict[str, str], reference: Allocator, expected: dict[str, str]
+) -> Difference | None:
+    # What the run has beyond the reference comes last.
+    for where in {**expected, **values}:
+        its, theirs = values.get(where), expected.get(where)
+        if its != theirs:
+            return Difference(allocator, reference, where, _shown(its), _shown(theirs))
+    return None
+
+
+def _shown(value: str | None) -> str:
+    return "nothing" if value is None else value[:_SHOWN]
+
+
+def _values(answer: CheckAnswer) -> dict[str, str]:
+    """Return what was computed by where, in the order in which it was computed."""
+    values = {}
+    for step, (losses, gradients) in enumerate(
+        zip(answer.losses, answer.gradients, strict=True), start=1
+    ):
+        for microbatch, loss in enumerate(losses, start=1):
+            values[f"step {step}, loss of microbatch {microbatch}"] = loss
+        for name, digest in gradients.items():
+            values[f"step {step}, gradient of {name}"] = digest
+    for kind, named in (("parameter", answer.parameters), ("buffer", answer.buffers)):
+        for name, digest in named.items():
+            values[f"{kind} {name} at the end"] = digest
+    return values

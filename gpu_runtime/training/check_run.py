@@ -1,0 +1,174 @@
+"""A run of which every number is kept, in digests."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from gpu_runtime.training.answer import CheckAnswer
+from gpu_runtime.training.job import Job
+from gpu_runtime.training.memory_side import MemorySide
+from gpu_runtime.training.prepared_run import prepare
+from instances.traces.allocation_trace import Phase
+from planners.errors import GaplessError
+
+HASHING_THREADS = 4
+
+_REFUSAL = re.compile(r"(\w+)(?: \w+)? does not have a deterministic implementation")
+
+
+class UndeterminedError(GaplessError):
+    """An operator has no deterministic algorithm.
+
+    Parameters
+    ----------
+    operator
+        As PyTorch calls it.
+    """
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(f"{operator} has no deterministic algorithm")
+        self.operator = operator
+
+
+def run_check(job: Job, memory: MemorySide) -> CheckAnswer:
+    """Run a job's steps with deterministic algorithms and digest what they compute.
+
+    Gradients are read between the last backward pass of a step and the optimizer, by copies to the
+    host, which ask nothing of the device's allocator.
+
+    Parameters
+    ----------
+    job
+        What is run.
+    memory
+        The allocator, in force.
+
+    Returns
+    -------
+    CheckAnswer
+        Losses and gradients of every step, parameters and buffers at the end.
+
+    Raises
+    ------
+    UndeterminedError
+        An operator has no deterministic algorithm, and the job is strict.
+    """
+    with _deterministic(strict=job.strict) as undetermined:
+        run = prepare(job)
+        losses: list[list[str]] = []
+        gradients: list[dict[str, str]] = []
+
+        def begin(phase: Phase) -> None:
+            if phase is Phase.OPTIMIZER:
+                gradients.append(
+                    digests(
+                        (name, parameter.grad)
+                        for name, parameter in run.module.named_parameters()
+                        if parameter.grad is not None
+                    )
+                )
+
+        loop = run.loop(run.batches.next, begin, lambda loss: losses[-1].append(exact(loss)))
+        optimizer = loop.make_optimizer()
+        for _ in range(job.settings.steps):
+            losses.append([])
+            with memory.step():
+                loop.run_iteration(optimizer)
+        return CheckAnswer(
+            losses=tuple(map(tuple, losses)),
+            gradients=tuple(gradients),
+            parameters=digests(run.module.named_parameters()),
+            buffers=digests(run.module.named_buffers()),
+            undetermined=tuple(undetermined()),
+            plan=memory.plan(),
+        )
+
+
+def exact(loss: Tensor) -> str:
+    """Return a scalar with every bit, as a hexadecimal float.
+
+    Parameters
+    ----------
+    loss
+        One number.
+
+    Returns
+    -------
+    str
+        Such as ``"0x1.4p+3"``.
+    """
+    return float(loss.item()).hex()
+
+
+def digests(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
+    """Return the SHA-256 of the bytes of each tensor.
+
+    Parameters
+    ----------
+    tensors
+        Names and tensors, on any device.
+
+    Returns
+    -------
+    dict of str
+        By name, in the order given.
+    """
+    with ThreadPoolExecutor(HASHING_THREADS) as threads:
+        # Copied one after the other, hashed side by side.
+        running = {name: threads.submit(_digest, tensor.detach().cpu()) for name, tensor in tensors}
+        return {name: digest.result() for name, digest in running.items()}
+
+
+def _digest(tensor: Tensor) -> str:
+    flat = tensor.contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(flat.numpy().data).hexdigest()
+
+
+@contextmanager
+def _deterministic(*, strict: bool) -> Iterator[_Noted]:
+    """Within this context the same inputs give the same bits, or PyTorch refuses.
+
+    Where it may not refuse, attention is written out: its fast kernels then are not deterministic.
+    """
+    cudnn = torch.backends.cudnn
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        cudnn.deterministic,
+        cudnn.benchmark,
+    )
+    torch.use_deterministic_algorithms(True, warn_only=not strict)
+    cudnn.deterministic, cudnn.benchmark = True, False
+    fused = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION] if strict else []
+    with warnings.catch_warnings(record=True) as caught, sdpa_kernel([*fused, SDPBackend.MATH]):
+        warnings.simplefilter("always")
+        try:
+            yield _Noted(caught)
+        except RuntimeError as error:
+            refusal = _REFUSAL.search(str(error))
+            if refusal is None:
+                raise
+            raise UndeterminedError(refusal[1]) from None
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+            cudnn.deterministic, cudnn.benchmark = before[2:]
+
+
+class _Noted:
+    """The operators that PyTorch warned of."""
+
+    def __init__(self, caught: list[warnings.WarningMessage]) -> None:
+        self._caught = caught
+
+    def __call__(self) -> list[str]:
+        found = (_REFUSAL.search(str(warning.message)) for warning in self._caught)
+        return sorted({match[1] for match in found if match})

@@ -1,0 +1,204 @@
+"""``python -m gpu_runtime.train``: options, output, exit codes; the children are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gpu_runtime import train
+from gpu_runtime.training.answer import Answer, Failure
+from gpu_runtime.training.job import Allocator, Job, Purpose
+from gpu_runtime.training.study import Findings, Listen, run_study
+from tests.gpu_runtime.training.answers import CHECK, PLAN, TIME, planned_check, planned_time
+
+Child = Callable[[Job], Answer]
+
+
+def answer(job: Job) -> Answer:
+    if job.allocator is Allocator.PLANNED:
+        return planned_check() if job.purpose is Purpose.CHECK else planned_time()
+    return CHECK if job.purpose is Purpose.CHECK else TIME
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run the command with children that answer at once."""
+    # The extra need not be installed for what is tested here.
+    monkeypatch.setattr(train, "find_spec", lambda _: object())
+
+    def run(*arguments: str, child: Child = answer) -> Result:
+        def study(
+            job: Job, allocators: tuple[Allocator, ...], findings: Findings, listen: Listen
+        ) -> None:
+            run_study(job, allocators, findings, listen, child)
+
+        monkeypatch.setattr(train, "run_study", study)
+        return CliRunner().invoke(train.app, ["bert-base", *arguments])
+
+    return run
+
+
+def test_equal_bits_exit_0(command: Callable[..., Result]) -> None:
+    result = command()
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:2] == ["allocator", "requested"]
+    assert [line[3:].split()[0] for line in lines[1:4]] == ["default", "expandable", "planned"]
+    assert lines[4].startswith("memory in GiB, ")
+    assert lines[-1].startswith("bit-identical: 4 losses, ")
+    assert "check default ... " in result.stderr
+    assert "\x1b" not in result.stdout
+
+
+def test_json_is_one_object(command: Callable[..., Result]) -> None:
+    record = json.loads(command("--json", "--batch", "4", "--no-checkpointing").stdout)
+    assert record["shape"] == {"batch": 4, "checkpointing": False}
+    assert record["passed"] is True
+    assert record["planner"] == "auto"
+    assert set(record["timings"]) == {"default", "expandable", "planned"}
+
+
+def test_every_option_reaches_the_children(command: Callable[..., Result]) -> None:
+    jobs: list[Job] = []
+
+    def child(job: Job) -> Answer:
+        jobs.append(job)
+        return answer(job)
+
+    command(
+        "--planner", "pressure", "--steps", "7", "--timed-steps", "40", "--warm-up", "9",
+        "--time-limit", "2.5", "--seed", "3", "--seq", "64", "--layers", "2",
+        "--microbatches", "4", "--precision", "bfloat16", "--optimizer", "sgd",
+        "--allocators", "planned,default", child=child,
+    )  # fmt: skip
+    assert [job.label for job in jobs] == [
+        "check planned", "check default", "time planned", "time default",
+    ]  # fmt: skip
+    job = jobs[0]
+    assert (job.planner, job.warm_up, job.timed_steps) == ("pressure", 9, 40)
+    assert (job.time_limit, job.seed, job.device) == (2.5, 3, "cuda")
+    assert job.shape == {"seq": 64, "layers": 2}
+    settings = job.settings
+    assert (settings.steps, settings.microbatches) == (7, 4)
+    assert (settings.precision, settings.optimizer) == ("bfloat16", "sgd")
+
+
+def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
+    def child(job: Job) -> Answer:
+        if job.label == "check planned":
+            return replace(planned_check(), losses=(("0x1p+0", "0x1p+0"), CHECK.losses[1]))
+        return answer(job)
+
+    result = command(child=child)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith(
+        "planned differs from default first in step 1, loss of microbatch 1: 0x1p+0, not 0x1.0p+3"
+    )
+
+
+def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> None:
+    def child(job: Job) -> Answer:
+        if job.label == "check planned":
+            return replace(CHECK, plan=replace(PLAN, planned_steps=0))
+        return answer(job)
+
+    result = command("--steps", "3", child=child)
+    assert result.exit_code == 1
+    assert "no step was served by the plan: at least 5 steps" in result.stdout
+
+
+def test_a_child_that_fails_exits_2_after_the_rest(command: Callable[..., Result]) -> None:
+    def child(job: Job) -> Answer:
+        return Failure("out of memory: much") if job.label == "time default" else answer(job)
+
+    result = command(child=child)
+    assert result.exit_code == 2
+    assert "error: time default: out of memory: much\n" in result.stderr
+    assert "bit-identical: " in result.stdout
+    assert "\n*  planned " in result.stdout
+
+
+def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
+    def child(job: Job) -> Answer:
+        if job.label == "time planned":
+            raise KeyboardInterrupt
+        return answer(job)
+
+    result = command(child=child)
+    assert result.exit_code == 130
+    assert "default" in result.stdout
+    assert "bit-identical: " in result.stdout
+    assert result.stderr.endswith("\ninterrupted; there is no more than this\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--planner", "naiv"], "no planner matches 'naiv'; did you mean 'naive'?"),
+        (["--planner", "greedy-*"], "--planner: one planner is needed, found 8 by 'greedy-*'"),
+        (["--steps", "0"], "setting steps: at least 1, found 0"),
+        (["--warm-up", "5"], "--warm-up: at least 6 is needed, found 5"),
+        (["--timed-steps", "0"], "--timed-steps: at least 1 is needed, found 0"),
+        (["--seed", "-1"], "--seed: at least 0 is needed, found -1"),
+        (["--time-limit", "0"], "--time-limit: more than 0 seconds is needed, found 0.0"),
+        (["--time-limit", "nan"], "--time-limit: more than 0 seconds is needed, found nan"),
+        (["--image", "8"], "setting image: bert-base does not have it"),
+        (["--optimizer", "adam"], "setting optimizer: no optimizer is called 'adam'"),
+        (["--allocators", "plan"], "--allocators: none is called 'plan'; did you mean 'planned'"),
+        (["--allocators", "default,default"], "--allocators: each once is enough, found"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exits_2(
+    command: Callable[..., Result], arguments: list[str], message: str
+) -> None:
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {message}"), result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def run_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # An entry of None makes the package look as if it were not installed.
+    code = (
+        "import runpy, sys; sys.modules['torch'] = sys.modules['transformers'] = None; "
+        f"sys.argv = ['train', *{list(arguments)!r}]; "
+        "runpy.run_module('gpu_runtime.train', run_name='__main__')"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_needs_no_torch() -> None:
+    result = run_without_torch("--help")
+    assert result.returncode == 0
+    assert "--timed-steps" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("bert-base", "training needs torch: pip install -e '.[torch]'"),
+        ("bert-bse", "no model is called 'bert-bse'; did you mean 'bert-base'"),
+    ],
+)
+def test_without_torch_there_is_one_line(model: str, message: str) -> None:
+    result = run_without_torch(model)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error: {message}"), result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.torch
+def test_without_a_gpu_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    result = CliRunner().invoke(train.app, ["bert-base"])
+    assert result.exit_code == 2
+    last = result.stderr.splitlines()[-1]
+    assert last == "error: PyTorch finds no CUDA device; training under a plan needs one"
+    assert result.stdout == ""

@@ -1,0 +1,179 @@
+"""The same seed gives the same digests, and everything that is trained is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_runtime.training.agreement import compare
+from gpu_runtime.training.answer import CheckAnswer
+from gpu_runtime.training.job import Allocator, Job, Purpose
+from instances.extract.eager.settings import TraceSettings
+from instances.extract.models.registry import MODELS
+from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from instances.extract.settings import StepSettings
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_tiny_bert(monkeypatch)
+
+
+def check(job: Job) -> CheckAnswer:
+    from gpu_runtime.training.check_run import run_check
+    from gpu_runtime.training.memory_side import HostMemory
+
+    return run_check(job, HostMemory())
+
+
+def first_difference(one: CheckAnswer, other: CheckAnswer) -> str:
+    (found,) = compare({Allocator.DEFAULT: one, Allocator.PLANNED: other}).differences
+    return found.where
+
+
+def test_two_runs_are_bit_identical() -> None:
+    job = tiny_job(Purpose.CHECK)
+    one, other = check(job), check(job)
+    found = compare({Allocator.DEFAULT: one, Allocator.PLANNED: other})
+    assert found.is_bit_identical
+    assert (found.steps, found.losses) == (2, 4)
+    # Each of the two steps has a gradient a parameter; the decoder's weight is the embedding's.
+    assert found.gradients == 2 * found.parameters
+    assert "bert.embeddings.word_embeddings.weight" in one.parameters
+    assert "bert.embeddings.position_ids" in one.buffers
+
+
+def test_every_step_computes_something_new() -> None:
+    answer = check(tiny_job(Purpose.CHECK))
+    assert len({loss for losses in answer.losses for loss in losses}) == 4
+    first, second = answer.gradients
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    assert first[name] != second[name]
+    assert float.fromhex(answer.losses[0][0]) == pytest.approx(4.1, abs=0.5)  # log(60)
+
+
+def test_another_seed_is_seen_in_the_first_loss() -> None:
+    job = tiny_job(Purpose.CHECK)
+    assert first_difference(check(job), check(replace(job, seed=1))) == (
+        "step 1, loss of microbatch 1"
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TraceSettings(2, 2, "float32", "sgd"),
+        TraceSettings(2, 2, "autocast-bfloat16"),
+        TraceSettings(2, 2, "bfloat16"),
+    ],
+    ids=lambda settings: f"{settings.optimizer}-{settings.precision}",
+)
+def test_the_loop_is_the_settings(settings: TraceSettings) -> None:
+    job = replace(tiny_job(Purpose.CHECK), settings=settings)
+    answer = check(job)
+    found = compare({Allocator.DEFAULT: answer, Allocator.PLANNED: check(job)})
+    assert found.is_bit_identical
+    where = first_difference(check(tiny_job(Purpose.CHECK)), answer)
+    # Another optimizer changes the second step, another precision the first.
+    assert where.startswith("step 2" if settings.optimizer == "sgd" else "step 1")
+
+
+def test_a_recomputed_layer_drops_out_the_same() -> None:
+    plain = check(tiny_job(Purpose.CHECK))
+    recomputed = check(tiny_job(Purpose.CHECK, checkpointing=True))
+    found = compare({Allocator.DEFAULT: plain, Allocator.EXPANDABLE: recomputed})
+    assert found.is_bit_identical, found.differences
+
+
+def test_a_flipped_bit_is_named() -> None:
+    import torch
+
+    from gpu_runtime.training import check_run
+
+    tensor = torch.zeros(5)
+    before = check_run.digests([("a", tensor), ("b", torch.ones(2, dtype=torch.bfloat16))])
+    tensor.view(torch.int32)[3] = 1
+    after = check_run.digests([("a", tensor), ("b", torch.ones(2, dtype=torch.bfloat16))])
+    assert list(after) == ["a", "b"]
+    assert before["a"] != after["a"]
+    assert before["b"] == after["b"]
+
+
+def test_digests_are_of_values_and_not_of_strides() -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import digests
+
+    tensor = torch.arange(6.0).reshape(2, 3)
+    turned = tensor.t().contiguous().t()
+    assert digests([("x", tensor)]) == digests([("x", turned)])
+    assert digests([("x", tensor)]) != digests([("x", tensor.t())])
+    assert digests([("x", torch.tensor(2.0))]) == digests([("x", torch.tensor([2.0]))])
+
+
+def test_a_loss_keeps_every_bit() -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import exact
+
+    loss = torch.tensor(0.1)
+    assert torch.tensor(float.fromhex(exact(loss))) == loss
+    assert exact(torch.nextafter(loss, torch.tensor(1.0))) != exact(loss)
+
+
+def build_undetermined(_: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+    import torch
+
+    class Undetermined(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> object:
+            grown = self.weight * x
+            grown.detach().put_(torch.tensor([0]), torch.tensor([2.0]))
+            return type("Output", (), {"loss": grown.sum()})
+
+    return Undetermined(), {"x": torch.zeros(3)}
+
+
+def test_what_is_not_deterministic_is_refused_or_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import UndeterminedError
+
+    monkeypatch.setitem(MODELS, "tiny", replace(MODELS["tiny"], build=build_undetermined))
+    job = tiny_job(Purpose.CHECK)
+    with pytest.raises(UndeterminedError, match="put_ has no deterministic algorithm") as refused:
+        check(job)
+    assert refused.value.operator == "put_"
+    assert check(replace(job, strict=False)).undetermined == ("put_",)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_steps_run_in_the_allocators_step() -> None:
+    from gpu_runtime.training.check_run import run_check
+    from gpu_runtime.training.memory_side import HostMemory
+
+    steps: list[str] = []
+
+    class Counting(HostMemory):
+        @contextmanager
+        def step(self) -> Iterator[None]:
+            steps.append("begin")
+            yield
+            steps.append("end")
+
+    run_check(tiny_job(Purpose.CHECK), Counting())
+    assert steps == ["begin", "end"] * 2

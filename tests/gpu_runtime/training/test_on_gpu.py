@@ -1,0 +1,137 @@
+"""Small models trained for real under every allocator: the same bits, and no memory wasted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from gpu_runtime.training.answer import CheckAnswer, Failure, TimeAnswer
+from gpu_runtime.training.children import run_child
+from gpu_runtime.training.job import Allocator, Job, Purpose
+from gpu_runtime.training.study import Findings, run_study
+from gpu_runtime.training.study_text import notes, plain_table
+from instances.extract.eager.settings import TraceSettings
+
+pytestmark = pytest.mark.gpu
+
+PAGE_BYTES = 2 << 20
+
+
+def small(model: str, settings: TraceSettings, **shape: int | bool) -> Job:
+    return Job(
+        Purpose.CHECK, Allocator.DEFAULT, model, shape, replace(settings, steps=6), timed_steps=10
+    )
+
+
+JOBS = {
+    "bert-base": small("bert-base", TraceSettings(), layers=2, batch=8, seq=128),
+    "gpt2-medium": small(
+        "gpt2-medium", TraceSettings(microbatches=2), layers=3, batch=2, seq=128, checkpointing=True
+    ),
+    "resnet-50": small("resnet-50", TraceSettings(), batch=8, image=64),
+    "mobilenet-v2": small("mobilenet-v2", TraceSettings(optimizer="sgd"), batch=8, image=64),
+}
+
+each_model = pytest.mark.parametrize("model", list(JOBS))
+
+
+@cache
+def findings_of(model: str) -> Findings:
+    """Run every child once; the tests look at what came out."""
+    findings = Findings()
+    run_study(JOBS[model], tuple(Allocator), findings, lambda *_: None)
+    print(plain_table(findings), *notes(findings), sep="\n")
+    return findings
+
+
+def timing(model: str, allocator: Allocator) -> TimeAnswer:
+    findings = findings_of(model)
+    assert not findings.failures
+    return findings.timings[allocator]
+
+
+@each_model
+def test_the_same_bits_come_out(model: str) -> None:
+    findings = findings_of(model)
+    assert not findings.failures
+    agreement = findings.agreement
+    assert agreement is not None
+    assert agreement.compared == tuple(Allocator)
+    assert agreement.is_bit_identical, [str(found) for found in agreement.differences]
+    assert agreement.steps == 6
+    assert agreement.losses == 6 * JOBS[model].settings.microbatches
+    assert agreement.gradients == 6 * agreement.parameters > 0
+
+
+@each_model
+def test_the_plan_served_the_steps_that_were_checked(model: str) -> None:
+    check = findings_of(model).checks[Allocator.PLANNED]
+    assert check.plan is not None
+    # The plan is made after two consecutive steps that made the same requests.
+    assert check.plan.planned_steps >= 2
+    assert check.plan.planned_requests > 0
+
+
+@each_model
+def test_reserved_memory_is_the_plans(model: str) -> None:
+    found = timing(model, Allocator.PLANNED)
+    assert found.plan is not None
+    assert found.peaks is not None
+    planned = found.plan.planned_bytes
+    assert planned >= found.plan.lower_bound > 0
+    assert found.peaks.reserved <= max(planned * 1.001, planned + PAGE_BYTES)
+
+
+@each_model
+def test_no_steady_step_falls_back(model: str) -> None:
+    plan = timing(model, Allocator.PLANNED).plan
+    assert plan is not None
+    assert plan.planned_steps >= JOBS[model].timed_steps
+    assert plan.fallback_requests == 0
+    assert plan.fallback_bytes == 0
+    assert plan.missing_requests == 0
+    assert plan.mismatches == ()
+
+
+@each_model
+def test_memory_efficiency_is_at_least_pytorchs(model: str) -> None:
+    efficiency = {}
+    for allocator in Allocator:
+        peaks = timing(model, allocator).peaks
+        assert peaks is not None
+        assert 0 < peaks.requested <= peaks.allocated <= peaks.reserved
+        efficiency[allocator] = peaks.efficiency
+    assert efficiency[Allocator.PLANNED] == max(efficiency.values())
+
+
+@each_model
+def test_the_driver_and_the_whole_run_account_for_the_memory(model: str) -> None:
+    for allocator in Allocator:
+        found = timing(model, allocator)
+        assert found.peaks is not None
+        assert found.whole_run_reserved is not None
+        assert found.device_bytes is not None
+        assert found.whole_run_reserved >= found.peaks.reserved
+        assert found.environment["device"]
+        assert len(found.step_seconds) == JOBS[model].timed_steps
+        assert min(found.step_seconds) > 0
+
+
+def test_another_seed_gives_other_bits() -> None:
+    one = findings_of("bert-base").checks[Allocator.PLANNED]
+    job = replace(JOBS["bert-base"], allocator=Allocator.PLANNED, seed=1)
+    other = run_child(job)
+    assert isinstance(other, CheckAnswer), other
+    assert one.losses[0] != other.losses[0]
+    assert one.parameters != other.parameters
+
+
+def test_a_step_that_does_not_fit_is_one_line() -> None:
+    job = replace(JOBS["bert-base"], shape={"batch": 1 << 13, "seq": 512, "layers": 12})
+    for allocator in Allocator:
+        answer = run_child(replace(job, allocator=allocator))
+        assert isinstance(answer, Failure), allocator
+        assert "\n" not in answer.message
+        assert not answer.is_general

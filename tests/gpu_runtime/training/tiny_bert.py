@@ -1,0 +1,45 @@
+"""A BERT with dropout that trains in milliseconds, registered for one test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpu_runtime.training.job import Allocator, Job, Purpose
+from instances.extract.eager.settings import TraceSettings
+from instances.extract.models.registry import MODELS, Model
+from instances.extract.models.tokens import token_batch
+from instances.extract.settings import StepSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+VOCABULARY = 60
+
+
+def build(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+    from transformers import BertConfig, BertForMaskedLM
+
+    config: dict[str, Any] = {
+        "vocab_size": VOCABULARY, "hidden_size": 16, "num_attention_heads": 2,
+        "intermediate_size": 32, "num_hidden_layers": 2, "max_position_embeddings": 16,
+        "hidden_dropout_prob": 0.5,
+    }  # fmt: skip
+    batch = token_batch(settings, "input_ids", "attention_mask", "token_type_ids")
+    return BertForMaskedLM(BertConfig(**config)), batch
+
+
+def register_tiny_bert(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = StepSettings(batch=2, seq=8)
+    model = Model("tiny", "a tiny BERT", build, defaults, recomputed=("bert.encoder.layer",))
+    monkeypatch.setitem(MODELS, "tiny", model)
+
+
+def tiny_job(purpose: Purpose, **shape: int | bool) -> Job:
+    settings = TraceSettings(steps=2, microbatches=2, precision="float32")
+    return Job(
+        purpose, Allocator.DEFAULT, "tiny", shape, settings,
+        warm_up=2, timed_steps=3, device="cpu",
+    )  # fmt: skip
