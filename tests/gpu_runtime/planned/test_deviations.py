@@ -242,3 +242,14 @@ def test_requests_are_recognised_in_a_row_alone() -> None:
     report = training.memory.report()
     assert report.mismatch_counts == {"size": 3}
     assert report.missing_requests == 0
+
+
+def test_requests_are_recognised_within_one_step() -> None:
+    program = [Request(700 * (k + 1), 0, Life.BETWEEN) for k in range(30)]
+    training = planned_training(program)
+    training.step([program[20], program[21]])
+    missing = training.memory.report().missing_requests
+    training.step([program[22], *program])
+    report = training.memory.report()
+    assert report.mismatch_counts == {"size": 3}
+    assert report.missing_requests == missing == 30
