@@ -97,6 +97,7 @@ void PlannedAllocator::begin_step(StepMode mode) {
     in_step_ = true;
     mode_ = mode;
     if (mode == StepMode::profiled) logging_ = true;
+    if (mode == StepMode::unplanned) stop_logging();
     if (logging_) log_.push_back({LogEntry::Kind::step_begins});
 }
 
@@ -118,9 +119,7 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     const std::lock_guard lock(mutex_);
     if (in_step_) throw std::logic_error("a plan is adopted between steps");
     if (plan_) throw std::logic_error("there is a plan already");
-    logging_ = false;
-    log_.clear();
-    logged_.clear();
+    stop_logging();
     heap_.give_back();
     const std::size_t range = round_up(plan.arena_bytes(), memory_.page_bytes());
     if (range > 0) {
@@ -316,7 +315,14 @@ void PlannedAllocator::measure_reserved() {
     figures_.reserved_peak = std::max(figures_.reserved_peak, figures_.reserved_bytes);
 }
 
+void PlannedAllocator::stop_logging() {
+    logging_ = false;
+    log_.clear();
+    logged_.clear();
+}
+
 void PlannedAllocator::keep(Mismatch& mismatch) {
+    mismatch.number = next_mismatch_++;
     ++mismatch_counts_[static_cast<std::size_t>(mismatch.kind)];
     if (mismatches_.size() < kKeptMismatches) mismatches_.push_back(mismatch);
 }

@@ -18,7 +18,7 @@ namespace gapless::runtime {
 
 // What is done with the requests of a step.
 enum class StepMode : std::uint8_t {
-    unplanned,  // the heap serves them
+    unplanned,  // the heap serves them, and no plan will be made
     profiled,   // the heap serves them in order, and they are written down
     planned,    // the plan serves them
 };
@@ -98,6 +98,7 @@ class PlannedAllocator {
     void count_in(std::int64_t bytes);
     void count_out(std::int64_t bytes);
     void measure_reserved();
+    void stop_logging();
     void keep(Mismatch& mismatch);
 
     DeviceMemory& memory_;
@@ -121,6 +122,7 @@ class PlannedAllocator {
 
     std::vector<Mismatch> mismatches_;
     std::vector<std::int64_t> mismatch_counts_;
+    std::int64_t next_mismatch_ = 0;
     std::shared_ptr<const std::function<void(const Mismatch&)>> listener_;
 };
 
