@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -17,6 +16,7 @@ from gpu_runtime.device import Outcome
 from gpu_runtime.layout import Layout
 from gpu_runtime.node_program import NodeProgram
 from gpu_runtime.trials import Trial
+from tests.gpu_runtime.cpp_program import compile_cpp
 
 # What CUDA adds to C++, for one thread that is alone.
 SHIM = """
@@ -54,16 +54,13 @@ def host_library_path() -> Path:
     """Return the library with the kernel, and a driver that runs it; compiled once."""
     code = KERNEL.read_text()
     assert CLOCK in code
-    folder = Path(mkdtemp(prefix="gapless-kernel-"))
-    source = folder / "host_kernel.cpp"
+    source = Path(mkdtemp(prefix="gapless-kernel-")) / "host_kernel.cpp"
     source.write_text(
         SHIM + code.replace(CLOCK, "time = ticks += 100;") + ENTRY + DRIVER.read_text()
     )
-    library = folder / "host_kernel.so"
-    command = ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-Wno-unknown-pragmas"]
-    command += ["-fsanitize=undefined", "-fno-sanitize-recover=all", "-static-libubsan"]
-    subprocess.run([*command, "-o", str(library), str(source)], check=True, text=True)
-    return library
+    options = ["-fPIC", "-shared", "-Wno-unknown-pragmas"]
+    options += ["-fsanitize=undefined", "-fno-sanitize-recover=all", "-static-libubsan"]
+    return compile_cpp("host_kernel.so", [source], options)
 
 
 def host_library() -> ctypes.CDLL:

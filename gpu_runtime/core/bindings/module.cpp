@@ -44,7 +44,7 @@ void bind_memory(nb::module_& module) {
         .def(nb::init<std::size_t, std::size_t>(), "page_bytes"_a, "capacity_bytes"_a)
         .def("submit", &SimulatedMemory::submit, "stream"_a)
         .def("finish", &SimulatedMemory::finish, "stream"_a)
-        .def("fail_after", &SimulatedMemory::fail_after, "calls"_a)
+        .def("fail_after", &SimulatedMemory::fail_after, "calls"_a, "failures"_a = 1)
         .def_prop_ro("created_bytes", &SimulatedMemory::created_bytes)
         .def_prop_ro("mapped_bytes", &SimulatedMemory::mapped_bytes)
         .def_prop_ro("reserved_ranges", &SimulatedMemory::reserved_ranges)

@@ -162,8 +162,11 @@ CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device) {
     cuda_.require(cuda_.device_get(&found, device), "cuDeviceGet");
     cuda_.require(cuda_.retain_context(&context_, found), "cuDevicePrimaryCtxRetain");
     const AllocationProperties properties = properties_on(device_);
-    cuda_.require(cuda_.granularity(&page_bytes_, &properties, kMinimumGranularity),
-                  "cuMemGetAllocationGranularity");
+    if (const Status status = cuda_.granularity(&page_bytes_, &properties, kMinimumGranularity);
+        status != kSuccess) {
+        cuda_.release_context(device_);
+        cuda_.refuse("cuMemGetAllocationGranularity", status);
+    }
 }
 
 CudaMemory::~CudaMemory() { cuda_.release_context(device_); }

@@ -18,16 +18,16 @@ PageHeap::PageHeap(DeviceMemory& memory) : memory_(memory), page_bytes_(memory.p
 
 Address PageHeap::allocate(std::size_t requested, Stream stream, Placement placement) {
     if (!waiting_.empty()) collect_waiting(false);
+    if (requested > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     Lane& lane = lane_of(stream, bytes);
     Address address = 0;
     try {
         address = place(bytes, lane, placement);
     } catch (const OutOfDeviceMemory&) {
-        give_back();
-        address = place(bytes, lane, Placement::best_fit);
+        address = place_with_all(bytes, lane);
     }
-    blocks_.emplace(address, Block{requested, bytes, stream, {}});
+    blocks_.emplace(address, Block{requested, bytes, stream, &lane, {}});
     return address;
 }
 
@@ -36,7 +36,7 @@ void PageHeap::free(Address address) {
     Block block = std::move(found->second);
     blocks_.erase(found);
     if (block.used_on.empty()) {
-        add_free(lane_of(block.stream, block.bytes), address, block.bytes);
+        add_free(*block.lane, address, block.bytes);
         return;
     }
     waiting_.push_back({address, std::move(block), {}, false});
@@ -71,7 +71,7 @@ std::optional<PageHeap::Room> PageHeap::find_room(std::size_t bytes) {
             if (first + bytes > address + free_bytes) continue;
             const auto& [begin, extent] = *std::prev(lane.extents.upper_bound(first));
             const Pages page = extent.pages[(first - begin) / page_bytes_];
-            blocks_.emplace(first, Block{bytes, bytes, key.first, {}});
+            blocks_.emplace(first, Block{bytes, bytes, key.first, &lane, {}});
             erase_range(lane, range);
             if (first > address) insert_range(lane, address, first - address);
             const Address behind = first + bytes;
@@ -107,6 +107,18 @@ Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
         unmap_idle();
     }
     return take(lane, grow(lane, bytes), bytes);
+}
+
+// Places a block with all memory that nothing else holds.
+Address PageHeap::place_with_all(std::size_t bytes, Lane& lane) {
+    give_back();
+    try {
+        return place(bytes, lane, Placement::best_fit);
+    } catch (const OutOfDeviceMemory&) {
+        // Others, libraries among them, may need what this one could not use.
+        give_back();
+        throw;
+    }
 }
 
 Address PageHeap::take(Lane& lane, std::map<Address, std::size_t>::iterator range,
@@ -226,8 +238,7 @@ void PageHeap::collect_waiting(bool all_done) {
             ++i;
             continue;
         }
-        Lane& lane = lane_of(waiting.block.stream, waiting.block.bytes);
-        add_free(lane, waiting.address, waiting.block.bytes);
+        add_free(*waiting.block.lane, waiting.address, waiting.block.bytes);
         waiting = std::move(waiting_.back());
         waiting_.pop_back();
     }

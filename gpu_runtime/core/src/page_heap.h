@@ -17,6 +17,9 @@ namespace gapless::runtime {
 // choose kernels by the alignment of their arguments.
 constexpr std::size_t kBlockAlignment = 512;
 
+// More than any device has: what is asked for above this is refused before it is rounded up.
+constexpr std::size_t kMostBytes = std::size_t{1} << 48;
+
 constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
     return (bytes + multiple - 1) / multiple * multiple;
 }
@@ -51,7 +54,8 @@ class PageHeap {
     ~PageHeap() = default;
 
     // Returns the address of a block of at least `bytes` > 0 bytes. Where memory is short, all that
-    // is free is given back first. Throws OutOfDeviceMemory.
+    // is free is given back and it is tried again; what that takes in vain is given back as well.
+    // Throws OutOfDeviceMemory.
     Address allocate(std::size_t bytes, Stream stream, Placement placement);
     bool owns(Address block) const { return blocks_.contains(block); }
     std::size_t requested_bytes(Address block) const { return blocks_.at(block).requested; }
@@ -80,10 +84,12 @@ class PageHeap {
     void check() const;
 
   private:
+    struct Lane;
     struct Block {
         std::size_t requested;
         std::size_t bytes;  // a multiple of kBlockAlignment
         Stream stream;
+        Lane* lane;  // where its bytes come from and go back to
         std::vector<Stream> used_on;
     };
     // A range of addresses; pages are mapped from its beginning up to `end`, apart from those that
@@ -113,6 +119,7 @@ class PageHeap {
 
     Lane& lane_of(Stream stream, std::size_t bytes);
     Address place(std::size_t bytes, Lane& lane, Placement placement);
+    Address place_with_all(std::size_t bytes, Lane& lane);
     Address take(Lane& lane, std::map<Address, std::size_t>::iterator range, std::size_t bytes);
     std::map<Address, std::size_t>::iterator last_range(Lane& lane);
     // Maps pages behind the lane's last extent, or in a new one, until its last free range has the

@@ -27,18 +27,7 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     std::shared_ptr<const std::function<void(const Mismatch&)>> listener;
     {
         const std::lock_guard lock(mutex_);
-        if (mode_ == StepMode::planned) {
-            address = from_plan(bytes, stream, mismatch);
-        } else {
-            const bool profiled = mode_ == StepMode::profiled;
-            address =
-                from_heap(bytes, stream, profiled ? Placement::in_order : Placement::best_fit);
-            if (profiled) {
-                logged_[address] = next_request_;
-                log_.push_back({LogEntry::Kind::request, next_request_++,
-                                static_cast<std::int64_t>(bytes), stream});
-            }
-        }
+        address = serve(bytes, stream, mismatch);
         if (mismatch) {
             if (mismatches_.size() < kKeptMismatches) listener = listener_;
             keep(*mismatch);
@@ -48,12 +37,23 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     return address;
 }
 
+Address PlannedAllocator::serve(std::size_t bytes, Stream stream,
+                                std::optional<Mismatch>& mismatch) {
+    if (mode_ == StepMode::planned) return from_plan(bytes, stream, mismatch);
+    if (mode_ == StepMode::unplanned) return from_heap(bytes, stream, Placement::best_fit);
+    const Address address = from_heap(bytes, stream, Placement::in_order);
+    logged_[address] = next_request_;
+    log_.push_back(
+        {LogEntry::Kind::request, next_request_++, static_cast<std::int64_t>(bytes), stream});
+    return address;
+}
+
 void PlannedAllocator::free(Address address) noexcept {
     if (address == 0) return;
     const std::lock_guard lock(mutex_);
     try {
         if (in_arena(address)) {
-            const std::int32_t slot = plan_->slot_at(address - arena_);
+            const std::int32_t slot = plan_->slot_at(address - arena_.address);
             if (slot >= 0) free_slot(slot);
             return;
         }
@@ -81,7 +81,7 @@ void PlannedAllocator::use_on(Address address, Stream stream) {
         if (heap_.owns(address)) heap_.use_on(address, stream);
         return;
     }
-    const std::int32_t slot = plan_->slot_at(address - arena_);
+    const std::int32_t slot = plan_->slot_at(address - arena_.address);
     if (slot < 0 || stream == plan_->stream_of(slot)) return;
     std::vector<Stream>& streams = used_on_[slot];
     if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
@@ -120,52 +120,60 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     if (in_step_) throw std::logic_error("a plan is adopted between steps");
     if (plan_) throw std::logic_error("there is a plan already");
     stop_logging();
+    if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     heap_.give_back();
-    const std::size_t range = round_up(plan.arena_bytes(), memory_.page_bytes());
-    if (range > 0) {
-        const Address arena = memory_.reserve_range(range);
-        try {
-            map_arena(arena, plan.arena_bytes());
-        } catch (...) {
-            memory_.release_range(arena, range);
-            throw;
-        }
-        arena_ = arena;
-        arena_range_ = range;
-    }
+    release_abandoned();
+    if (plan.arena_bytes() > 0) arena_ = make_arena(plan.arena_bytes());
+    figures_.arena_bytes = static_cast<std::int64_t>(arena_.own_bytes);
     plan_.emplace(std::move(plan));
     measure_reserved();
 }
 
-// Whole pages, and for the rest the beginning of one that the heap has anyway, where there is room:
-// the page appears at two addresses, and no byte of it is used at both.
-void PlannedAllocator::map_arena(Address arena, std::size_t bytes) {
+PlannedAllocator::Arena PlannedAllocator::make_arena(std::size_t bytes) {
     const std::size_t page_bytes = memory_.page_bytes();
     const std::size_t rest = bytes % page_bytes;
-    const std::optional<PageHeap::Room> room = rest > 0 ? heap_.find_room(rest) : std::nullopt;
-    const std::size_t own = room ? bytes - rest : round_up(bytes, page_bytes);
-    std::optional<Pages> pages;
-    bool mapped = false;
+    Arena& made = abandoned_;  // until it is whole
     try {
-        if (own > 0) {
-            pages = memory_.create_pages(own);
-            memory_.map(arena, *pages, own);
-            mapped = true;
+        const std::size_t range = round_up(bytes, page_bytes);
+        made = {memory_.reserve_range(range), range, 0, 0, false, std::nullopt};
+        if (rest > 0) made.room = heap_.find_room(rest);
+        made.own_bytes = made.room ? bytes - rest : range;
+        if (made.own_bytes > 0) {
+            made.pages = memory_.create_pages(made.own_bytes);
+            memory_.map(made.address, made.pages, made.own_bytes);
+            made.mapped = true;
         }
-        if (room) memory_.map(arena + own, room->page, page_bytes);
+        if (made.room) memory_.map(made.address + made.own_bytes, made.room->page, page_bytes);
     } catch (...) {
-        if (mapped) memory_.unmap(arena, own);
-        if (pages) memory_.release_pages(*pages);
-        if (room) heap_.free(room->block);
+        try {
+            release_abandoned();
+        } catch (...) {
+            // It is tried again when all else is given back; what happened first is the reason.
+        }
         throw;
     }
-    figures_.arena_bytes = static_cast<std::int64_t>(own);
+    return std::exchange(made, {});
+}
+
+void PlannedAllocator::release_abandoned() {
+    if (abandoned_.room) heap_.free(abandoned_.room->block);
+    abandoned_.room.reset();
+    if (abandoned_.mapped) memory_.unmap(abandoned_.address, abandoned_.own_bytes);
+    abandoned_.mapped = false;
+    if (abandoned_.pages != 0) memory_.release_pages(abandoned_.pages);
+    abandoned_.pages = 0;
+    if (abandoned_.bytes > 0) memory_.release_range(abandoned_.address, abandoned_.bytes);
+    abandoned_ = {};
 }
 
 void PlannedAllocator::give_back() {
     const std::lock_guard lock(mutex_);
     heap_.give_back();
-    measure_reserved();
+    release_abandoned();
+    // Everything is done, uses by other streams too.
+    for (const std::int32_t slot : withheld_) plan_->release(slot);
+    withheld_.clear();
+    forget_uses();
 }
 
 std::vector<LogEntry> PlannedAllocator::take_log() {
@@ -175,7 +183,9 @@ std::vector<LogEntry> PlannedAllocator::take_log() {
 
 Figures PlannedAllocator::figures() const {
     const std::lock_guard lock(mutex_);
-    return figures_;
+    Figures figures = figures_;
+    figures.reserved_bytes = reserved_bytes();
+    return figures;
 }
 
 void PlannedAllocator::reset_peaks() {
@@ -183,7 +193,7 @@ void PlannedAllocator::reset_peaks() {
     Figures fresh;
     fresh.requested_bytes = fresh.requested_peak = figures_.requested_bytes;
     fresh.allocated_bytes = fresh.allocated_peak = figures_.allocated_bytes;
-    fresh.reserved_bytes = fresh.reserved_peak = figures_.reserved_bytes;
+    fresh.reserved_bytes = fresh.reserved_peak = reserved_bytes();
     fresh.heap_bytes = figures_.heap_bytes;
     fresh.arena_bytes = figures_.arena_bytes;
     figures_ = fresh;
@@ -238,7 +248,7 @@ Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,
         if (!uses_.empty()) wait_for_uses(decision.slot);
         ++figures_.planned_requests;
         count_in(static_cast<std::int64_t>(bytes));
-        return arena_ + static_cast<Address>(plan_->offset_of(decision.slot));
+        return arena_.address + static_cast<Address>(plan_->offset_of(decision.slot));
     }
     const Address address = from_heap(bytes, stream, Placement::best_fit);
     if (decision.kind == Decision::Kind::outlives) {
@@ -259,21 +269,23 @@ Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,
 // stream has a part of the arena of its own; that stream then waits on the device for the other's
 // work, as recorded at the free. What it is given later waits with it, so one wait is enough. The
 // host never waits, and no memory is held back. PyTorch's own allocator holds the block back
-// instead, until it happens to see that the work is done.
+// instead, until it happens to see that the work is done. Where the device refuses to record the
+// work, the place is withheld until everything is waited for.
 void PlannedAllocator::wait_for_uses(std::int32_t slot) {
     const std::int64_t begin = plan_->offset_of(slot);
     const std::int64_t end = begin + block_bytes(plan_->bytes_of(slot));
     try {
         for (std::size_t i = 0; i < uses_.size();) {
-            if (uses_[i].begin >= end || uses_[i].end <= begin) {
+            Use& use = uses_[i];
+            if (use.begin >= end || use.end <= begin) {
                 ++i;
                 continue;
             }
-            memory_.make_wait(plan_->stream_of(slot), uses_[i].event);
-            const Event waited_for = uses_[i].event;
-            uses_[i] = uses_.back();
+            if (!use.waited_for) memory_.make_wait(plan_->stream_of(slot), use.event);
+            use.waited_for = true;
+            memory_.destroy_event(use.event);
+            use = uses_.back();
             uses_.pop_back();
-            memory_.destroy_event(waited_for);
         }
     } catch (...) {
         plan_->release(slot);
@@ -282,19 +294,31 @@ void PlannedAllocator::wait_for_uses(std::int32_t slot) {
 }
 
 void PlannedAllocator::free_slot(std::int32_t slot) {
-    if (!used_on_.empty()) {
-        if (const auto used = used_on_.find(slot); used != used_on_.end()) {
-            const std::int64_t begin = plan_->offset_of(slot);
-            const std::int64_t end = begin + block_bytes(plan_->bytes_of(slot));
-            // Where the device refuses, the slot stays in use and nothing gets its bytes.
-            for (const Stream stream : used->second) {
-                uses_.push_back({begin, end, memory_.record_event(stream)});
-            }
-            used_on_.erase(used);
-        }
-    }
+    if (std::ranges::find(withheld_, slot) != withheld_.end()) return;
     count_out(plan_->bytes_of(slot));
+    if (used_on_.contains(slot)) record_uses(slot);
     plan_->release(slot);
+}
+
+void PlannedAllocator::record_uses(std::int32_t slot) {
+    const std::vector<Stream> streams = std::move(used_on_.extract(slot).mapped());
+    const std::int64_t begin = plan_->offset_of(slot);
+    const std::int64_t end = begin + block_bytes(plan_->bytes_of(slot));
+    try {
+        for (const Stream stream : streams) {
+            uses_.push_back({begin, end, memory_.record_event(stream)});
+        }
+    } catch (...) {
+        withheld_.push_back(slot);
+        throw;
+    }
+}
+
+void PlannedAllocator::forget_uses() {
+    while (!uses_.empty()) {
+        memory_.destroy_event(uses_.back().event);
+        uses_.pop_back();
+    }
 }
 
 void PlannedAllocator::count_in(std::int64_t bytes) {
@@ -309,10 +333,12 @@ void PlannedAllocator::count_out(std::int64_t bytes) {
     figures_.allocated_bytes -= block_bytes(bytes);
 }
 
+std::int64_t PlannedAllocator::reserved_bytes() const {
+    return static_cast<std::int64_t>(heap_.reserved_bytes()) + figures_.arena_bytes;
+}
+
 void PlannedAllocator::measure_reserved() {
-    figures_.reserved_bytes =
-        static_cast<std::int64_t>(heap_.reserved_bytes()) + figures_.arena_bytes;
-    figures_.reserved_peak = std::max(figures_.reserved_peak, figures_.reserved_bytes);
+    figures_.reserved_peak = std::max(figures_.reserved_peak, reserved_bytes());
 }
 
 void PlannedAllocator::stop_logging() {

@@ -64,10 +64,10 @@ class PlannedAllocator {
     void begin_step(StepMode mode);
     void end_step();
 
-    // Reserves an arena. Throws OutOfDeviceMemory and std::logic_error within a step, or where
-    // there is a plan already.
+    // Reserves an arena. Throws OutOfDeviceMemory, DeviceCallError, and std::logic_error within a
+    // step or where there is a plan already.
     void adopt_plan(StepPlan plan);
-    // Gives back what the heap does not need.
+    // Waits for the device and gives back what the heap does not need.
     void give_back();
 
     std::vector<LogEntry> take_log();
@@ -87,16 +87,32 @@ class PlannedAllocator {
         std::int64_t begin;
         std::int64_t end;
         Event event;
+        bool waited_for = false;  // only its event is left, which the device did not destroy
+    };
+    // Whole pages, and for the rest the beginning of one that the heap has anyway, where there is
+    // room: that page appears at two addresses, and no byte of it is used at both.
+    struct Arena {
+        Address address = 0;
+        std::size_t bytes = 0;  // of its addresses
+        Pages pages = 0;
+        std::size_t own_bytes = 0;  // of its pages
+        bool mapped = false;
+        std::optional<PageHeap::Room> room;
     };
 
-    void map_arena(Address arena, std::size_t bytes);
+    Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     Address from_heap(std::size_t bytes, Stream stream, Placement placement);
     Address from_plan(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     void wait_for_uses(std::int32_t slot);
     void free_slot(std::int32_t slot);
-    bool in_arena(Address address) const { return address - arena_ < arena_range_; }
+    void record_uses(std::int32_t slot);
+    void forget_uses();
+    bool in_arena(Address address) const { return address - arena_.address < arena_.bytes; }
+    Arena make_arena(std::size_t bytes);
+    void release_abandoned();
     void count_in(std::int64_t bytes);
     void count_out(std::int64_t bytes);
+    std::int64_t reserved_bytes() const;
     void measure_reserved();
     void stop_logging();
     void keep(Mismatch& mismatch);
@@ -105,8 +121,8 @@ class PlannedAllocator {
     mutable std::mutex mutex_;
     PageHeap heap_;
     std::optional<StepPlan> plan_;
-    Address arena_ = 0;
-    std::size_t arena_range_ = 0;
+    Arena arena_;
+    Arena abandoned_;  // what is left of one that was not to be had
     bool in_step_ = false;
     StepMode mode_ = StepMode::unplanned;
     Figures figures_;
@@ -119,6 +135,8 @@ class PlannedAllocator {
 
     std::unordered_map<std::int32_t, std::vector<Stream>> used_on_;  // slots
     std::vector<Use> uses_;
+    // Freed slots whose uses could not be recorded: only the device's end tells that they are free.
+    std::vector<std::int32_t> withheld_;
 
     std::vector<Mismatch> mismatches_;
     std::vector<std::int64_t> mismatch_counts_;

@@ -12,6 +12,8 @@ namespace gapless::runtime {
 
 namespace {
 
+constexpr std::size_t kAddressSpace = std::size_t{1} << 47;
+
 void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 
 [[noreturn]] void refuse(const std::string& rule) { throw std::logic_error(rule); }
@@ -39,8 +41,13 @@ SimulatedMemory::~SimulatedMemory() {
 
 bool SimulatedMemory::fails() {
     ++calls_;
-    if (calls_to_failure_ < 0) return false;
-    return calls_to_failure_-- == 0;
+    if (failures_ == 0) return false;
+    if (calls_to_failure_ > 0) {
+        --calls_to_failure_;
+        return false;
+    }
+    --failures_;
+    return true;
 }
 
 void SimulatedMemory::may_fail(const char* call) {
@@ -50,6 +57,7 @@ void SimulatedMemory::may_fail(const char* call) {
 
 Address SimulatedMemory::reserve_range(std::size_t bytes) {
     if (fails()) throw OutOfDeviceMemory("no address range: the simulated device was told to fail");
+    if (bytes > kAddressSpace) throw OutOfDeviceMemory("no address range: too many bytes");
     // A page more, so that a multiple of a page lies inside.
     void* found = mmap(nullptr, bytes + page_bytes_, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

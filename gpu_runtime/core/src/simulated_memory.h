@@ -42,9 +42,12 @@ class SimulatedMemory final : public DeviceMemory {
     void submit(Stream stream) { ++streams_[stream].submitted; }
     void finish(Stream stream) { streams_[stream].finished = streams_[stream].submitted; }
 
-    // The call after `calls` more calls fails: creating and reserving with no memory, others with
-    // an error of the device.
-    void fail_after(std::int64_t calls) { calls_to_failure_ = calls; }
+    // After `calls` more calls so many fail: creating and reserving with no memory, others with an
+    // error of the device.
+    void fail_after(std::uint64_t calls, std::uint64_t failures) {
+        calls_to_failure_ = calls;
+        failures_ = failures;
+    }
 
     std::size_t created_bytes() const { return created_bytes_; }
     std::size_t mapped_bytes() const { return mapped_bytes_; }
@@ -82,7 +85,8 @@ class SimulatedMemory final : public DeviceMemory {
     std::size_t created_bytes_ = 0;
     std::size_t mapped_bytes_ = 0;
     std::uint64_t calls_ = 0;
-    std::int64_t calls_to_failure_ = -1;
+    std::uint64_t calls_to_failure_ = 0;
+    std::uint64_t failures_ = 0;
     std::uint64_t next_handle_ = 1;
     std::map<Address, std::size_t> ranges_;
     std::unordered_map<Pages, PagesState> pages_;

@@ -1,0 +1,29 @@
+"""Many threads on one allocator, watched by the compiler's sanitizers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
+
+STRESS = Path(__file__).with_name("stress.cpp")
+SOURCES = [STRESS, *(source for source in CORE.glob("*.cpp") if source.stem != "entry_points")]
+
+
+@pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])
+def test_many_threads(sanitizers: str) -> None:
+    options = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
+    program = compile_cpp("stress", SOURCES, options)
+    # A thread that waits for ever is a fault as well.
+    ended = subprocess.run(
+        [program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=without_preload() | {"TSAN_OPTIONS": "halt_on_error=1"},
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "stress: passed\n", "")

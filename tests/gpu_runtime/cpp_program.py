@@ -1,0 +1,40 @@
+"""C++ of the tests, compiled by the machine's compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+
+CORE = Path(__file__).parents[2] / "gpu_runtime" / "core" / "src"
+
+
+def compile_cpp(name: str, sources: Sequence[Path], options: Sequence[str]) -> Path:
+    """Compile sources into a folder of their own.
+
+    Parameters
+    ----------
+    name
+        File name of what is made.
+    sources
+        C++ files; they find the headers of the runtime's core.
+    options
+        Further options of the compiler.
+
+    Returns
+    -------
+    Path
+        The program or library.
+    """
+    made = Path(mkdtemp(prefix="gapless-")) / name
+    command = ["g++", "-std=c++20", "-O1", "-g", f"-I{CORE}", *options]
+    command += ["-o", str(made), *map(str, sources), "-ldl"]
+    subprocess.run(command, check=True, env=without_preload())
+    return made
+
+
+def without_preload() -> dict[str, str]:
+    """Return the environment without the sanitizers of this process, for a program of its own."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
