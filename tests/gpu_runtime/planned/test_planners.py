@@ -201,7 +201,7 @@ def test_an_arena_larger_than_all_addresses(own: Callable[[PlannerFunction], str
 
     training = Training(own(boundless))
     training.run(small_program(False), 2)
-    check_unplanned(training, small_program(False), "cannot be had: no address range")
+    check_unplanned(training, small_program(False), "cannot be had: no device has as much")
 
 
 def test_a_warning_that_is_an_error_comes_once(own: Callable[[PlannerFunction], str]) -> None:
