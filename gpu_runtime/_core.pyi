@@ -106,6 +106,9 @@ class Mismatch:
     @property
     def in_the_way(self) -> int: ...
 
+    @property
+    def number(self) -> int: ...
+
 class Figures:
     """Bytes of the moment, peaks and counts since a reset."""
 

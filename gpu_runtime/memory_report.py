@@ -112,7 +112,7 @@ class MemoryReport:
     fallback_requests, fallback_bytes
         Made in planned steps and not as planned; a heap served them.
     missing_requests
-        In the plan but not made.
+        In the plan and not made in its order; also where a step went on further down the plan.
     mismatch_counts
         Of the fallback requests, by kind.
     mismatches

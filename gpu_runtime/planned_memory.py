@@ -9,22 +9,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
-from gpu_runtime._core import Mismatch, PlannedAllocator
+from gpu_runtime._core import PlannedAllocator
 from gpu_runtime.memory_report import MemoryReport, count_kinds, mismatch_record
+from gpu_runtime.mismatch_places import MismatchPlaces
 from gpu_runtime.pytorch_allocator import pytorch_out_of_memory, serve_pytorch
 from gpu_runtime.step_planner import StepPlanner
-from planners.errors import DeviceError
+from planners.budget import Budget
+from planners.errors import DeviceError, GaplessError
 from planners.problem import Problem
 from planners.registry import get
-
-# Frames that are not the user's.
-_LIBRARIES = ("torch", "gpu_runtime", "contextlib", "transformers")
-_MAX_FRAMES = 200
 
 
 class PlannedMemory:
@@ -49,6 +45,8 @@ class PlannedMemory:
     ------
     UnknownPlannerError
         No planner has this name.
+    GaplessError
+        A number is out of range.
     """
 
     def __init__(
@@ -59,14 +57,17 @@ class PlannedMemory:
         device: int = 0,
         max_profiled_steps: int = 8,
     ) -> None:
-        get(planner)
-        self._planner_name = planner
-        self._time_limit = time_limit
+        if max_profiled_steps < 2:
+            raise GaplessError(
+                f"profiled steps: at least 2, to see whether they are alike, "
+                f"found {max_profiled_steps}"
+            )
+        self._chosen = get(planner)
+        self._budget = Budget(time_limit_seconds=time_limit)
         self._device = device
         self._max_profiled_steps = max_profiled_steps
         self._planner: StepPlanner | None = None
-        # Where mismatches came from, in the order in which the allocator keeps them.
-        self._where: dict[tuple[int, int, int, int], str] = {}
+        self._places = MismatchPlaces()
 
     def install(self) -> None:
         """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.
@@ -78,8 +79,7 @@ class PlannedMemory:
         DeviceError
             There is no driver or device, or PyTorch has used CUDA already.
         """
-        if self._planner is not None:
-            raise DeviceError("planned memory is installed already")
+        self._refuse_twice()
         self.attach(serve_pytorch(self._device))
 
     def attach(self, allocator: PlannedAllocator) -> None:
@@ -89,11 +89,15 @@ class PlannedMemory:
         ----------
         allocator
             Over any memory; :meth:`install` makes one that PyTorch asks.
+
+        Raises
+        ------
+        DeviceError
+            It plans the steps of an allocator already.
         """
-        self._planner = StepPlanner(
-            allocator, self._planner_name, self._time_limit, self._max_profiled_steps
-        )
-        allocator.on_mismatch(self._note_where)
+        self._refuse_twice()
+        self._planner = StepPlanner(allocator, self._chosen, self._budget, self._max_profiled_steps)
+        allocator.on_mismatch(self._places.note)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -122,7 +126,7 @@ class PlannedMemory:
     def reset_peaks(self) -> None:
         """Count from now: peaks are those of what is in use, everything else is zero."""
         self._installed().allocator.reset_peaks()
-        self._where.clear()
+        self._places.clear()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -144,7 +148,7 @@ class PlannedMemory:
         arena = planning.arena_bytes if planning else 0
         outliving = planning.outliving_bytes if planning else 0
         return MemoryReport(
-            planner=self._planner_name,
+            planner=self._chosen.label,
             status=planner.status,
             reason=planner.reason,
             steps=figures.steps,
@@ -153,7 +157,7 @@ class PlannedMemory:
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
             planned_bytes=arena + outliving,
-            lower_bound=planning.lower_bound + outliving if planning else 0,
+            lower_bound=planning.lower_bound if planning else 0,
             arena_bytes=arena,
             outliving_bytes=outliving,
             planned_requests=figures.planned_requests,
@@ -163,34 +167,16 @@ class PlannedMemory:
             missing_requests=figures.missing_requests,
             mismatch_counts=count_kinds(allocator.mismatch_counts()),
             mismatches=tuple(
-                mismatch_record(mismatch, self._where.get(_key(mismatch), ""))
+                mismatch_record(mismatch, self._places.of(mismatch))
                 for mismatch in allocator.mismatches()
             ),
         )
+
+    def _refuse_twice(self) -> None:
+        if self._planner is not None:
+            raise DeviceError("planned memory is installed already; one installation is enough")
 
     def _installed(self) -> StepPlanner:
         if self._planner is None:
             raise DeviceError("planned memory is not installed; call install() first")
         return self._planner
-
-    def _note_where(self, mismatch: Mismatch) -> None:
-        self._where.setdefault(_key(mismatch), _place_in_program(sys._getframe(1)))
-
-
-def _key(mismatch: Mismatch) -> tuple[int, int, int, int]:
-    return mismatch.step, mismatch.stream, mismatch.request, mismatch.bytes
-
-
-def _place_in_program(frame: FrameType | None) -> str:
-    """Return the innermost frame of the user's own code.
-
-    Autograd's threads run no Python, unless a function of the user's does.
-    """
-    for _ in range(_MAX_FRAMES):
-        if frame is None:
-            break
-        module = frame.f_globals.get("__name__", "")
-        if module.split(".")[0] not in _LIBRARIES:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-        frame = frame.f_back
-    return "a thread of autograd"

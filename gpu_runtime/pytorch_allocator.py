@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,10 +74,10 @@ def pytorch_out_of_memory() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        import torch
-
-        if str(error).startswith(OUT_OF_MEMORY) and type(error) is RuntimeError:
-            raise torch.OutOfMemoryError(str(error)) from error
+        # Not imported here: where PyTorch is not, the error is not its.
+        pytorch = sys.modules.get("torch")
+        if pytorch and str(error).startswith(OUT_OF_MEMORY) and type(error) is RuntimeError:
+            raise pytorch.OutOfMemoryError(str(error)) from error
         raise
 
 

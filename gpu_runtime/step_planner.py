@@ -12,9 +12,9 @@ from gpu_runtime.step_problem import StreamProblem, block_bytes, step_problems
 from gpu_runtime.step_profile import StepLog, StepProfile
 from planners.bounds import bounds_of
 from planners.budget import Budget
-from planners.errors import DeviceError, GaplessError
+from planners.errors import DeviceError
 from planners.plan import Result, Status
-from planners.registry import get
+from planners.registry import ChosenPlanner
 from planners.run import run
 
 
@@ -26,13 +26,16 @@ class StepPlanning:
     ----------
     problems, results
         One a stream.
-    outliving_bytes
-        Bytes of what lies outside of the arena in a step that runs like the profiled one.
+    persisting_bytes
+        Bytes that a step finds outside of the arena and leaves there.
+    renewed_bytes
+        Bytes of the requests without a place in the arena.
     """
 
     problems: tuple[StreamProblem, ...]
     results: tuple[Result, ...]
-    outliving_bytes: int
+    persisting_bytes: int
+    renewed_bytes: int
 
     @property
     def arena_bytes(self) -> int:
@@ -40,9 +43,18 @@ class StepPlanning:
         return sum(result.peak or 0 for result in self.results)
 
     @property
+    def outliving_bytes(self) -> int:
+        """Bytes outside of the arena: what a step left may be made again before it is freed."""
+        return self.persisting_bytes + 2 * self.renewed_bytes
+
+    @property
     def lower_bound(self) -> int:
-        """Bytes below which no arena can stay, by the planners' proofs."""
-        return sum(result.lower_bound for result in self.results)
+        """Bytes below which no plan can stay, by the planners' proofs.
+
+        At any time what a step renews is there once: as the one before left it, or made again.
+        """
+        arena = sum(result.lower_bound for result in self.results)
+        return arena + self.persisting_bytes + self.renewed_bytes
 
     @property
     def optimal(self) -> bool:
@@ -62,37 +74,25 @@ class StepPlanner:
     allocator
         Serves the requests.
     planner
-        Name of a registered planner.
-    time_limit
-        Seconds that it may take, for each stream.
+        Who plans.
+    budget
+        What it may spend, for each stream.
     max_profiled_steps
         At least 2.
-
-    Raises
-    ------
-    UnknownPlannerError
-        No planner has this name.
-    GaplessError
-        A number is out of range.
     """
 
     def __init__(
         self,
         allocator: PlannedAllocator,
-        planner: str,
-        time_limit: float,
+        planner: ChosenPlanner,
+        budget: Budget,
         max_profiled_steps: int,
     ) -> None:
-        if max_profiled_steps < 2:
-            raise GaplessError(
-                f"profiled steps: at least 2, to see whether they are alike, "
-                f"found {max_profiled_steps}"
-            )
         self.allocator = allocator
-        self.planner = get(planner)
+        self.planner = planner
         self.planning: StepPlanning | None = None
         self.reason = ""
-        self._budget = Budget(time_limit_seconds=time_limit)
+        self._budget = budget
         self._max_profiled_steps = max_profiled_steps
         self._log: StepLog | None = StepLog()
         self._planned_steps = 0
@@ -117,6 +117,11 @@ class StepPlanner:
         if self._log is not None:
             self._log.add(self.allocator.take_log())
             self._plan_if_known(self._log)
+            if self._log is None and self.planning is None:
+                # The user's `with` is behind this method, step() and contextlib.
+                warnings.warn(
+                    f"training goes on without a plan: {self.reason}", RuntimeWarning, stacklevel=4
+                )
         try:
             self.allocator.begin_step(self._mode())
         except RuntimeError as error:
@@ -150,7 +155,10 @@ class StepPlanner:
         if profile is None and log.step_count >= self._max_profiled_steps:
             profile = log.last_completed_step()
             if profile is None:
-                self._give_up("no step came to its own end while steps were profiled")
+                self._give_up(
+                    f"of {log.step_count} profiled steps, none that came to its own end and asked "
+                    f"for memory was followed by another"
+                )
                 return
         if profile is not None:
             self._plan(profile, log)
@@ -167,7 +175,11 @@ class StepPlanner:
                     f"planner {self.planner.label}: {result.status.value}, {result.reason}"
                 )
                 return
-        planning = StepPlanning(problems, results, self._outliving_bytes(problems, log))
+        # What the last step left goes to the arena the next time, or is renewed.
+        left = int(block_bytes(log.sizes_in_use()).sum())
+        planning = StepPlanning(
+            problems, results, self.allocator.figures().heap_bytes - left, _renewed_bytes(problems)
+        )
         try:
             self.allocator.adopt_plan(_stream_plans(planning), planning.arena_bytes)
         except (MemoryError, OSError) as error:
@@ -180,24 +192,13 @@ class StepPlanner:
         """Go on without a plan: training is worth more than its memory."""
         self._log = None
         self.reason = reason
-        warnings.warn(f"training goes on without a plan: {reason}", RuntimeWarning, stacklevel=5)
 
-    def _outliving_bytes(self, problems: tuple[StreamProblem, ...], log: StepLog) -> int:
-        """Bytes outside of the arena, once what has a place there has gone there.
 
-        In use by now are what was there before, which stays, and what the steps have left. Of that
-        the requests with a place go to the arena the next time. Those without may be made again
-        before the last ones are freed.
-        """
-        in_use = log.in_use()
-        moving = again = 0
-        for stream in problems:
-            size = block_bytes(stream.profile.size)
-            planned = np.zeros(len(size), dtype=bool)
-            planned[stream.planned] = True
-            moving += int(size[planned & in_use[stream.profile.stream]].sum())
-            again += int(size[~planned].sum())
-        return self.allocator.figures().heap_bytes - moving + again
+def _renewed_bytes(problems: tuple[StreamProblem, ...]) -> int:
+    return sum(
+        int(block_bytes(np.delete(stream.profile.size, stream.planned)).sum())
+        for stream in problems
+    )
 
 
 def _stream_plans(planning: StepPlanning) -> list[StreamPlan]:

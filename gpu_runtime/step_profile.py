@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpu_runtime._core import LogKind
 from planners.columns import IntColumn
 
-# When a request ends that is in use for longer than until its own turn in the step after.
+# When a request ends that is in use for longer than the step after.
 NEVER = np.iinfo(np.int64).max
 
 
@@ -29,8 +29,8 @@ class StreamProfile:
     size
         int64 bytes as requested, one entry a request.
     freed
-        int64 time of each one's end, :data:`NEVER` where the next request of its place comes first
-        or no end was seen.
+        int64 time of each one's end, :data:`NEVER` where none was seen by the end of the step
+        after.
     """
 
     stream: int
@@ -77,14 +77,17 @@ class StepLog:
         """Steps that have ended."""
         return len(self._completed)
 
-    def in_use(self) -> dict[int, NDArray[np.bool_]]:
-        """Return which requests of the last step are in use at the end of the log, by stream."""
+    def sizes_in_use(self) -> IntColumn:
+        """Return the bytes of each request of the last step that is in use at the log's end."""
+        begin, end = self._window(self.step_count - 1)
+        rows = self._rows[begin:end]
+        made = rows[rows[:, 0] == LogKind.REQUEST]
         ended = self._rows[self._rows[:, 0] == LogKind.FREE, 1]
-        requests = self._requests(self.step_count - 1)
-        return {stream: ~np.isin(rows[:, 1], ended) for stream, rows in requests.items()}
+        sizes: IntColumn = made[~np.isin(made[:, 1], ended), 2]
+        return sizes
 
     def repeated_step(self) -> StepProfile | None:
-        """Return the last step, if it made the requests of the one before.
+        """Return the last step, if it made the requests of the one before, and any.
 
         Returns
         -------
@@ -95,15 +98,15 @@ class StepLog:
         if self.step_count < 2 or not all(self._completed[-2:]):
             return None
         before, last = self._profile(self.step_count - 2), self._profile(self.step_count - 1)
-        if not _same_requests(before, last):
+        if not last or not _same_requests(before, last):
             return None
         return tuple(_later_ends(one, other) for one, other in zip(before, last, strict=True))
 
     def last_completed_step(self) -> StepProfile | None:
-        """Return the last step of which a whole step after it tells when its requests end."""
+        """Return the last step with requests of which a step after it tells when they end."""
         for step in reversed(range(self.step_count - 1)):
-            if self._completed[step]:
-                return self._profile(step)
+            if self._completed[step] and (profile := self._profile(step)):
+                return profile
         return None
 
     def _requests(self, step: int) -> dict[int, NDArray[np.int64]]:

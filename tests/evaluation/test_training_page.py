@@ -53,7 +53,7 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch) -> No
     rows = rows_of(text)
     assert rows["**planned**"][3] == "99.976%"
     assert rows["default"][3] == "80.000%"
-    assert rows["planned, inside a step"] == ["1.000", "10.000", "0.500x"]
+    assert rows["planned, inside a step"] == ["0.500", "1.000", "10.000", "0.500x"]
 
 
 def test_a_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:

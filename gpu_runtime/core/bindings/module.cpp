@@ -4,7 +4,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cuda_memory.h"
@@ -77,7 +79,8 @@ void bind_plan(nb::module_& module) {
         .def_ro("bytes", &Mismatch::bytes)
         .def_ro("request", &Mismatch::request)
         .def_ro("expected_bytes", &Mismatch::expected_bytes)
-        .def_ro("in_the_way", &Mismatch::in_the_way);
+        .def_ro("in_the_way", &Mismatch::in_the_way)
+        .def_ro("number", &Mismatch::number);
 }
 
 void bind_figures(nb::module_& module) {
@@ -113,6 +116,23 @@ nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>> rows_of(const std::vector<LogE
     return {rows->data(), {log.size(), 4}, owner};
 }
 
+// A request must not fail, and its block not be lost, because somebody could not be told of it.
+std::function<void(const Mismatch&)> without_errors(std::function<void(const Mismatch&)> listener) {
+    if (!listener) return {};
+    return [listener = std::move(listener)](const Mismatch& mismatch) {
+        try {
+            listener(mismatch);
+        } catch (nb::python_error& error) {
+            const nb::gil_scoped_acquire held;
+            if (error.matches(PyExc_KeyboardInterrupt)) {
+                PyErr_SetInterrupt();
+            } else {
+                error.discard_as_unraisable("the listener to mismatches");
+            }
+        }
+    };
+}
+
 void bind_allocator(nb::module_& module) {
     nb::enum_<StepMode>(module, "StepMode", "What is done with the requests of a step.")
         .value("UNPLANNED", StepMode::unplanned)
@@ -144,7 +164,12 @@ void bind_allocator(nb::module_& module) {
         .def("reset_peaks", &PlannedAllocator::reset_peaks, WithoutPython())
         .def("mismatches", &PlannedAllocator::mismatches, WithoutPython())
         .def("mismatch_counts", &PlannedAllocator::mismatch_counts, WithoutPython())
-        .def("on_mismatch", &PlannedAllocator::on_mismatch, "listener"_a.none())
+        .def(
+            "on_mismatch",
+            [](PlannedAllocator& allocator, std::function<void(const Mismatch&)> listener) {
+                allocator.on_mismatch(without_errors(std::move(listener)));
+            },
+            "listener"_a.none())
         .def("check", &PlannedAllocator::check, WithoutPython());
     // The allocator is never destroyed: tensors are freed until the process is gone.
     module.def(

@@ -18,7 +18,7 @@ PageHeap::PageHeap(DeviceMemory& memory) : memory_(memory), page_bytes_(memory.p
 
 Address PageHeap::allocate(std::size_t requested, Stream stream, Placement placement) {
     if (!waiting_.empty()) collect_waiting(false);
-    if (requested > kMostBytes) throw OutOfDeviceMemory("no address range is as large");
+    if (requested > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     Lane& lane = lane_of(stream, bytes);
     Address address = 0;

@@ -89,7 +89,7 @@ class PageHeap {
         std::size_t requested;
         std::size_t bytes;  // a multiple of kBlockAlignment
         Stream stream;
-        Lane* lane;  // whose addresses these are
+        Lane* lane;  // where its bytes come from and go back to
         std::vector<Stream> used_on;
     };
     // A range of addresses; pages are mapped from its beginning up to `end`, apart from those that

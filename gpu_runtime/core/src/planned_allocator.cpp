@@ -97,6 +97,7 @@ void PlannedAllocator::begin_step(StepMode mode) {
     in_step_ = true;
     mode_ = mode;
     if (mode == StepMode::profiled) logging_ = true;
+    if (mode == StepMode::unplanned) stop_logging();
     if (logging_) log_.push_back({LogEntry::Kind::step_begins});
 }
 
@@ -118,36 +119,31 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     const std::lock_guard lock(mutex_);
     if (in_step_) throw std::logic_error("a plan is adopted between steps");
     if (plan_) throw std::logic_error("there is a plan already");
-    logging_ = false;
-    log_.clear();
-    logged_.clear();
-    if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no address range is as large");
+    stop_logging();
+    if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     heap_.give_back();
     release_abandoned();
     if (plan.arena_bytes() > 0) arena_ = make_arena(plan.arena_bytes());
-    figures_.arena_bytes = static_cast<std::int64_t>(arena_.own);
+    figures_.arena_bytes = static_cast<std::int64_t>(arena_.own_bytes);
     plan_.emplace(std::move(plan));
     measure_reserved();
 }
 
-// Whole pages, and for the rest the beginning of one that the heap has anyway, where there is room:
-// the page appears at two addresses, and no byte of it is used at both.
 PlannedAllocator::Arena PlannedAllocator::make_arena(std::size_t bytes) {
     const std::size_t page_bytes = memory_.page_bytes();
     const std::size_t rest = bytes % page_bytes;
     Arena& made = abandoned_;  // until it is whole
-    made.room = rest > 0 ? heap_.find_room(rest) : std::nullopt;
     try {
         const std::size_t range = round_up(bytes, page_bytes);
-        made.address = memory_.reserve_range(range);
-        made.range = range;
-        made.own = made.room ? bytes - rest : range;
-        if (made.own > 0) {
-            made.pages = memory_.create_pages(made.own);
-            memory_.map(made.address, made.pages, made.own);
+        made = {memory_.reserve_range(range), range, 0, 0, false, std::nullopt};
+        if (rest > 0) made.room = heap_.find_room(rest);
+        made.own_bytes = made.room ? bytes - rest : range;
+        if (made.own_bytes > 0) {
+            made.pages = memory_.create_pages(made.own_bytes);
+            memory_.map(made.address, made.pages, made.own_bytes);
             made.mapped = true;
         }
-        if (made.room) memory_.map(made.address + made.own, made.room->page, page_bytes);
+        if (made.room) memory_.map(made.address + made.own_bytes, made.room->page, page_bytes);
     } catch (...) {
         try {
             release_abandoned();
@@ -160,15 +156,14 @@ PlannedAllocator::Arena PlannedAllocator::make_arena(std::size_t bytes) {
 }
 
 void PlannedAllocator::release_abandoned() {
-    Arena& left = abandoned_;
-    if (left.room) heap_.free(left.room->block);
-    left.room.reset();
-    if (left.mapped) memory_.unmap(left.address, left.own);
-    left.mapped = false;
-    if (left.pages != 0) memory_.release_pages(left.pages);
-    left.pages = 0;
-    if (left.range > 0) memory_.release_range(left.address, left.range);
-    left = {};
+    if (abandoned_.room) heap_.free(abandoned_.room->block);
+    abandoned_.room.reset();
+    if (abandoned_.mapped) memory_.unmap(abandoned_.address, abandoned_.own_bytes);
+    abandoned_.mapped = false;
+    if (abandoned_.pages != 0) memory_.release_pages(abandoned_.pages);
+    abandoned_.pages = 0;
+    if (abandoned_.bytes > 0) memory_.release_range(abandoned_.address, abandoned_.bytes);
+    abandoned_ = {};
 }
 
 void PlannedAllocator::give_back() {
@@ -346,7 +341,14 @@ void PlannedAllocator::measure_reserved() {
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved_bytes());
 }
 
+void PlannedAllocator::stop_logging() {
+    logging_ = false;
+    log_.clear();
+    logged_.clear();
+}
+
 void PlannedAllocator::keep(Mismatch& mismatch) {
+    mismatch.number = next_mismatch_++;
     ++mismatch_counts_[static_cast<std::size_t>(mismatch.kind)];
     if (mismatches_.size() < kKeptMismatches) mismatches_.push_back(mismatch);
 }

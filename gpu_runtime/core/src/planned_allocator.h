@@ -18,7 +18,7 @@ namespace gapless::runtime {
 
 // What is done with the requests of a step.
 enum class StepMode : std::uint8_t {
-    unplanned,  // the heap serves them
+    unplanned,  // the heap serves them, and no plan will be made
     profiled,   // the heap serves them in order, and they are written down
     planned,    // the plan serves them
 };
@@ -89,13 +89,15 @@ class PlannedAllocator {
         Event event;
         bool waited_for = false;  // only its event is left, which the device did not destroy
     };
+    // Whole pages, and for the rest the beginning of one that the heap has anyway, where there is
+    // room: that page appears at two addresses, and no byte of it is used at both.
     struct Arena {
         Address address = 0;
-        std::size_t range = 0;  // bytes of addresses
+        std::size_t bytes = 0;  // of its addresses
         Pages pages = 0;
-        std::size_t own = 0;                 // bytes of these pages
-        bool mapped = false;                 // they are
-        std::optional<PageHeap::Room> room;  // in the heap, for what lies behind them
+        std::size_t own_bytes = 0;  // of its pages
+        bool mapped = false;
+        std::optional<PageHeap::Room> room;
     };
 
     Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
@@ -105,13 +107,14 @@ class PlannedAllocator {
     void free_slot(std::int32_t slot);
     void record_uses(std::int32_t slot);
     void forget_uses();
-    bool in_arena(Address address) const { return address - arena_.address < arena_.range; }
+    bool in_arena(Address address) const { return address - arena_.address < arena_.bytes; }
     Arena make_arena(std::size_t bytes);
     void release_abandoned();
     void count_in(std::int64_t bytes);
     void count_out(std::int64_t bytes);
     std::int64_t reserved_bytes() const;
     void measure_reserved();
+    void stop_logging();
     void keep(Mismatch& mismatch);
 
     DeviceMemory& memory_;
@@ -137,6 +140,7 @@ class PlannedAllocator {
 
     std::vector<Mismatch> mismatches_;
     std::vector<std::int64_t> mismatch_counts_;
+    std::int64_t next_mismatch_ = 0;
     std::shared_ptr<const std::function<void(const Mismatch&)>> listener_;
 };
 

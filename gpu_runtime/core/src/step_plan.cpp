@@ -37,7 +37,9 @@ void validate(const StreamPlan& plan, std::size_t arena_bytes) {
         if (offset == kOutlives) continue;
         require(offset >= 0 && offset % static_cast<std::int64_t>(kBlockAlignment) == 0,
                 "offsets are multiples of 512");
-        require(static_cast<std::size_t>(offset + padded(plan.bytes[k])) <= arena_bytes,
+        const auto begin = static_cast<std::size_t>(offset);
+        const auto bytes = static_cast<std::size_t>(plan.bytes[k]);
+        require(begin <= arena_bytes && round_up(bytes, kBlockAlignment) <= arena_bytes - begin,
                 "requests lie within the arena");
     }
     std::vector<bool> seen(count);
@@ -78,9 +80,9 @@ void require_parts(const std::vector<StreamPlan>& streams) {
 
 StepPlan::StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes)
     : arena_bytes_(arena_bytes) {
+    for (const StreamPlan& plan : streams) validate(plan, arena_bytes);
     require_parts(streams);
     for (const StreamPlan& plan : streams) {
-        validate(plan, arena_bytes);
         require(lane_of(plan.stream) == nullptr, "a stream has one plan");
         const auto first = static_cast<std::int32_t>(bytes_.size());
         const auto count = static_cast<std::int32_t>(plan.bytes.size());

@@ -42,6 +42,7 @@ struct Mismatch {
     std::int64_t request = -1;         // of the stream, the one that was expected
     std::int64_t expected_bytes = -1;  // its size
     std::int64_t in_the_way = -1;      // request of the stream whose place is still in use
+    std::int64_t number = -1;          // of all mismatches of the allocator
 };
 
 // What happens to a request.
