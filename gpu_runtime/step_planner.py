@@ -95,7 +95,7 @@ class StepPlanner:
         self._budget = budget
         self._max_profiled_steps = max_profiled_steps
         self._log: StepLog | None = StepLog()
-        self._planned_steps = 0
+        self._settled = False
 
     @property
     def status(self) -> str:
@@ -139,11 +139,10 @@ class StepPlanner:
         if self._log is not None:
             self._log.add(self.allocator.take_log())
             self._log.end_step(completed=completed)
-        elif self.planning is not None:
-            self._planned_steps += 1
-            if self._planned_steps == 1:
-                # What moved into the arena in this step has left holes in the heap.
-                self.allocator.give_back()
+        elif self.planning is not None and completed and not self._settled:
+            # What moved into the arena in this step has left holes in the heap.
+            self._settled = True
+            self.allocator.give_back()
 
     def _mode(self) -> StepMode:
         if self._log is not None:

@@ -151,13 +151,18 @@ def training(
     only: Annotated[
         list[str] | None, typer.Option(help=f"A part of the page: {', '.join(PARTS)}.")
     ] = None,
+    checks_at_once: Annotated[
+        bool, typer.Option("--checks-at-once", help="Compare bits side by side; needs the memory.")
+    ] = False,
     output: Output = None,
 ) -> None:
     """Real training steps under a plan and under PyTorch's allocators (needs a GPU)."""
     # The children inherit the cores: backward passes run in threads of their own.
     use_every_core()
     options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
-    page = training_page(_command("training", *options), timed_steps, only or PARTS)
+    page = training_page(
+        _command("training", *options), timed_steps, only or PARTS, checks_at_once=checks_at_once
+    )
     _publish(page, output)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from evaluation.benchmarks import allocation_pairs
 from evaluation.benchmarks.allocation_pairs import pair_rows
+from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page
 from gpu_runtime.train import require_sound
@@ -42,6 +43,8 @@ def training_page(
     only: Sequence[str] = PARTS,
     run: Callable[[Job], Answer] = run_child,
     measure_pair: allocation_pairs.Measure | None = None,
+    *,
+    checks_at_once: bool = False,
 ) -> Page:
     """Run every case under every allocator, and time pairs of requests.
 
@@ -57,6 +60,8 @@ def training_page(
         Does one job.
     measure_pair
         As in :func:`pair_rows`.
+    checks_at_once
+        Whether the checks of a case run side by side; a GPU has to have room for all of them.
 
     Returns
     -------
@@ -71,6 +76,8 @@ def training_page(
     for name in only:
         if name not in PARTS:
             raise GaplessError(f"--only: no part is called {name!r}; {near_names(name, PARTS)}")
+    if checks_at_once:
+        run = ChecksAtOnce(run)
     page = Page("Training under a plan", command)
     page.say(
         "Peaks of memory in GiB over the timed steps, *whole run* with the first steps, which are "

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 
 from evaluation.benchmarks import training
 from evaluation.benchmarks.allocation_pairs import PairCase, pair_rows
+from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.training import CASES, training_page
 from gpu_runtime.training.answer import Answer, Failure
 from gpu_runtime.training.job import Allocator, Job, Purpose
+from gpu_runtime.training.study import Findings, run_study
 from instances.extract.models import find_model
 from tests.evaluation.test_verify_page import rows_of
 from tests.gpu_runtime.training.answers import CHECK, TIME, planned_check, planned_time
@@ -122,3 +125,26 @@ def test_the_plan_serves_every_pair() -> None:
 
     for case in allocation_pairs.CASES:
         assert min(allocation_pairs._in_a_process(case)) > 0
+
+
+def test_checks_side_by_side_are_the_same_jobs() -> None:
+    together = Barrier(3)
+    jobs: list[str] = []
+
+    def waiting(job: Job) -> Answer:
+        if job.purpose is Purpose.CHECK:
+            together.wait(30)
+        jobs.append(job.to_json())
+        return child(job)
+
+    alone: list[str] = []
+
+    def remembering(job: Job) -> Answer:
+        alone.append(job.to_json())
+        return child(job)
+
+    side_by_side, one_by_one = Findings(), Findings()
+    run_study(CASES[0], tuple(Allocator), side_by_side, lambda *_: None, ChecksAtOnce(waiting))
+    run_study(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
+    assert sorted(jobs) == sorted(alone)
+    assert side_by_side.checks == one_by_one.checks

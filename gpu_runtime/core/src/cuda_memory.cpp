@@ -71,6 +71,7 @@ struct CudaFunctions {
     Status (*wait_event)(void*, void*, unsigned);
     Status (*destroy_event)(void*);
     Status (*error_name)(Status, const char**);
+    Status (*memory_info)(std::size_t*, std::size_t*);
 
     [[noreturn]] void refuse(const char* call, Status status) const {
         const char* name = nullptr;
@@ -126,6 +127,7 @@ CudaFunctions open_driver() {
     find(library, "cuEventQuery", cuda.query_event);
     find(library, "cuStreamWaitEvent", cuda.wait_event);
     find(library, "cuEventDestroy_v2", cuda.destroy_event);
+    find(library, "cuMemGetInfo_v2", cuda.memory_info);
     cuda.require(cuda.init(0), "cuInit");
     return cuda;
 }
@@ -170,6 +172,13 @@ CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device) {
 }
 
 CudaMemory::~CudaMemory() { cuda_.release_context(device_); }
+
+std::size_t CudaMemory::free_bytes() {
+    const InContext current(cuda_, context_);
+    std::size_t free = 0, total = 0;
+    cuda_.require(cuda_.memory_info(&free, &total), "cuMemGetInfo");
+    return free;
+}
 
 Address CudaMemory::reserve_range(std::size_t bytes) {
     const InContext current(cuda_, context_);

@@ -17,6 +17,7 @@ class CudaMemory final : public DeviceMemory {
     ~CudaMemory() override;
 
     std::size_t page_bytes() const override { return page_bytes_; }
+    std::size_t free_bytes() override;
     Address reserve_range(std::size_t bytes) override;
     void release_range(Address address, std::size_t bytes) override;
     Pages create_pages(std::size_t bytes) override;

@@ -39,6 +39,9 @@ class DeviceMemory {
     // Physical memory comes in multiples of this many bytes.
     virtual std::size_t page_bytes() const = 0;
 
+    // Physical memory that is not taken, by this process or another.
+    virtual std::size_t free_bytes() = 0;
+
     // Takes an address range without memory behind it; throws OutOfDeviceMemory.
     virtual Address reserve_range(std::size_t bytes) = 0;
     virtual void release_range(Address address, std::size_t bytes) = 0;

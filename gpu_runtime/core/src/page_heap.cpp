@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
 // Of what is mapped, how much may lie idle before it is moved to new addresses.
 constexpr std::size_t kIdleShare = 16;
+// The device is asked for its free memory before it is asked for more pages than these at once.
+constexpr std::size_t kUncheckedPages = 64;
 
 }  // namespace
 
@@ -141,18 +143,18 @@ std::map<Address, std::size_t>::iterator PageHeap::last_range(Lane& lane) {
 
 std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t bytes) {
     auto last = last_range(lane);
-    std::size_t present = last == lane.free.end() ? 0 : last->second;
+    const std::size_t present = last == lane.free.end() ? 0 : last->second;
     auto extent = lane.extents.find(lane.last_extent);
     std::size_t missing = round_up(bytes - std::min(bytes, present), page_bytes_);
     if (extent == lane.extents.end() ||
         extent->second.end + missing > extent->first + extent->second.bytes) {
-        present = 0;
         missing = round_up(bytes, page_bytes_);
         const std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
         const Address address = memory_.reserve_range(range);
         extent = lane.extents.emplace(address, Extent{range, address, {}, 0}).first;
         lane.last_extent = address;
     }
+    require_free(missing);
     // A page at a time: where memory ends halfway, what was mapped is a free range like any other.
     for (std::size_t done = 0; done < missing; done += page_bytes_) {
         const Pages page = obtain_page();
@@ -170,6 +172,16 @@ std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t 
         add_free(lane, address, page_bytes_);
     }
     return last_range(lane);
+}
+
+// Most of a card would take seconds to map, only to be given back.
+void PageHeap::require_free(std::size_t bytes) {
+    const std::size_t spare = spare_pages_.size() * page_bytes_;
+    if (bytes <= spare + kUncheckedPages * page_bytes_) return;
+    const std::size_t free = memory_.free_bytes();
+    if (bytes - spare > free) {
+        throw OutOfDeviceMemory(std::to_string(free) + " bytes are free");
+    }
 }
 
 Pages PageHeap::obtain_page() {

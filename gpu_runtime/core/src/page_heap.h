@@ -125,6 +125,7 @@ class PageHeap {
     // Maps pages behind the lane's last extent, or in a new one, until its last free range has the
     // bytes.
     std::map<Address, std::size_t>::iterator grow(Lane& lane, std::size_t bytes);
+    void require_free(std::size_t bytes);
     Pages obtain_page();
 
     void add_free(Lane& lane, Address address, std::size_t bytes);

@@ -55,6 +55,11 @@ void SimulatedMemory::may_fail(const char* call) {
         throw DeviceCallError(std::string(call) + ": the simulated device was told to fail");
 }
 
+std::size_t SimulatedMemory::free_bytes() {
+    may_fail("free_bytes");
+    return capacity_bytes_ - created_bytes_;
+}
+
 Address SimulatedMemory::reserve_range(std::size_t bytes) {
     if (fails()) throw OutOfDeviceMemory("no address range: the simulated device was told to fail");
     if (bytes > kAddressSpace) throw OutOfDeviceMemory("no address range: too many bytes");

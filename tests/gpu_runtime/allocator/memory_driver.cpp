@@ -110,6 +110,9 @@ int cuMemGetAllocationGranularity(std::size_t* bytes, const Properties* properti
     if (told_to_fail("cuMemGetAllocationGranularity")) return failing_status;
     return *bytes = kPage, pinned_on_device(properties) ? kSuccess : kInvalidValue;
 }
+int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+    return answer("cuMemGetInfo", [&] { *free = memory.free_bytes(), *total = 64 * kPage; });
+}
 int cuMemAddressReserve(Address* address, std::size_t bytes, std::size_t, Address,
                         unsigned long long) {
     return answer("cuMemAddressReserve", [&] { *address = memory.reserve_range(bytes); });

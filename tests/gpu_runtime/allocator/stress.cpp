@@ -37,6 +37,7 @@ constexpr std::size_t kRequests = 24;
 class SlowMemory final : public DeviceMemory {
   public:
     std::size_t page_bytes() const override { return memory_.page_bytes(); }
+    std::size_t free_bytes() override { return memory_.free_bytes(); }
     Address reserve_range(std::size_t bytes) override { return memory_.reserve_range(bytes); }
     void release_range(Address address, std::size_t bytes) override {
         memory_.release_range(address, bytes);

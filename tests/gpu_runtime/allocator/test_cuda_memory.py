@@ -108,6 +108,9 @@ def test_refusals_carry_the_drivers_name_of_the_error() -> None:
     code = """
     allocator = PlannedAllocator(CudaMemory(0))
     print(refusal(lambda: allocator.allocate(65 * PAGE)))
+    kept = allocator.allocate(PAGE)
+    print(refusal(lambda: allocator.allocate(64 * PAGE)))
+    allocator.free(kept)
     for call, status in ((b"cuMemMap", 1), (b"cuMemSetAccess", 999), (b"cuMemSetAccess", 2)):
         driver().host_fail(call, status)
         print(refusal(lambda: allocator.allocate(1)))
@@ -117,9 +120,11 @@ def test_refusals_carry_the_drivers_name_of_the_error() -> None:
     """
     lines = output_of(code, stand_in()).splitlines()
     assert lines[0].startswith("MemoryError: CUDA out of memory. Tried to allocate 136314880 bytes")
-    assert lines[0].endswith("(cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2))")
+    assert lines[0].endswith("(134217728 bytes are free)")
+    # What is not known to be too much is tried.
+    assert lines[1].endswith("(cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2))")
     # Where it is short of memory once, it is tried again.
-    assert lines[1:] == [
+    assert lines[2:] == [
         "OSError: cuMemMap: CUDA_ERROR_INVALID_VALUE (1)",
         "OSError: cuMemSetAccess: unknown error (999)",
         "none",

@@ -1,0 +1,46 @@
+"""The checks of a training study side by side: only their bits count, not their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+from gpu_runtime.training.answer import Answer
+from gpu_runtime.training.job import Allocator, Job, Purpose
+
+
+class ChecksAtOnce:
+    """Does jobs; the first check that is asked for begins those of all allocators.
+
+    Parameters
+    ----------
+    run
+        Does one job; called from threads.
+    """
+
+    def __init__(self, run: Callable[[Job], Answer]) -> None:
+        self._run = run
+        self._begun: dict[str, Future[Answer]] = {}
+
+    def __call__(self, job: Job) -> Answer:
+        """Do a job.
+
+        Parameters
+        ----------
+        job
+            A check, or another, which is done by itself.
+
+        Returns
+        -------
+        Answer
+            Of this job.
+        """
+        if job.purpose is not Purpose.CHECK:
+            return self._run(job)
+        if job.to_json() not in self._begun:
+            jobs = [replace(job, allocator=allocator) for allocator in Allocator]
+            pool = ThreadPoolExecutor(len(jobs))
+            self._begun = {its.to_json(): pool.submit(self._run, its) for its in jobs}
+            pool.shutdown(wait=False)
+        return self._begun[job.to_json()].result()
