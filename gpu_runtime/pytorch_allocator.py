@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -77,6 +78,9 @@ def pytorch_out_of_memory() -> Iterator[None]:
         # Not imported here: where PyTorch is not, the error is not its.
         pytorch = sys.modules.get("torch")
         if pytorch and str(error).startswith(OUT_OF_MEMORY) and type(error) is RuntimeError:
+            # Whoever goes on after this error needs the memory of what was interrupted, and a
+            # chain of two errors may keep its frames until the next collection of cycles.
+            traceback.clear_frames(error.__traceback__)
             raise pytorch.OutOfMemoryError(str(error)) from error
         raise
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from gpu_runtime import PlannedMemory, _core
@@ -58,6 +60,23 @@ def test_short_memory_is_pytorchs_own_error() -> None:
     assert str(caught.value) == "CUDA out of memory. Of ours"
     assert type(caught.value.__cause__) is RuntimeError
     assert memory.report().steps == 1
+
+
+def test_what_a_step_held_when_memory_was_short_goes_at_once() -> None:
+    import torch
+
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def interrupted() -> None:
+        activation = torch.ones(8)
+        held.append(weakref.ref(activation))
+        raise RuntimeError("CUDA out of memory. Of ours")
+
+    with pytest.raises(torch.OutOfMemoryError) as caught, Training().memory.step():
+        interrupted()
+    # The error, which is still there, does not keep it.
+    assert caught.value.__cause__ is not None
+    assert held[0]() is None
 
 
 @pytest.mark.parametrize(
