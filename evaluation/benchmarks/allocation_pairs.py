@@ -21,7 +21,7 @@ PAIRS = 10_000
 REPETITIONS = 30
 # Processes of a case. One may run at half the speed of the next on a shared machine, so that the
 # cases take turns.
-ROUNDS = 3
+ROUNDS = 2
 # The plan is in force from the fourth step on.
 WARM_UP = 6
 
