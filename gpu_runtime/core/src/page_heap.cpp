@@ -23,11 +23,15 @@ Address PageHeap::allocate(std::size_t requested, Stream stream, Placement place
     if (requested > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     Lane& lane = lane_of(stream, bytes);
-    Address address = 0;
-    try {
-        address = place(bytes, lane, placement);
-    } catch (const OutOfDeviceMemory&) {
-        address = place_with_all(bytes, lane);
+    Address address = lane.latest;
+    if (placement == Placement::best_fit && lane.latest_bytes == bytes) {
+        lane.latest_bytes = 0;
+    } else {
+        try {
+            address = place(bytes, lane, placement);
+        } catch (const OutOfDeviceMemory&) {
+            address = place_with_all(bytes, lane);
+        }
     }
     blocks_.emplace(address, Block{requested, bytes, stream, &lane, {}});
     return address;
@@ -38,7 +42,9 @@ void PageHeap::free(Address address) {
     Block block = std::move(found->second);
     blocks_.erase(found);
     if (block.used_on.empty()) {
-        add_free(*block.lane, address, block.bytes);
+        add_latest(*block.lane);
+        block.lane->latest = address;
+        block.lane->latest_bytes = block.bytes;
         return;
     }
     waiting_.push_back({address, std::move(block), {}, false});
@@ -95,6 +101,7 @@ PageHeap::Lane& PageHeap::lane_of(Stream stream, std::size_t bytes) {
 }
 
 Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
+    add_latest(lane);
     if (placement == Placement::best_fit) {
         const auto fit = lane.free_by_size.lower_bound({bytes, 0});
         if (fit != lane.free_by_size.end()) {
@@ -215,6 +222,12 @@ void PageHeap::add_free(Lane& lane, Address address, std::size_t bytes) {
     insert_range(lane, address, bytes);
 }
 
+void PageHeap::add_latest(Lane& lane) {
+    if (lane.latest_bytes == 0) return;
+    add_free(lane, lane.latest, lane.latest_bytes);
+    lane.latest_bytes = 0;
+}
+
 void PageHeap::insert_range(Lane& lane, Address address, std::size_t bytes) {
     lane.free.emplace(address, bytes);
     lane.free_by_size.emplace(bytes, address);
@@ -261,6 +274,7 @@ void PageHeap::unmap_idle() {
 }
 
 void PageHeap::unmap_idle(Lane& lane) {
+    add_latest(lane);
     // Copied, because the ranges change under way.
     const std::vector<std::pair<Address, std::size_t>> ranges(lane.free.begin(), lane.free.end());
     for (const auto& [address, bytes] : ranges) {
@@ -325,6 +339,9 @@ void PageHeap::check() const {
     std::size_t mapped_pages = 0;
     std::size_t idle = 0;
     for (const auto& [key, lane] : lanes_) {
+        if (lane.latest_bytes > 0) {
+            hold(used.emplace(lane.latest, lane.latest_bytes).second, "a block is freed once");
+        }
         for (const auto& [address, bytes] : lane.free) {
             hold(lane.free_by_size.contains({bytes, address}), "free ranges are known by size");
             hold(used.emplace(address, bytes).second, "no block begins where a free range does");

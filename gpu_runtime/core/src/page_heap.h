@@ -107,6 +107,10 @@ class PageHeap {
         Address last_extent = 0;  // where the lane grows
         std::map<Address, std::size_t> free;
         std::set<std::pair<std::size_t, Address>> free_by_size;
+        // The block that was freed last, not among the free ranges yet: programs like to ask for
+        // the size that they have just given back.
+        Address latest = 0;
+        std::size_t latest_bytes = 0;
     };
     // A block that is free as soon as its events are done.
     struct Waiting {
@@ -129,6 +133,7 @@ class PageHeap {
     Pages obtain_page();
 
     void add_free(Lane& lane, Address address, std::size_t bytes);
+    void add_latest(Lane& lane);
     void insert_range(Lane& lane, Address address, std::size_t bytes);
     void erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range);
     std::size_t whole_pages(Address address, std::size_t bytes) const;
