@@ -95,6 +95,8 @@ class MemoryReport:
     ----------
     planner, status, reason
         Who planned; ``profiling``, ``optimal``, ``feasible``, or ``unplanned`` and why.
+    plans
+        How many were made; one is made anew when steps have changed.
     steps, planned_steps
         That have ended, and of these the ones that the plan served.
     requested_bytes, allocated_bytes, reserved_bytes
@@ -122,6 +124,7 @@ class MemoryReport:
     planner: str
     status: str
     reason: str
+    plans: int
     steps: int
     planned_steps: int
     requested_bytes: int
@@ -153,7 +156,10 @@ class MemoryReport:
         status = f"{self.status}, {self.reason}" if self.reason else self.status
         rows = [
             ("planner", f"{self.planner}: {status}"),
-            ("steps", f"{self.steps}, {self.planned_steps} of them planned"),
+            (
+                "steps",
+                f"{self.steps}, {self.planned_steps} of them planned; {self.plans} plans made",
+            ),
             ("requested", _amount(self.requested_bytes, "at its peak")),
             ("allocated", _amount(self.allocated_bytes, "in whole blocks")),
             ("reserved", _amount(self.reserved_bytes, f"efficiency {self.efficiency:.2%}")),

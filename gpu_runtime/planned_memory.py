@@ -40,6 +40,9 @@ class PlannedMemory:
         Number of the CUDA device.
     max_profiled_steps
         After which the last but one is planned, also where no two were alike; at least 2.
+    patience
+        Steps in a row, most of whose requests were not as planned, after which planning begins
+        again; at least 1, doubled each time. None: never.
 
     Raises
     ------
@@ -56,16 +59,20 @@ class PlannedMemory:
         time_limit: float = 10.0,
         device: int = 0,
         max_profiled_steps: int = 8,
+        patience: int | None = 3,
     ) -> None:
         if max_profiled_steps < 2:
             raise GaplessError(
                 f"profiled steps: at least 2, to see whether they are alike, "
                 f"found {max_profiled_steps}"
             )
+        if patience is not None and patience < 1:
+            raise GaplessError(f"patience: at least 1 step, or None for no end, found {patience}")
         self._chosen = get(planner)
         self._budget = Budget(time_limit_seconds=time_limit)
         self._device = device
         self._max_profiled_steps = max_profiled_steps
+        self._patience = patience
         self._planner: StepPlanner | None = None
         self._places = MismatchPlaces()
 
@@ -96,7 +103,9 @@ class PlannedMemory:
             It plans the steps of an allocator already.
         """
         self._refuse_twice()
-        self._planner = StepPlanner(allocator, self._chosen, self._budget, self._max_profiled_steps)
+        self._planner = StepPlanner(
+            allocator, self._chosen, self._budget, self._max_profiled_steps, self._patience
+        )
         allocator.on_mismatch(self._places.note)
 
     @contextmanager
@@ -151,6 +160,7 @@ class PlannedMemory:
             planner=self._chosen.label,
             status=planner.status,
             reason=planner.reason,
+            plans=planner.plans,
             steps=figures.steps,
             planned_steps=figures.planned_steps,
             requested_bytes=figures.requested_peak,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_runtime._core import PlannedAllocator, StepMode, StreamPlan
+from gpu_runtime._core import PlannedAllocator, StepCounts, StepMode, StreamPlan
 from gpu_runtime.step_problem import StreamProblem, block_bytes, step_problems
 from gpu_runtime.step_profile import StepLog, StepProfile
 from planners.bounds import bounds_of
@@ -67,7 +67,9 @@ class StepPlanner:
 
     The first steps are profiled. As soon as two in a row made the same requests, they are planned,
     and the allocator serves the plan from the next step on. Where no two steps are alike for
-    `max_profiled_steps`, the last but one is planned.
+    `max_profiled_steps`, the last but one is planned. When the program has changed, so that most
+    requests of `patience` steps in a row are not as planned, the plan is dropped and all begins
+    again; each time it takes twice as many such steps, for a program may never settle.
 
     Parameters
     ----------
@@ -79,6 +81,8 @@ class StepPlanner:
         What it may spend, for each stream.
     max_profiled_steps
         At least 2.
+    patience
+        At least 1; None to keep the first plan for good.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class StepPlanner:
         planner: ChosenPlanner,
         budget: Budget,
         max_profiled_steps: int,
+        patience: int | None,
     ) -> None:
         self.allocator = allocator
         self.planner = planner
@@ -96,6 +101,9 @@ class StepPlanner:
         self._max_profiled_steps = max_profiled_steps
         self._log: StepLog | None = StepLog()
         self._settled = False
+        self.plans = 0
+        self._unlike_steps = 0
+        self._patience = patience
 
     @property
     def status(self) -> str:
@@ -135,14 +143,29 @@ class StepPlanner:
         completed
             Whether it came to its own end; others are not planned.
         """
-        self.allocator.end_step()
+        counts = self.allocator.end_step()
         if self._log is not None:
             self._log.add(self.allocator.take_log())
             self._log.end_step(completed=completed)
-        elif self.planning is not None and completed and not self._settled:
-            # What moved into the arena in this step has left holes in the heap.
-            self._settled = True
-            self.allocator.give_back()
+        elif self.planning is not None and completed:
+            if not self._settled:
+                # What moved into the arena in this step has left holes in the heap.
+                self._settled = True
+                self.allocator.give_back()
+            self._judge(counts)
+
+    def _judge(self, counts: StepCounts) -> None:
+        """Drop the plan where it has not been kept to for too long."""
+        is_unlike = counts.fallback > counts.planned + counts.outliving
+        self._unlike_steps = self._unlike_steps + 1 if is_unlike else 0
+        if self._patience is None or self._unlike_steps < self._patience:
+            return
+        self._unlike_steps = 0
+        self._patience *= 2
+        self.planning = None
+        self._settled = False
+        self._log = StepLog()
+        self.allocator.drop_plan()
 
     def _mode(self) -> StepMode:
         if self._log is not None:
@@ -185,6 +208,7 @@ class StepPlanner:
             self._give_up(f"an arena of {planning.arena_bytes} bytes cannot be had: {error}")
             return
         self.planning = planning
+        self.plans += 1
         self._log = None
 
     def _give_up(self, reason: str) -> None:

@@ -84,6 +84,11 @@ void bind_plan(nb::module_& module) {
 }
 
 void bind_figures(nb::module_& module) {
+    nb::class_<StepCounts>(module, "StepCounts", "Requests of one planned step.")
+        .def_ro("planned", &StepCounts::planned)
+        .def_ro("outliving", &StepCounts::outliving)
+        .def_ro("fallback", &StepCounts::fallback)
+        .def_ro("missing", &StepCounts::missing);
     nb::class_<Figures>(module, "Figures", "Bytes of the moment, peaks and counts since a reset.")
         .def_ro("requested_bytes", &Figures::requested_bytes)
         .def_ro("requested_peak", &Figures::requested_peak)
@@ -152,6 +157,7 @@ void bind_allocator(nb::module_& module) {
         .def("use_on", &PlannedAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
         .def("begin_step", &PlannedAllocator::begin_step, "mode"_a, WithoutPython())
         .def("end_step", &PlannedAllocator::end_step, WithoutPython())
+        .def("drop_plan", &PlannedAllocator::drop_plan, WithoutPython())
         .def(
             "adopt_plan",
             [](PlannedAllocator& allocator, std::vector<StreamPlan> streams, std::size_t bytes) {

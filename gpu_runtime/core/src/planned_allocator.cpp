@@ -52,9 +52,11 @@ void PlannedAllocator::free(Address address) noexcept {
     if (address == 0) return;
     const std::lock_guard lock(mutex_);
     try {
-        if (in_arena(address)) {
-            const std::int32_t slot = plan_->slot_at(address - arena_.address);
-            if (slot >= 0) free_slot(slot);
+        if (PlanArena* arena = arena_of(address)) {
+            const std::int32_t slot = arena->slot_at(address);
+            if (slot < 0) return;
+            count_out(arena->plan().bytes_of(slot));
+            arena->free(slot);
             return;
         }
         if (!heap_.owns(address)) return;
@@ -77,23 +79,23 @@ void PlannedAllocator::free(Address address) noexcept {
 void PlannedAllocator::use_on(Address address, Stream stream) {
     if (address == 0) return;
     const std::lock_guard lock(mutex_);
-    if (!in_arena(address)) {
-        if (heap_.owns(address)) heap_.use_on(address, stream);
-        return;
+    if (PlanArena* arena = arena_of(address)) {
+        if (const std::int32_t slot = arena->slot_at(address); slot >= 0) {
+            arena->use_on(slot, stream);
+        }
+    } else if (heap_.owns(address)) {
+        heap_.use_on(address, stream);
     }
-    const std::int32_t slot = plan_->slot_at(address - arena_.address);
-    if (slot < 0 || stream == plan_->stream_of(slot)) return;
-    std::vector<Stream>& streams = used_on_[slot];
-    if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
 }
 
 void PlannedAllocator::begin_step(StepMode mode) {
     const std::lock_guard lock(mutex_);
     if (in_step_) throw std::logic_error("a step begins within a step");
     if (mode == StepMode::planned) {
-        if (!plan_) throw std::logic_error("a planned step needs a plan");
-        plan_->begin_step();
+        if (!arena_) throw std::logic_error("a planned step needs a plan");
+        arena_->plan().begin_step();
     }
+    counts_ = {};
     in_step_ = true;
     mode_ = mode;
     if (mode == StepMode::profiled) logging_ = true;
@@ -101,11 +103,12 @@ void PlannedAllocator::begin_step(StepMode mode) {
     if (logging_) log_.push_back({LogEntry::Kind::step_begins});
 }
 
-void PlannedAllocator::end_step() {
+StepCounts PlannedAllocator::end_step() {
     const std::lock_guard lock(mutex_);
     if (!in_step_) throw std::logic_error("a step ends that did not begin");
     if (mode_ == StepMode::planned) {
-        figures_.missing_requests += plan_->end_step();
+        counts_.missing = arena_->plan().end_step();
+        figures_.missing_requests += counts_.missing;
         ++figures_.planned_steps;
     }
     if (logging_) log_.push_back({LogEntry::Kind::step_ends});
@@ -113,67 +116,70 @@ void PlannedAllocator::end_step() {
     mode_ = StepMode::unplanned;
     ++figures_.steps;
     ++step_;
+    return counts_;
 }
 
 void PlannedAllocator::adopt_plan(StepPlan plan) {
     const std::lock_guard lock(mutex_);
     if (in_step_) throw std::logic_error("a plan is adopted between steps");
-    if (plan_) throw std::logic_error("there is a plan already");
+    if (arena_) throw std::logic_error("there is a plan already");
     stop_logging();
     if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     heap_.give_back();
-    release_abandoned();
-    if (plan.arena_bytes() > 0) arena_ = make_arena(plan.arena_bytes());
-    figures_.arena_bytes = static_cast<std::int64_t>(arena_.own_bytes);
-    plan_.emplace(std::move(plan));
-    measure_reserved();
-}
-
-PlannedAllocator::Arena PlannedAllocator::make_arena(std::size_t bytes) {
-    const std::size_t page_bytes = memory_.page_bytes();
-    const std::size_t rest = bytes % page_bytes;
-    Arena& made = abandoned_;  // until it is whole
+    release_retired();
+    auto made = std::make_unique<PlanArena>(memory_, heap_, std::move(plan));
     try {
-        const std::size_t range = round_up(bytes, page_bytes);
-        made = {memory_.reserve_range(range), range, 0, 0, false, std::nullopt};
-        if (rest > 0) made.room = heap_.find_room(rest);
-        made.own_bytes = made.room ? bytes - rest : range;
-        if (made.own_bytes > 0) {
-            made.pages = memory_.create_pages(made.own_bytes);
-            memory_.map(made.address, made.pages, made.own_bytes);
-            made.mapped = true;
-        }
-        if (made.room) memory_.map(made.address + made.own_bytes, made.room->page, page_bytes);
+        made->obtain();
     } catch (...) {
+        retired_.push_back(std::move(made));
         try {
-            release_abandoned();
+            release_retired();
         } catch (...) {
             // It is tried again when all else is given back; what happened first is the reason.
         }
         throw;
     }
-    return std::exchange(made, {});
+    arena_ = std::move(made);
+    figures_.arena_bytes = static_cast<std::int64_t>(arena_->own_bytes());
+    measure_reserved();
 }
 
-void PlannedAllocator::release_abandoned() {
-    if (abandoned_.room) heap_.free(abandoned_.room->block);
-    abandoned_.room.reset();
-    if (abandoned_.mapped) memory_.unmap(abandoned_.address, abandoned_.own_bytes);
-    abandoned_.mapped = false;
-    if (abandoned_.pages != 0) memory_.release_pages(abandoned_.pages);
-    abandoned_.pages = 0;
-    if (abandoned_.bytes > 0) memory_.release_range(abandoned_.address, abandoned_.bytes);
-    abandoned_ = {};
+void PlannedAllocator::drop_plan() {
+    const std::lock_guard lock(mutex_);
+    if (in_step_) throw std::logic_error("a plan is dropped between steps");
+    if (!arena_) throw std::logic_error("there is no plan to drop");
+    retired_.push_back(std::move(arena_));
+    figures_.arena_bytes = 0;
+    memory_.synchronize();
+    release_retired();
 }
 
 void PlannedAllocator::give_back() {
     const std::lock_guard lock(mutex_);
     heap_.give_back();
-    release_abandoned();
-    // Everything is done, uses by other streams too.
-    for (const std::int32_t slot : withheld_) plan_->release(slot);
-    withheld_.clear();
-    forget_uses();
+    if (arena_) arena_->settle();
+    release_retired();
+}
+
+// The device was waited for.
+void PlannedAllocator::release_retired() {
+    for (auto& arena : retired_) arena->settle();
+    for (std::size_t i = 0; i < retired_.size();) {
+        if (retired_[i]->is_in_use()) {
+            ++i;
+            continue;
+        }
+        retired_[i]->release();
+        retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+}
+
+PlanArena* PlannedAllocator::arena_of(Address address) const {
+    if (arena_ && arena_->owns(address)) return arena_.get();
+    for (const auto& arena : retired_) {
+        if (arena->owns(address)) return arena.get();
+    }
+    return nullptr;
 }
 
 std::vector<LogEntry> PlannedAllocator::take_log() {
@@ -243,82 +249,25 @@ Address PlannedAllocator::from_heap(std::size_t bytes, Stream stream, Placement 
 
 Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,
                                     std::optional<Mismatch>& mismatch) {
-    const Decision decision = plan_->request(stream, bytes);
+    const Decision decision = arena_->request(stream, bytes);
     if (decision.kind == Decision::Kind::planned) {
-        if (!uses_.empty()) wait_for_uses(decision.slot);
         ++figures_.planned_requests;
+        ++counts_.planned;
         count_in(static_cast<std::int64_t>(bytes));
-        return arena_.address + static_cast<Address>(plan_->offset_of(decision.slot));
+        return arena_->address_of(decision.slot);
     }
     const Address address = from_heap(bytes, stream, Placement::best_fit);
     if (decision.kind == Decision::Kind::outlives) {
         ++figures_.outliving_requests;
+        ++counts_.outliving;
     } else {
         ++figures_.fallback_requests;
+        ++counts_.fallback;
         figures_.fallback_bytes += static_cast<std::int64_t>(bytes);
         mismatch = decision.mismatch;
         mismatch->step = step_;
     }
     return address;
-}
-
-// Note [Uses by other streams]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A place of the arena that another stream used comes back as soon as the program frees it, as the
-// plan has it. Whoever gets bytes of it next belongs to the same stream as it did, because each
-// stream has a part of the arena of its own; that stream then waits on the device for the other's
-// work, as recorded at the free. What it is given later waits with it, so one wait is enough. The
-// host never waits, and no memory is held back. PyTorch's own allocator holds the block back
-// instead, until it happens to see that the work is done. Where the device refuses to record the
-// work, the place is withheld until everything is waited for.
-void PlannedAllocator::wait_for_uses(std::int32_t slot) {
-    const std::int64_t begin = plan_->offset_of(slot);
-    const std::int64_t end = begin + block_bytes(plan_->bytes_of(slot));
-    try {
-        for (std::size_t i = 0; i < uses_.size();) {
-            Use& use = uses_[i];
-            if (use.begin >= end || use.end <= begin) {
-                ++i;
-                continue;
-            }
-            if (!use.waited_for) memory_.make_wait(plan_->stream_of(slot), use.event);
-            use.waited_for = true;
-            memory_.destroy_event(use.event);
-            use = uses_.back();
-            uses_.pop_back();
-        }
-    } catch (...) {
-        plan_->release(slot);
-        throw;
-    }
-}
-
-void PlannedAllocator::free_slot(std::int32_t slot) {
-    if (std::ranges::find(withheld_, slot) != withheld_.end()) return;
-    count_out(plan_->bytes_of(slot));
-    if (used_on_.contains(slot)) record_uses(slot);
-    plan_->release(slot);
-}
-
-void PlannedAllocator::record_uses(std::int32_t slot) {
-    const std::vector<Stream> streams = std::move(used_on_.extract(slot).mapped());
-    const std::int64_t begin = plan_->offset_of(slot);
-    const std::int64_t end = begin + block_bytes(plan_->bytes_of(slot));
-    try {
-        for (const Stream stream : streams) {
-            uses_.push_back({begin, end, memory_.record_event(stream)});
-        }
-    } catch (...) {
-        withheld_.push_back(slot);
-        throw;
-    }
-}
-
-void PlannedAllocator::forget_uses() {
-    while (!uses_.empty()) {
-        memory_.destroy_event(uses_.back().event);
-        uses_.pop_back();
-    }
 }
 
 void PlannedAllocator::count_in(std::int64_t bytes) {
@@ -334,7 +283,9 @@ void PlannedAllocator::count_out(std::int64_t bytes) {
 }
 
 std::int64_t PlannedAllocator::reserved_bytes() const {
-    return static_cast<std::int64_t>(heap_.reserved_bytes()) + figures_.arena_bytes;
+    std::size_t bytes = heap_.reserved_bytes() + (arena_ ? arena_->own_bytes() : 0);
+    for (const auto& arena : retired_) bytes += arena->own_bytes();
+    return static_cast<std::int64_t>(bytes);
 }
 
 void PlannedAllocator::measure_reserved() {

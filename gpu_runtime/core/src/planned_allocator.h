@@ -12,6 +12,7 @@
 
 #include "device_memory.h"
 #include "page_heap.h"
+#include "plan_arena.h"
 #include "step_plan.h"
 
 namespace gapless::runtime {
@@ -30,6 +31,11 @@ struct LogEntry {
     std::int64_t id = -1;  // of the request
     std::int64_t bytes = 0;
     Stream stream = 0;
+};
+
+// Requests of one planned step.
+struct StepCounts {
+    std::int64_t planned = 0, outliving = 0, fallback = 0, missing = 0;
 };
 
 // Bytes are those of the moment, peaks and counts those since reset_peaks().
@@ -62,11 +68,15 @@ class PlannedAllocator {
 
     // Steps do not nest: throws std::logic_error.
     void begin_step(StepMode mode);
-    void end_step();
+    // Returns how the step was served, by the figures that count requests.
+    StepCounts end_step();
 
     // Reserves an arena. Throws OutOfDeviceMemory, DeviceCallError, and std::logic_error within a
     // step or where there is a plan already.
     void adopt_plan(StepPlan plan);
+    // Forgets the plan; its arena goes as soon as nothing is in use there. Throws std::logic_error
+    // within a step or without a plan.
+    void drop_plan();
     // Waits for the device and gives back what the heap does not need.
     void give_back();
 
@@ -82,34 +92,12 @@ class PlannedAllocator {
     void check() const;
 
   private:
-    // Work of other streams on a place of the arena that its own stream got back.
-    struct Use {
-        std::int64_t begin;
-        std::int64_t end;
-        Event event;
-        bool waited_for = false;  // only its event is left, which the device did not destroy
-    };
-    // Whole pages, and for the rest the beginning of one that the heap has anyway, where there is
-    // room: that page appears at two addresses, and no byte of it is used at both.
-    struct Arena {
-        Address address = 0;
-        std::size_t bytes = 0;  // of its addresses
-        Pages pages = 0;
-        std::size_t own_bytes = 0;  // of its pages
-        bool mapped = false;
-        std::optional<PageHeap::Room> room;
-    };
-
     Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     Address from_heap(std::size_t bytes, Stream stream, Placement placement);
     Address from_plan(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
-    void wait_for_uses(std::int32_t slot);
-    void free_slot(std::int32_t slot);
-    void record_uses(std::int32_t slot);
-    void forget_uses();
-    bool in_arena(Address address) const { return address - arena_.address < arena_.bytes; }
-    Arena make_arena(std::size_t bytes);
-    void release_abandoned();
+    // The arena that an address lies in, null where none does.
+    PlanArena* arena_of(Address address) const;
+    void release_retired();
     void count_in(std::int64_t bytes);
     void count_out(std::int64_t bytes);
     std::int64_t reserved_bytes() const;
@@ -120,23 +108,20 @@ class PlannedAllocator {
     DeviceMemory& memory_;
     mutable std::mutex mutex_;
     PageHeap heap_;
-    std::optional<StepPlan> plan_;
-    Arena arena_;
-    Arena abandoned_;  // what is left of one that was not to be had
+    std::unique_ptr<PlanArena> arena_;  // of the plan in force, if any
+    // Arenas of plans that were dropped, until nothing is in use there, and what is left of those
+    // that were not to be had.
+    std::vector<std::unique_ptr<PlanArena>> retired_;
     bool in_step_ = false;
     StepMode mode_ = StepMode::unplanned;
     Figures figures_;
+    StepCounts counts_;  // of the step that runs
     std::int64_t step_ = 0;
 
     std::vector<LogEntry> log_;
     bool logging_ = false;
     std::unordered_map<Address, std::int64_t> logged_;  // blocks whose requests are in the log
     std::int64_t next_request_ = 0;
-
-    std::unordered_map<std::int32_t, std::vector<Stream>> used_on_;  // slots
-    std::vector<Use> uses_;
-    // Freed slots whose uses could not be recorded: only the device's end tells that they are free.
-    std::vector<std::int32_t> withheld_;
 
     std::vector<Mismatch> mismatches_;
     std::vector<std::int64_t> mismatch_counts_;

@@ -107,11 +107,15 @@ class Training:
         capacity_bytes: int = CAPACITY_BYTES,
         max_profiled_steps: int = 8,
         time_limit: float = 10.0,
+        patience: int | None = None,
     ) -> None:
         self.device = SimulatedMemory(PAGE_BYTES, capacity_bytes)
         self.allocator = PlannedAllocator(self.device)
         self.memory = PlannedMemory(
-            planner, max_profiled_steps=max_profiled_steps, time_limit=time_limit
+            planner,
+            max_profiled_steps=max_profiled_steps,
+            time_limit=time_limit,
+            patience=patience,
         )
         self.memory.attach(self.allocator)
         self.kept: list[Block] = []
