@@ -158,7 +158,7 @@ class MemoryReport:
             ("planner", f"{self.planner}: {status}"),
             (
                 "steps",
-                f"{self.steps}, {self.planned_steps} of them planned; {self.plans} plans made",
+                f"{self.steps}, {self.planned_steps} of them planned; plans made: {self.plans}",
             ),
             ("requested", _amount(self.requested_bytes, "at its peak")),
             ("allocated", _amount(self.allocated_bytes, "in whole blocks")),

@@ -162,7 +162,7 @@ def test_the_report_as_text() -> None:
     report = training.memory.report()
     lines = str(report).splitlines()
     assert lines[0] == "planner    many-objects-size-best: optimal"
-    assert lines[1] == "steps      4, 2 of them planned"
+    assert lines[1] == "steps      4, 2 of them planned; plans made: 1"
     values = {text[:11].strip(): " ".join(text[11:].split()) for text in lines}
     assert values["requested"] == "4,000 bytes, at its peak"
     assert values["allocated"] == "4,096 bytes, in whole blocks"
