@@ -160,6 +160,7 @@ def training(
     # The children inherit the cores: backward passes run in threads of their own.
     use_every_core()
     options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
+    options += ["--checks-at-once"] if checks_at_once else []
     page = training_page(
         _command("training", *options), timed_steps, only or PARTS, checks_at_once=checks_at_once
     )

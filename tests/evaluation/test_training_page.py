@@ -9,9 +9,11 @@ from threading import Barrier
 
 import pytest
 
+from evaluation.benchmarks import __main__ as command_line
 from evaluation.benchmarks import training
 from evaluation.benchmarks.allocation_pairs import PairCase, pair_rows
 from evaluation.benchmarks.checks_at_once import ChecksAtOnce
+from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.training import CASES, training_page
 from gpu_runtime.training.answer import Answer, Failure
 from gpu_runtime.training.job import Allocator, Job, Purpose
@@ -148,3 +150,21 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
     run_study(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
     assert sorted(jobs) == sorted(alone)
     assert side_by_side.checks == one_by_one.checks
+
+
+def test_the_page_says_how_it_was_made(
+    main: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, bool]] = []
+
+    def page(command: str, *_: object, checks_at_once: bool) -> Page:
+        made.append((command, checks_at_once))
+        return Page("title", command)
+
+    monkeypatch.setattr(command_line, "training_page", page)
+    before = os.sched_getaffinity(0)
+    assert main("training", "--only", "pairs", "--checks-at-once") == 0
+    assert main("training") == 0
+    os.sched_setaffinity(0, before)
+    begin = "python -m evaluation.benchmarks training --timed-steps 30"
+    assert made == [(f"{begin} --only pairs --checks-at-once", True), (begin, False)]

@@ -335,7 +335,8 @@ void PageHeap::check() const {
     std::map<Address, std::size_t> used;
     for (const auto& [address, block] : blocks_) used.emplace(address, block.bytes);
     for (const Waiting& waiting : waiting_) used.emplace(waiting.address, waiting.block.bytes);
-    hold(used.size() == block_count(), "no two blocks begin at the same address");
+    hold(used.size() == blocks_.size() + waiting_.size(),
+         "no two blocks begin at the same address");
     std::size_t mapped_pages = 0;
     std::size_t idle = 0;
     for (const auto& [key, lane] : lanes_) {

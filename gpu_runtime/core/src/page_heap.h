@@ -35,11 +35,11 @@ enum class Placement {
 // Rationale. While a step is profiled nobody knows which requests will outlive it. A best fit puts
 // weights of an optimizer into holes between activations, and when the activations have moved to an
 // arena each of them keeps two pages that hold little else.
-// Approach. Addresses are plenty: a request gets the next ones and none are used twice. Requests
-// that a program makes together lie together, also what outlives the step. Pages that hold nothing
-// any more are mapped again at the next addresses, which costs calls to the device and, because
-// nothing may run on a page that disappears, a synchronisation; so they are collected until they
-// are a sixteenth of what is mapped.
+// Approach. Addresses are plenty: a request gets those behind the last block, never a hole between
+// two. Requests that a program makes together lie together, also what outlives the step. Pages that
+// hold nothing any more are mapped again at the next addresses, which costs calls to the device
+// and, because nothing may run on a page that disappears, a synchronisation; so they are collected
+// until they are a sixteenth of what is mapped.
 // Limits. Where what outlives a step is allocated one by one between what does not, each piece
 // keeps up to two pages. Pieces of whole pages or of halves, such as the workspaces of libraries,
 // do not: they have addresses of their own, where none begins within a page that it need not share.
@@ -76,9 +76,6 @@ class PageHeap {
 
     // Physical memory that the heap has.
     std::size_t reserved_bytes() const { return reserved_bytes_; }
-
-    // Blocks in use, whose bytes have not come back yet.
-    std::size_t block_count() const { return blocks_.size() + waiting_.size(); }
 
     // Holds every rule of the structure against itself; throws std::logic_error. For tests.
     void check() const;
