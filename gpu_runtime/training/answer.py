@@ -6,45 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class PlanFigures:
-    """What a plan needs and how it was kept to.
-
-    Parameters
-    ----------
-    planner, status, reason
-        Who planned; whether the plan is proven best, or why there is none.
-    planned_bytes, arena_bytes, outliving_bytes, lower_bound
-        What the plan needs: the arena and what outlives a step; and what no plan can go below.
-    steps, planned_steps
-        Finished steps, and those of them that the plan served.
-    planned_requests, outliving_requests, fallback_requests, fallback_bytes
-        Who served how much.
-    missing_requests
-        That the plan expected in vain.
-    mismatch_counts
-        Of the requests that fell back, by kind.
-    mismatches
-        The first of them, one line each.
-    """
-
-    planner: str
-    status: str
-    reason: str
-    planned_bytes: int
-    arena_bytes: int
-    outliving_bytes: int
-    lower_bound: int
-    steps: int
-    planned_steps: int
-    planned_requests: int
-    outliving_requests: int
-    fallback_requests: int
-    fallback_bytes: int
-    missing_requests: int
-    mismatch_counts: dict[str, int]
-    mismatches: tuple[str, ...]
+from gpu_runtime.memory_report import MemoryReport, MismatchRecord
 
 
 @dataclass(frozen=True)
@@ -86,7 +48,7 @@ class CheckAnswer:
     undetermined
         Operators without a deterministic algorithm that ran.
     plan
-        None where nothing was planned.
+        How the plan was kept to; none where nothing was planned.
     """
 
     losses: tuple[tuple[str, ...], ...]
@@ -94,7 +56,7 @@ class CheckAnswer:
     parameters: dict[str, str]
     buffers: dict[str, str]
     undetermined: tuple[str, ...] = ()
-    plan: PlanFigures | None = None
+    plan: MemoryReport | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +74,7 @@ class TimeAnswer:
     device_bytes
         What the driver says that the process took after its context was made, when all was timed.
     plan
-        Of the timed steps; none where nothing was planned.
+        How it was kept to in the timed steps; none where nothing was planned.
     environment
         Device and versions.
     """
@@ -121,7 +83,7 @@ class TimeAnswer:
     peaks: PeakFigures | None = None
     whole_run_reserved: int | None = None
     device_bytes: int | None = None
-    plan: PlanFigures | None = None
+    plan: MemoryReport | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -200,6 +162,10 @@ def read_answer(line: str) -> Answer:
     if fields.get("peaks") is not None:
         fields["peaks"] = PeakFigures(**fields["peaks"])
     if fields.get("plan") is not None:
-        plan = fields["plan"]
-        fields["plan"] = PlanFigures(**{**plan, "mismatches": tuple(plan["mismatches"])})
+        fields["plan"] = _read_report(fields["plan"])
     return kind(**fields)
+
+
+def _read_report(fields: dict[str, Any]) -> MemoryReport:
+    mismatches = tuple(MismatchRecord(**mismatch) for mismatch in fields["mismatches"])
+    return MemoryReport(**{**fields, "mismatches": mismatches})

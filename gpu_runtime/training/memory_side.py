@@ -7,8 +7,9 @@ from typing import Protocol
 
 import torch
 
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.planned_memory import PlannedMemory
-from gpu_runtime.training.answer import PeakFigures, PlanFigures
+from gpu_runtime.training.answer import PeakFigures
 from gpu_runtime.training.job import Allocator
 from planners.errors import DeviceError
 
@@ -28,7 +29,7 @@ class MemorySide(Protocol):
         """Return the peaks since they were reset; none where nobody counts."""
         ...
 
-    def plan(self) -> PlanFigures | None:
+    def plan(self) -> MemoryReport | None:
         """Return how a plan was kept to since the peaks were reset; none without a plan."""
         ...
 
@@ -47,7 +48,7 @@ class HostMemory:
         """Return none."""
         return None
 
-    def plan(self) -> PlanFigures | None:
+    def plan(self) -> MemoryReport | None:
         """Return none."""
         return None
 
@@ -71,7 +72,7 @@ class NativeMemory:
         )
         return PeakFigures(requested, allocated, reserved)
 
-    def plan(self) -> PlanFigures | None:
+    def plan(self) -> MemoryReport | None:
         """Return none."""
         return None
 
@@ -109,27 +110,9 @@ class PlannedSide:
         report = self._memory.report()
         return PeakFigures(report.requested_bytes, report.allocated_bytes, report.reserved_bytes)
 
-    def plan(self) -> PlanFigures | None:
-        """Return what its report says of the plan."""
-        report = self._memory.report()
-        return PlanFigures(
-            planner=report.planner,
-            status=report.status,
-            reason=report.reason,
-            planned_bytes=report.planned_bytes,
-            arena_bytes=report.arena_bytes,
-            outliving_bytes=report.outliving_bytes,
-            lower_bound=report.lower_bound,
-            steps=report.steps,
-            planned_steps=report.planned_steps,
-            planned_requests=report.planned_requests,
-            outliving_requests=report.outliving_requests,
-            fallback_requests=report.fallback_requests,
-            fallback_bytes=report.fallback_bytes,
-            missing_requests=report.missing_requests,
-            mismatch_counts=report.mismatch_counts,
-            mismatches=tuple(map(str, report.mismatches)),
-        )
+    def plan(self) -> MemoryReport | None:
+        """Return its report."""
+        return self._memory.report()
 
 
 def require_device(device: str) -> None:

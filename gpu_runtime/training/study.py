@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement, compare
-from gpu_runtime.training.answer import Answer, CheckAnswer, Failure, PlanFigures, TimeAnswer
+from gpu_runtime.training.answer import Answer, CheckAnswer, Failure, TimeAnswer
 from gpu_runtime.training.children import run_child
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from planners.errors import GaplessError
@@ -49,7 +50,7 @@ class Findings:
         """Return why there is no plan, for each purpose whose run says so."""
         return [(purpose, plan.reason) for purpose, plan in self._plans() if plan and plan.reason]
 
-    def _plans(self) -> list[tuple[Purpose, PlanFigures | None]]:
+    def _plans(self) -> list[tuple[Purpose, MemoryReport | None]]:
         planned = {
             Purpose.CHECK: self.checks.get(Allocator.PLANNED),
             Purpose.TIME: self.timings.get(Allocator.PLANNED),

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement
-from gpu_runtime.training.answer import PeakFigures, PlanFigures, TimeAnswer
+from gpu_runtime.training.answer import PeakFigures, TimeAnswer
 from gpu_runtime.training.job import Allocator, Job
 from gpu_runtime.training.study import Findings
 
@@ -261,11 +262,12 @@ def _peak_cells(peaks: PeakFigures | None) -> list[str]:
     return [*map(gib, sizes), f"{peaks.efficiency:.3%}"]
 
 
-def _plan_notes(plan: PlanFigures) -> list[str]:
+def _plan_notes(plan: MemoryReport) -> list[str]:
+    again = f" (the last of {plan.plans})" if plan.plans > 1 else ""
     lines = [
-        f"plan by {plan.planner}, {plan.status}: arena {gib(plan.arena_bytes)} and outliving "
-        f"{gib(plan.outliving_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower bound "
-        f"{plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps served by it"
+        f"plan by {plan.planner}, {plan.status}{again}: arena {gib(plan.arena_bytes)} and "
+        f"outliving {gib(plan.outliving_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower "
+        f"bound {plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps served by it"
     ]
     shown = plan.mismatches[:SHOWN_MISMATCHES]
     lines += [f"mismatch: {mismatch}" for mismatch in shown]
@@ -273,7 +275,7 @@ def _plan_notes(plan: PlanFigures) -> list[str]:
     return [*lines, f"... and {left_out:,} more"] if left_out > 0 else lines
 
 
-def _mismatch_cell(plan: PlanFigures) -> str:
+def _mismatch_cell(plan: MemoryReport) -> str:
     """Return how many mismatches there were of each kind."""
     kinds = {**plan.mismatch_counts, "missing": plan.missing_requests}
     return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count) or "0"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpu_runtime.training.answer import CheckAnswer, PeakFigures, PlanFigures, TimeAnswer
+from gpu_runtime.memory_report import MemoryReport, MismatchRecord
+from gpu_runtime.training.answer import CheckAnswer, PeakFigures, TimeAnswer
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from instances.extract.eager.settings import TraceSettings
 
@@ -20,10 +21,14 @@ JOB = Job(
     time_limit=2.5,
 )
 
-PLAN = PlanFigures(
+PLAN = MemoryReport(
     planner="auto",
     status="optimal",
     reason="",
+    plans=1,
+    requested_bytes=3 * GIB,
+    allocated_bytes=4 * GIB,
+    reserved_bytes=4 * GIB + (1 << 20),
     planned_bytes=4 * GIB,
     arena_bytes=3 * GIB,
     outliving_bytes=GIB,
@@ -37,6 +42,11 @@ PLAN = PlanFigures(
     missing_requests=0,
     mismatch_counts={},
     mismatches=(),
+)
+
+MISMATCHES = tuple(
+    MismatchRecord("size", 3, number, 2 * GIB, GIB, 0, -1, "train.py:7 in step")
+    for number in range(7)
 )
 
 CHECK = CheckAnswer(
@@ -60,5 +70,5 @@ def planned_check() -> CheckAnswer:
 
 
 def planned_time() -> TimeAnswer:
-    peaks = PeakFigures(3 * GIB, 4 * GIB, 4 * GIB + (1 << 20))
+    peaks = PeakFigures(PLAN.requested_bytes, PLAN.allocated_bytes, PLAN.reserved_bytes)
     return replace(TIME, step_seconds=(0.010, 0.012, 0.0111), peaks=peaks, plan=PLAN)

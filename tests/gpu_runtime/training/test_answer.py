@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_runtime.training.answer import Answer, Failure, PeakFigures, read_answer, write_answer
-from tests.gpu_runtime.training.answers import CHECK, TIME, planned_check, planned_time
+from tests.gpu_runtime.training.answers import (
+    CHECK,
+    MISMATCHES,
+    PLAN,
+    TIME,
+    planned_check,
+    planned_time,
+)
 
 
 @pytest.mark.parametrize(
     "answer",
-    [CHECK, planned_check(), TIME, planned_time(), Failure("no", True), Failure("x", False, "y")],
+    [
+        CHECK,
+        planned_check(),
+        replace(CHECK, plan=replace(PLAN, mismatches=MISMATCHES)),
+        TIME,
+        planned_time(),
+        Failure("no", True),
+        Failure("x", False, "y"),
+    ],
     ids=lambda answer: type(answer).__name__,
 )
 def test_an_answer_arrives_as_it_was_sent(answer: Answer) -> None:

@@ -54,7 +54,7 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
     allocator.free(weights)
 
 
-def test_mismatches_travel_as_lines(allocator: PlannedAllocator) -> None:
+def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.memory_side import open_memory
 
     memory = open_memory(Allocator.PLANNED, "cuda")
@@ -65,8 +65,8 @@ def test_mismatches_travel_as_lines(allocator: PlannedAllocator) -> None:
     assert plan is not None
     assert plan.mismatch_counts == {"size": 1}
     assert plan.fallback_bytes == 2 * PAGE
-    (line,) = plan.mismatches
-    assert line.startswith("step 4: 4,194,304 bytes on stream 0x0")
+    (mismatch,) = plan.mismatches
+    assert str(mismatch).startswith("step 4: 4,194,304 bytes on stream 0x0")
 
 
 def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_runtime.training.answer import PlanFigures
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.training.job import Allocator
 from gpu_runtime.training.study import Findings
 from gpu_runtime.training.study_text import (
@@ -25,6 +25,7 @@ from tests.gpu_runtime.training.answers import (
     CHECK,
     GIB,
     JOB,
+    MISMATCHES,
     PLAN,
     TIME,
     planned_check,
@@ -110,22 +111,26 @@ def test_a_difference_is_named() -> None:
     )
 
 
-def with_plan(plan: PlanFigures) -> Findings:
+def with_plan(plan: MemoryReport) -> Findings:
     found = findings()
     found.timings[Allocator.PLANNED] = replace(planned_time(), plan=plan)
     return found
 
 
 def test_mismatches_are_told_but_not_all() -> None:
-    many = tuple(f"request {number}" for number in range(7))
-    plan = replace(
-        PLAN, mismatches=many, mismatch_counts={"size": 1000, "extra": 234}, missing_requests=3
-    )
+    counts = {"size": 1000, "extra": 234}
+    plan = replace(PLAN, mismatches=MISMATCHES, mismatch_counts=counts, missing_requests=3)
     lines = notes(with_plan(plan))
     assert lines[1:7] == [
-        *(f"mismatch: request {number}" for number in range(5)), "... and 1,229 more",
+        *(f"mismatch: {mismatch}" for mismatch in MISMATCHES[:5]), "... and 1,229 more",
     ]  # fmt: skip
     assert study_rows(with_plan(plan))[1][-1] == "1,000 size, 234 extra, 3 missing"
+
+
+def test_only_a_plan_made_anew_is_told_from_the_first() -> None:
+    assert notes(with_plan(PLAN))[0].startswith("plan by auto, optimal: arena")
+    anew = with_plan(replace(PLAN, plans=2))
+    assert notes(anew)[0].startswith("plan by auto, optimal (the last of 2): arena")
 
 
 def test_a_plan_that_served_nothing_is_told() -> None:

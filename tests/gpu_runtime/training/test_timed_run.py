@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpu_runtime.training.answer import PeakFigures, PlanFigures
+from gpu_runtime.memory_report import MemoryReport
+from gpu_runtime.training.answer import PeakFigures
 from gpu_runtime.training.job import Purpose
 from tests.gpu_runtime.training.answers import PLAN
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
@@ -33,7 +34,7 @@ class Recording:
         self.calls.append("peaks")
         return PeakFigures(1, 2, 3 if "reset" in self.calls else 10)
 
-    def plan(self) -> PlanFigures | None:
+    def plan(self) -> MemoryReport | None:
         return PLAN
 
 
