@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
 from evaluation.benchmarks.measure import progress
 from gpu_runtime.training.children import allocator_environment
@@ -17,12 +17,12 @@ from gpu_runtime.training.job import Allocator
 from planners.errors import GaplessError
 
 PAIR_BYTES = 1 << 20
+# In a turn.
 PAIRS = 10_000
-REPETITIONS = 30
-# Processes of a case. One may run at half the speed of the next on a shared machine, so that the
-# cases take turns.
-ROUNDS = 2
-# The plan is in force from the fourth step on.
+TURNS = 40
+# In each there is a fresh process a case, since where a process happens to lie has a part in it.
+ROUNDS = 3
+# Turns before those that count; the plan is in force from the fourth step on.
 WARM_UP = 6
 
 HEADINGS = ("who serves the pair", "best us", "median us", "worst us", "median to native")
@@ -54,40 +54,52 @@ CASES = (
     PairCase("planned, outside of steps", Allocator.PLANNED, in_step=False),
 )
 
-Measure = Callable[[PairCase], list[float]]
+# Takes one turn; returns the seconds of a pair.
+Turn = Callable[[], float]
+OpenTurns = Callable[[PairCase], AbstractContextManager[Turn]]
 
 
-def pair_rows(measure: Measure | None = None) -> list[list[str]]:
-    """Measure a pair under every allocator, each in a process of its own.
+def pair_rows(open_turns: OpenTurns | None = None) -> list[list[str]]:
+    """Measure a pair under every allocator; the allocators take turns.
+
+    Note: why turns. On a shared machine the speed of a core halves for a second and comes back. The
+    cases are compared turn by turn, so that all of them meet with that alike.
 
     Parameters
     ----------
-    measure
-        Returns the seconds of a pair, one a repetition; by default in a fresh process on the GPU.
+    open_turns
+        Makes ready to take turns; by default in a fresh process on the GPU.
 
     Returns
     -------
     list of list of str
-        As many cells as :data:`HEADINGS`, a row a case.
+        As many cells as :data:`HEADINGS`, a row a case. The last is the median over the turns of
+        the case's time to that of the first case in the same turn.
     """
     seconds: dict[PairCase, list[float]] = {case: [] for case in CASES}
     for round_number in range(ROUNDS):
-        for case in CASES:
-            progress(f"pairs, {case.name}, {round_number + 1} of {ROUNDS}")
-            seconds[case] += (measure or _in_a_process)(case)
-    native = statistics.median(seconds[CASES[0]])
-    return [_row(case, seconds[case], native) for case in CASES]
+        progress(f"pairs, round {round_number + 1} of {ROUNDS}")
+        with ExitStack() as stack:
+            turns = {
+                case: stack.enter_context((open_turns or turns_in_a_process)(case))
+                for case in CASES
+            }
+            for _ in range(TURNS):
+                for case, turn in turns.items():
+                    seconds[case].append(turn())
+    return [_row(case, seconds[case], seconds[CASES[0]]) for case in CASES]
 
 
-def _row(case: PairCase, seconds: list[float], native: float) -> list[str]:
-    median = statistics.median(seconds)
-    micros = [f"{value * 1e6:.3f}" for value in (min(seconds), median, max(seconds))]
-    return [case.name, *micros, f"{median / native:.3f}x"]
+def _row(case: PairCase, seconds: list[float], native: list[float]) -> list[str]:
+    spread = (min(seconds), statistics.median(seconds), max(seconds))
+    ratio = statistics.median(own / its for own, its in zip(seconds, native, strict=True))
+    return [case.name, *(f"{value * 1e6:.3f}" for value in spread), f"{ratio:.3f}x"]
 
 
-def pair_seconds(
-    case: PairCase, device: str = "cuda", pairs: int = PAIRS, repetitions: int = REPETITIONS
-) -> list[float]:
+@contextmanager
+def turns_in_this_process(
+    case: PairCase, device: str = "cuda", pairs: int = PAIRS
+) -> Iterator[Turn]:
     """Take and give back one tensor over and over.
 
     Parameters
@@ -97,19 +109,17 @@ def pair_seconds(
     device
         ``"cuda"``, or for tests ``"cpu"``.
     pairs
-        In a repetition.
-    repetitions
-        How often the loop is timed, after it was warmed up.
+        In a turn.
 
-    Returns
-    -------
-    list of float
-        Seconds a pair, one a repetition.
+    Yields
+    ------
+    Turn
+        All is warmed up.
 
     Raises
     ------
     GaplessError
-        There is no CUDA device, or the plan did not serve what it should have.
+        There is no CUDA device; or, at the end, the plan did not serve what it should have.
     """
     # Imported here because it is optional.
     import torch
@@ -118,37 +128,97 @@ def pair_seconds(
 
     require_device(device)
     memory = open_memory(case.allocator, device)
+    taken = 0
 
-    def loop() -> float:
-        begun = time.perf_counter()
-        for _ in range(pairs):
-            torch.empty(PAIR_BYTES, dtype=torch.uint8, device=device)
-        return (time.perf_counter() - begun) / pairs
-
-    seconds = []
-    for repetition in range(WARM_UP + repetitions):
-        if repetition == WARM_UP:
-            memory.reset_peaks()
+    def turn() -> float:
+        nonlocal taken
+        taken += 1
         with memory.step() if case.in_step else nullcontext():
-            seconds.append(loop())
+            begun = time.perf_counter()
+            for _ in range(pairs):
+                torch.empty(PAIR_BYTES, dtype=torch.uint8, device=device)
+            return (time.perf_counter() - begun) / pairs
+
+    for _ in range(WARM_UP):
+        turn()
+    memory.reset_peaks()
+    taken = 0
+    yield turn
     plan = memory.plan()
-    if case.in_step and plan is not None and plan.planned_requests < pairs * repetitions:
+    if case.in_step and plan is not None and plan.planned_requests < pairs * taken:
         raise GaplessError(
-            f"{case.name}: the plan was to serve {pairs * repetitions} requests, "
+            f"{case.name}: the plan was to serve {pairs * taken} requests, "
             f"and served {plan.planned_requests}"
         )
-    return seconds[WARM_UP:]
 
 
-def _in_a_process(case: PairCase) -> list[float]:
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_with_its_environment, case).result()
+@contextmanager
+def turns_in_a_process(case: PairCase, device: str = "cuda") -> Iterator[Turn]:
+    """Take the turns of :func:`turns_in_this_process` in a fresh process, pinned to one core.
+
+    Parameters
+    ----------
+    case
+        Who serves.
+    device
+        As there.
+
+    Yields
+    ------
+    Turn
+        The process does nothing between turns.
+
+    Raises
+    ------
+    GaplessError
+        As there; or the process died.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_answer_turns, args=(theirs, case, device), daemon=True)
+    process.start()
+    theirs.close()
+
+    def turn() -> float:
+        ours.send(True)
+        return _answer(ours, case)
+
+    try:
+        _answer(ours, case)
+        yield turn
+        ours.send(False)
+        _answer(ours, case)
+    finally:
+        # This ends a process that waits for its next turn.
+        ours.close()
+        process.join()
 
 
-def _with_its_environment(case: PairCase) -> list[float]:
+def _answer(connection: Connection, case: PairCase) -> float:
+    try:
+        answer: float | GaplessError = connection.recv()
+    except EOFError:
+        raise GaplessError(f"{case.name}: the process that measures pairs died") from None
+    if isinstance(answer, GaplessError):
+        raise answer
+    return answer
+
+
+def _answer_turns(connection: Connection, case: PairCase, device: str) -> None:
+    """Answer when ready, after each turn, and at the end."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     # PyTorch, which reads it, is not imported before.
     environment = allocator_environment(case.allocator, os.environ)
     os.environ.clear()
     os.environ.update(environment)
-    return pair_seconds(case)
+    try:
+        with turns_in_this_process(case, device) as turn:
+            connection.send(0.0)
+            while connection.recv():
+                connection.send(turn())
+        connection.send(0.0)
+    except GaplessError as error:
+        connection.send(error)
+    except EOFError:
+        # Nobody waits any more.
+        return

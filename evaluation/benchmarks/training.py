@@ -42,7 +42,7 @@ def training_page(
     timed_steps: int,
     only: Sequence[str] = PARTS,
     run: Callable[[Job], Answer] = run_child,
-    measure_pair: allocation_pairs.Measure | None = None,
+    open_turns: allocation_pairs.OpenTurns | None = None,
     *,
     checks_at_once: bool = False,
 ) -> Page:
@@ -58,7 +58,7 @@ def training_page(
         Which of :data:`PARTS` to run.
     run
         Does one job.
-    measure_pair
+    open_turns
         As in :func:`pair_rows`.
     checks_at_once
         Whether the checks of a case run side by side; a GPU has to have room for all of them.
@@ -97,19 +97,20 @@ def training_page(
             page.say(_environment(findings))
         _add_case(page, job, findings)
     if PAIRS_PART in only:
-        _add_pairs(page, measure_pair)
+        _add_pairs(page, open_turns)
     return page
 
 
-def _add_pairs(page: Page, measure_pair: allocation_pairs.Measure | None) -> None:
+def _add_pairs(page: Page, open_turns: allocation_pairs.OpenTurns | None) -> None:
     page.say("## Pairs of requests")
     page.say(
         f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion from Python "
-        f"(`torch.empty` in a loop of {allocation_pairs.PAIRS:,}, "
-        f"{allocation_pairs.REPETITIONS} times in each of {allocation_pairs.ROUNDS} processes on "
-        f"one core; the rows take turns):"
+        f"(`torch.empty` in a loop of {allocation_pairs.PAIRS:,}). The rows take turns on one "
+        f"core, {allocation_pairs.TURNS} times in each of {allocation_pairs.ROUNDS} rounds of "
+        f"fresh processes; *median to native* is the median over the turns of a row's time to "
+        f"the native one of the same turn."
     )
-    page.table(allocation_pairs.HEADINGS, pair_rows(measure_pair))
+    page.table(allocation_pairs.HEADINGS, pair_rows(open_turns))
 
 
 def _add_case(page: Page, job: Job, findings: Findings) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from threading import Barrier
 
 import pytest
 
 from evaluation.benchmarks import __main__ as command_line
-from evaluation.benchmarks import training
-from evaluation.benchmarks.allocation_pairs import PairCase, pair_rows
+from evaluation.benchmarks import allocation_pairs, training
+from evaluation.benchmarks.allocation_pairs import (
+    PairCase,
+    Turn,
+    pair_rows,
+    turns_in_a_process,
+    turns_in_this_process,
+)
 from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.training import CASES, training_page
@@ -19,6 +26,7 @@ from gpu_runtime.training.answer import Answer, Failure
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, run_study
 from instances.extract.models import find_model
+from planners.errors import DeviceError, GaplessError
 from tests.evaluation.test_verify_page import rows_of
 from tests.gpu_runtime.training.answers import CHECK, TIME, planned_check, planned_time
 
@@ -33,12 +41,31 @@ def child(job: Job) -> Answer:
     return CHECK if job.purpose is Purpose.CHECK else TIME
 
 
-def pair(case: PairCase) -> list[float]:
-    middle = MICROSECONDS[case.allocator] * 1e-6
-    return [middle * 10, middle, middle * 0.5]
+class Turns:
+    """Three turns, of which the core runs the first ten times slower for all alike."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[str, float]] = []
+
+    @contextmanager
+    def __call__(self, case: PairCase) -> Iterator[Turn]:
+        middle = MICROSECONDS[case.allocator] * 1e-6
+        seconds = iter([middle * 10, middle, middle * 0.5])
+
+        def turn() -> float:
+            self.order.append((case.name, taken := next(seconds)))
+            return taken
+
+        yield turn
 
 
-def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    monkeypatch.setattr(allocation_pairs, "TURNS", 3)
+    return Turns()
+
+
+def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> None:
     monkeypatch.setattr(training, "require_sound", lambda _: None)
     jobs: list[Job] = []
 
@@ -47,7 +74,7 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch) -> No
         return child(job)
 
     text = training_page(
-        "command", 40, ["bert-base", "gpt2-medium", "pairs"], remembering, pair
+        "command", 40, ["bert-base", "gpt2-medium", "pairs"], remembering, turns
     ).render()
     assert {job.timed_steps for job in jobs} == {40}
     assert "## bert-base\n\n`python -m gpu_runtime.train bert-base --batch 32 --seq 512`" in text
@@ -63,7 +90,7 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "require_sound", lambda _: None)
-    text = training_page("command", 40, ["resnet-50"], child, pair).render()
+    text = training_page("command", 40, ["resnet-50"], child).render()
     assert "## resnet-50" in text
     assert "## bert-base" not in text
     assert "## Pairs" not in text
@@ -81,8 +108,10 @@ def test_a_part_that_does_not_exist_is_one_line(
     os.sched_setaffinity(0, before)
 
 
-def test_pairs_are_compared_with_native_ones() -> None:
-    rows = pair_rows(pair)
+def test_pairs_are_compared_with_native_ones_of_the_same_turn(turns: Turns) -> None:
+    rows = pair_rows(turns)
+    assert [name for name, _ in turns.order[:5]] == [*(row[0] for row in rows), "native"]
+    assert len(turns.order) == 3 * 4 * allocation_pairs.ROUNDS
     assert [row[0] for row in rows] == [
         "native", "native, expandable segments", "planned, inside a step",
         "planned, outside of steps",
@@ -97,36 +126,51 @@ def test_every_case_is_one_that_its_model_has(job: Job) -> None:
 
 
 @pytest.mark.torch
-def test_pairs_are_timed_after_a_warm_up() -> None:
-    from evaluation.benchmarks.allocation_pairs import CASES as PAIR_CASES
-    from evaluation.benchmarks.allocation_pairs import pair_seconds
+def test_turns_are_warmed_up_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_runtime.training import memory_side
+    from tests.gpu_runtime.training.answers import PLAN
 
-    seconds = pair_seconds(PAIR_CASES[0], "cpu", pairs=5, repetitions=4)
-    assert len(seconds) == 4
-    assert all(0 < value < 1 for value in seconds)
+    for served in (20, 19):
+        plan = replace(PLAN, planned_requests=served)
+        monkeypatch.setattr(memory_side.HostMemory, "plan", lambda _, plan=plan: plan)
+        for case in allocation_pairs.CASES:
+            refused = case.in_step and served == 19
+            with (
+                pytest.raises(GaplessError, match="was to serve 20 requests, and served 19")
+                if refused
+                else nullcontext(),
+                turns_in_this_process(case, "cpu", pairs=5) as turn,
+            ):
+                assert all(0 < turn() < 1 for _ in range(4))
 
 
 @pytest.mark.torch
-def test_pairs_that_the_plan_did_not_serve_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluation.benchmarks.allocation_pairs import CASES as PAIR_CASES
-    from evaluation.benchmarks.allocation_pairs import pair_seconds
-    from gpu_runtime.training import memory_side
-    from planners.errors import GaplessError
-    from tests.gpu_runtime.training.answers import PLAN
+def test_processes_take_turns() -> None:
+    with ExitStack() as stack:
+        turns = [
+            stack.enter_context(turns_in_a_process(case, "cpu"))
+            for case in allocation_pairs.CASES[:2]
+        ]
+        assert all(0 < turn() < 1 for turn in turns * 2)
 
-    served = replace(PLAN, planned_requests=19)
-    monkeypatch.setattr(memory_side.HostMemory, "plan", lambda _: served)
-    with pytest.raises(GaplessError, match="was to serve 20 requests, and served 19"):
-        pair_seconds(PAIR_CASES[2], "cpu", pairs=5, repetitions=4)
-    assert pair_seconds(PAIR_CASES[3], "cpu", pairs=5, repetitions=4)
+
+@pytest.mark.torch
+def test_what_goes_wrong_in_a_process_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with (
+        pytest.raises(DeviceError, match="PyTorch finds no CUDA device"),
+        turns_in_a_process(allocation_pairs.CASES[0]),
+    ):
+        pass
 
 
 @pytest.mark.gpu
 def test_the_plan_serves_every_pair() -> None:
-    from evaluation.benchmarks import allocation_pairs
-
-    for case in allocation_pairs.CASES:
-        assert min(allocation_pairs._in_a_process(case)) > 0
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(turns_in_a_process(case)) for case in allocation_pairs.CASES
+        ]
+        assert all(turn() > 0 for turn in processes)
 
 
 def test_checks_side_by_side_are_the_same_jobs() -> None:
