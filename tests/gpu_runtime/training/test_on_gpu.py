@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from gpu_runtime.training.answer import CheckAnswer, Failure, TimeAnswer
 from gpu_runtime.training.children import run_child
 from gpu_runtime.training.job import Allocator, Job, Purpose
@@ -17,6 +18,8 @@ from instances.extract.eager.settings import TraceSettings
 pytestmark = pytest.mark.gpu
 
 PAGE_BYTES = 2 << 20
+# The arena, the heap's halves of pages and its smaller blocks each leave part of a page.
+PART_PAGES = 3
 
 
 def small(model: str, settings: TraceSettings, **shape: int | bool) -> Job:
@@ -41,7 +44,7 @@ each_model = pytest.mark.parametrize("model", list(JOBS))
 def findings_of(model: str) -> Findings:
     """Run every child once; the tests look at what came out."""
     findings = Findings()
-    run_study(JOBS[model], tuple(Allocator), findings, lambda *_: None)
+    run_study(JOBS[model], tuple(Allocator), findings, lambda *_: None, ChecksAtOnce(run_child))
     print(plain_table(findings), *notes(findings), sep="\n")
     return findings
 
@@ -81,7 +84,7 @@ def test_reserved_memory_is_the_plans(model: str) -> None:
     assert found.peaks is not None
     planned = found.plan.planned_bytes
     assert planned >= found.plan.lower_bound > 0
-    assert found.peaks.reserved <= max(planned * 1.001, planned + PAGE_BYTES)
+    assert found.peaks.reserved <= max(planned * 1.001, planned + PART_PAGES * PAGE_BYTES)
 
 
 @each_model
