@@ -47,4 +47,4 @@ def test_a_row_a_size_of_tensor_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(verify, "RATE_BYTES", 2 << 20)
     page = verify_page(small_problem(), "command", DeviceKind.CUDA, trials=2, seed=0)
     # The host's driver takes a millisecond for each launch and each copy, which moves both ways.
-    assert rows_of(page.render())["1 MiB"][:3] == ["1.05", "1.05", "2.1"]
+    assert rows_of(page.render())["1 MiB"][:5] == ["1.05", "1.05", "2.1", "50.0%", "50.0%"]
