@@ -20,7 +20,7 @@ from gpu_runtime.step_planner import StepPlanner
 from planners.budget import Budget
 from planners.errors import DeviceError, GaplessError
 from planners.problem import Problem
-from planners.registry import get
+from planners.registry import choose_one
 
 
 class PlannedMemory:
@@ -33,7 +33,7 @@ class PlannedMemory:
     Parameters
     ----------
     planner
-        Name of a registered planner.
+        ``NAME[:KEY=VALUE...]`` of a registered planner.
     time_limit
         Seconds that it may take, for each stream.
     device
@@ -47,7 +47,7 @@ class PlannedMemory:
     Raises
     ------
     UnknownPlannerError
-        No planner has this name.
+        No planner has this name, or it has no such parameter.
     GaplessError
         A number is out of range.
     """
@@ -68,7 +68,7 @@ class PlannedMemory:
             )
         if patience is not None and patience < 1:
             raise GaplessError(f"patience: at least 1 step, or None for no end, found {patience}")
-        self._chosen = get(planner)
+        self._chosen = choose_one(planner)
         self._budget = Budget(time_limit_seconds=time_limit)
         self._device = device
         self._max_profiled_steps = max_profiled_steps

@@ -191,6 +191,10 @@ class StepPlanner:
             run(self.planner, stream.problem, self._budget, bounds_of(stream.problem))
             for stream in problems
         )
+        if any(result.statistics.get("interrupted") for result in results):
+            # A planner may keep its best plan at Ctrl-C. That is the program's to end by; where it
+            # goes on, the next step asks again.
+            raise KeyboardInterrupt
         for result in results:
             if result.plan is None or not result.valid:
                 self._give_up(

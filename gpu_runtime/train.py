@@ -17,7 +17,7 @@ from instances.extract.eager.settings import TraceSettings
 from instances.extract.models import find_model
 from planners import standard_output
 from planners.errors import GaplessError, MissingDependencyError, near_names
-from planners.registry import choose
+from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1
 EXIT_ERROR = 2
@@ -125,18 +125,15 @@ def require_sound(job: Job) -> None:
     """
     model = find_model(job.model)
     model.settings(**job.shape, precision=job.settings.weights_precision)
-    planners = choose(job.planner)
-    if len(planners) != 1:
-        raise GaplessError(
-            f"--planner: one planner is needed, found {len(planners)} by {job.planner!r}"
-        )
+    choose_one(job.planner)
     for option, value, least in (
         ("--warm-up", job.warm_up, FEWEST_WARM_UP),
         ("--timed-steps", job.timed_steps, 1),
-        ("--seed", job.seed, 0),
     ):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
+    if not 0 <= job.seed < 1 << 31:
+        raise GaplessError(f"--seed: 0 to 2**31 - 1 is needed, found {job.seed}")
     if not (math.isfinite(job.time_limit) and job.time_limit > 0):
         raise GaplessError(f"--time-limit: more than 0 seconds is needed, found {job.time_limit}")
     for package in ("torch", "transformers"):

@@ -19,10 +19,11 @@ from planners import standard_output
 from planners.budget import Budget
 from planners.errors import GaplessError
 from planners.formats import read_any
+from planners.interrupt import Interrupt
 from planners.plan import Plan
 from planners.plan_file import read_plan
 from planners.problem import Problem
-from planners.registry import choose
+from planners.registry import choose_one
 from planners.run import solve
 
 DEFAULT_PLANNER = "many-objects-size-first"
@@ -88,17 +89,24 @@ def main(
     and 130 after Ctrl-C, which still prints what was found until then.
     """
     try:
+        if injected and ignore_streams:
+            raise GaplessError(
+                "--inject: a right plan is needed to move tensors in; --ignore-streams makes a "
+                "wrong one"
+            )
         problem = read_any(instance)
         make_program(problem)  # what cannot be run needs no plan
         chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
         injections = _inject(problem, chosen.plan, injected, seed)
         offsets = moved(chosen.plan, injections)
+        attacked = [(injection.tensor, injection.partner) for injection in injections]
+        if ignore_streams:  # every other plan was judged, and has no such pairs
+            attacked = unsafe_sharers(problem, offsets)
         request = Request(
             trials=trials,
             seed=seed,
             is_compressed=device.is_host and not every_byte,
-            attacked=tuple((injection.tensor, injection.partner) for injection in injections)
-            or tuple(unsafe_sharers(problem, offsets)),
+            attacked=tuple(attacked),
         )
         verification = verify(problem, offsets, open_device(device), request)
         if as_json:
@@ -128,14 +136,15 @@ def _choose_plan(
         result = read_plan(problem, file)
         assert result.plan is not None
         return ChosenPlan(result.plan, str(file))
-    chosen = choose(planner or DEFAULT_PLANNER)
-    if len(chosen) != 1:
-        raise GaplessError(f"--planner: one planner is needed, found {len(chosen)} by {planner!r}")
+    chosen = choose_one(DEFAULT_PLANNER if planner is None else planner)
     planned = without_streams(problem) if ignore_streams else problem
-    with standard_output.kept_for_the_answer():
-        plan = solve(planned, chosen[0], Budget(time_limit_seconds=PLANNING_SECONDS, seed=seed))
+    with standard_output.kept_for_the_answer(), Interrupt() as interrupt:
+        plan = solve(planned, chosen, Budget(time_limit_seconds=PLANNING_SECONDS, seed=seed))
+        if interrupt.came:
+            # The planner kept its best plan, which nobody asked to have verified any more.
+            raise KeyboardInterrupt
     note = ", which ignores streams" if ignore_streams else ""
-    return ChosenPlan(plan, f"{chosen[0].label}{note}")
+    return ChosenPlan(plan, f"{chosen.label}{note}")
 
 
 def _inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:

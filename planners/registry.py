@@ -209,6 +209,30 @@ def choose(patterns: str) -> list[ChosenPlanner]:
     return list(chosen.values())
 
 
+def choose_one(pattern: str) -> ChosenPlanner:
+    """Return the one planner that a user wrote.
+
+    Parameters
+    ----------
+    pattern
+        As for :func:`choose`.
+
+    Returns
+    -------
+    ChosenPlanner
+        Ready to run.
+
+    Raises
+    ------
+    UnknownPlannerError
+        The pattern matches no planner, or more than one.
+    """
+    chosen = choose(pattern)
+    if len(chosen) != 1:
+        raise UnknownPlannerError(f"one planner is needed, found {len(chosen)} by {pattern!r}")
+    return chosen[0]
+
+
 def get(name: str, **parameters: Scalar) -> ChosenPlanner:
     """Return one planner by its exact name.
 

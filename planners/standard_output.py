@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
+from planners.errors import GaplessError
+
 
 @contextlib.contextmanager
 def kept_for_the_answer() -> Iterator[None]:
@@ -23,13 +25,29 @@ def kept_for_the_answer() -> Iterator[None]:
 
 
 def write(text: str) -> None:
-    """Write to standard output at once; raises ``BrokenPipeError`` where nobody reads."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Write to standard output at once.
+
+    Raises
+    ------
+    BrokenPipeError
+        Nobody reads: the pipe is broken, or standard output is closed.
+    GaplessError
+        It cannot be written, such as to a disk that is full.
+    """
+    if sys.stdout is None:  # closed before the interpreter began
+        raise BrokenPipeError
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon()
+        raise GaplessError(f"standard output cannot be written: {error.strerror}") from None
 
 
 def abandon() -> None:
-    """Let the interpreter end quietly after a broken pipe.
+    """Let the interpreter end quietly where standard output cannot be written.
 
     It flushes standard output on its way out, which would fail once more.
     """

@@ -77,6 +77,12 @@ def test_patterns_keep_their_order_and_name_each_once() -> None:
     assert [info.name for info in registry.planners("naive")] == ["naive"]
 
 
+def test_one_planner_is_one() -> None:
+    assert registry.choose_one("pressur*").label == "pressure"
+    with pytest.raises(UnknownPlannerError, match=r"one planner is needed, found 2 by 'naive,pre"):
+        registry.choose_one("naive,pressure")
+
+
 @pytest.mark.usefixtures("own")
 def test_parameters_are_parsed_like_their_defaults() -> None:
     (chosen,) = registry.choose("own:depth=5:wide=true")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
+from typer.testing import Result as Answer
 
 from gpu_runtime.cuda import context, driver
 from gpu_runtime.host_arena import HostArena
 from gpu_runtime.node_program import make_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
-from planners import Problem, get, read_problem, run, write_plan, write_problem
+from planners import (
+    Plan, Problem, Result, get, read_problem, registry, run, write_plan, write_problem,
+)  # fmt: skip
+from planners.budget import Budget
 
 KEYS = {
     "schema", "version", "instance", "plan", "peak", "tensors", "nodes", "streams", "events",
@@ -34,7 +40,7 @@ def graph(tmp_path: Path) -> Path:
     return path
 
 
-def verify(*arguments: str | Path) -> Result:
+def verify(*arguments: str | Path) -> Answer:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -128,6 +134,22 @@ def test_ctrl_c_at_once(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer.stdout.endswith("interrupted: no byte was lost in 0 trials\n")
 
 
+def test_ctrl_c_while_planning_verifies_nothing(graph: Path) -> None:
+    @registry.register("keeps-its-best", summary="answers Ctrl-C with a plan")
+    def plan(problem: Problem, budget: Budget) -> Plan | Result:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return get("naive").info.build()(problem, budget)
+
+    try:
+        answer = verify(graph, "--planner", "keeps-its-best")
+    finally:
+        registry.remove("keeps-its-best")
+    assert answer.exit_code == 130
+    assert answer.stdout == ""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_an_injection_that_goes_unseen_exits_1(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +170,13 @@ def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
     assert last.endswith(", 0 of them not unsafe")
 
 
+def test_a_judged_plan_is_not_searched_for_mistakes(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_runtime.verify.unsafe_sharers", lambda *_arguments: 1 / 0)
+    assert verify(graph, "--trials", "1").exit_code == 0
+
+
 def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
     problem = read_problem(graph)
     plan = tmp_path / "best.json"
@@ -161,11 +190,13 @@ def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--planner", "naiv"], "no planner matches 'naiv'; did you mean 'naive'?"),
-        (["--planner", "greedy-*"], "--planner: one planner is needed, found 8 by 'greedy-*'"),
+        (["--planner", ""], "no planner named"),
+        (["--planner", "greedy-*"], "one planner is needed, found 8 by 'greedy-*'"),
         (["--trials", "0"], "trials: at least 1 is needed, found 0"),
         (["--seed", "-1"], "seed: 0 to 2**31 - 1 is needed, found -1"),
         (["--inject", "-1"], "--inject: at least 0 is needed, found -1"),
         (["--inject", "999"], "four streams: to inject 999, as many pairs of unsafe tensors"),
+        (["--inject", "1", "--ignore-streams"], "--inject: a right plan is needed to move"),
         (["--plan", "x.json", "--ignore-streams"], "--plan: a plan file needs neither --planner"),
         (["--plan", "nowhere.json"], "nowhere.json: the file cannot be read"),
     ],

@@ -245,6 +245,15 @@ def test_what_is_wrong_is_told_before_the_installation() -> None:
         PlannedMemory("naive", time_limit=-1)
 
 
+def test_a_planner_is_named_as_on_the_command_line() -> None:
+    training = Training("greedy-size-first:chain_rule=paper")
+    training.run(PROGRAM, 3)
+    assert training.planned
+    assert training.memory.report().planner == "greedy-size-first:chain_rule=paper"
+    with pytest.raises(UnknownPlannerError, match="one planner is needed, found 8 by"):
+        PlannedMemory("greedy-*")
+
+
 def test_it_is_installed_once() -> None:
     training = Training()
     with pytest.raises(DeviceError, match="installed already"):

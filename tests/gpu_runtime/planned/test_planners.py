@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -216,14 +217,20 @@ def test_a_warning_that_is_an_error_comes_once(own: Callable[[PlannerFunction], 
     training.free_all()
 
 
-def test_an_interrupted_planner_is_asked_again(own: Callable[[PlannerFunction], str]) -> None:
+@pytest.mark.parametrize("keeps_its_best", [False, True])
+def test_an_interrupted_planner_is_asked_again(
+    own: Callable[[PlannerFunction], str], keeps_its_best: bool
+) -> None:
     calls = []
 
     def interrupted(problem: Problem, budget: Budget) -> Plan | Result:
         calls.append(problem)
-        if len(calls) == 1:
+        if len(calls) == 1 and not keeps_its_best:
             raise KeyboardInterrupt
-        return registry.get("many-objects-size-best").info.build()(problem, budget)
+        best = registry.get("many-objects-size-best").info.build()(problem, budget)
+        if len(calls) > 1 or isinstance(best, Result):
+            return best
+        return replace(feasible(best), statistics={"interrupted": True})
 
     program = small_program(True)
     training = Training(own(interrupted))

@@ -1,0 +1,36 @@
+"""Commands whose standard output cannot be written: one line or none, and the exit code of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planners import Problem, write_problem
+
+@pytest.fixture
+def commands(tmp_path: Path) -> list[str]:
+    path = tmp_path / "one.json"
+    write_problem(Problem([8], [0], [1], name="one tensor"), path)
+    return ["planners.compare --list", f"gpu_runtime.verify {path}"]
+
+
+def run(command: str, redirection: str) -> subprocess.CompletedProcess[str]:
+    line = f"{sys.executable} -m {command} {redirection}"
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_disk_that_is_full_is_one_line(commands: list[str], which: int) -> None:
+    ended = run(commands[which], ">/dev/full")
+    assert ended.stderr == "error: standard output cannot be written: No space left on device\n"
+    assert ended.returncode == 2
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_closed_output_is_nobody_who_reads(commands: list[str], which: int) -> None:
+    ended = run(commands[which], ">&-")
+    assert ended.stderr == ""
+    assert ended.returncode not in (0, 1)
