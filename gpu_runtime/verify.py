@@ -19,7 +19,7 @@ from planners import standard_output
 from planners.budget import Budget
 from planners.errors import GaplessError
 from planners.formats import read_any
-from planners.interrupt import Interrupt
+from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
 from planners.plan_file import read_plan
 from planners.problem import Problem
@@ -164,4 +164,4 @@ def _exit_code(verification: Verification, injections: list[Injection]) -> int:
 
 
 if __name__ == "__main__":
-    app()
+    run_command_line(app, EXIT_INTERRUPTED)

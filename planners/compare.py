@@ -36,7 +36,7 @@ from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
 from planners.formats import read_any
-from planners.interrupt import Interrupt
+from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
 from planners.plan_file import write_plan
 from planners.plots import Draw, find_plot
@@ -330,14 +330,7 @@ def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> N
 
 def main() -> None:
     """Run the command line."""
-    try:
-        app()
-    except SystemExit as end:
-        if end.code == EXIT_INTERRUPTED:
-            # A search in compiled code that did not stop in time may still run in a thread, and
-            # taking the interpreter down around it would abort.
-            standard_output.leave_at_once(EXIT_INTERRUPTED)
-        raise
+    run_command_line(app, EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

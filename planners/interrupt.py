@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
+
+from planners import standard_output
+
+
+def run_command_line(app: Callable[[], object], exit_interrupted: int) -> None:
+    """Run a command line, and end the process at once where Ctrl-C ended it.
+
+    A search in compiled code that did not stop in time may still run in a thread, and taking the
+    interpreter down around it would abort.
+
+    Parameters
+    ----------
+    app
+        Ends with ``SystemExit``.
+    exit_interrupted
+        Its exit code after Ctrl-C.
+    """
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == exit_interrupted:
+            standard_output.leave_at_once(exit_interrupted)
+        raise
 
 
 class Interrupt:

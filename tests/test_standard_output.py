@@ -10,6 +10,7 @@ import pytest
 
 from planners import Problem, write_problem
 
+
 @pytest.fixture
 def commands(tmp_path: Path) -> list[str]:
     path = tmp_path / "one.json"

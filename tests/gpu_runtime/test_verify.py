@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
+import runpy
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,15 @@ from gpu_runtime.node_program import make_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import (
-    Plan, Problem, Result, get, read_problem, registry, run, write_plan, write_problem,
+    Plan,
+    Problem,
+    Result,
+    get,
+    read_problem,
+    registry,
+    run,
+    write_plan,
+    write_problem,
 )  # fmt: skip
 from planners.budget import Budget
 
@@ -229,3 +240,16 @@ def test_without_a_driver_the_gpu_is_one_line(graph: Path, monkeypatch: pytest.M
     assert answer.exit_code == 2
     assert answer.stderr.startswith("error: no CUDA driver: nowhere.so.1 cannot be opened")
     assert answer.stderr.count("\n") == 1
+
+
+def test_ctrl_c_ends_the_process_though_a_search_goes_on(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(sys, "argv", ["verify", str(graph)])
+    monkeypatch.delitem(sys.modules, "gpu_runtime.verify")  # it is run once more
+    monkeypatch.setattr(HostArena, "check", lambda *_arguments: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(SystemExit):
+        runpy.run_module("gpu_runtime.verify", run_name="__main__")
+    assert ended == [130]
