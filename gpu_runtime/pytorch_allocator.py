@@ -90,7 +90,7 @@ def _pytorch_with_cuda() -> Any:
         import torch
     except ImportError:
         raise MissingDependencyError(
-            "planned memory serves PyTorch, which is not installed; pip install 'gapless[torch]'"
+            "planned memory serves PyTorch, which is not installed; pip install -e '.[torch]'"
         ) from None
     if torch.version.cuda is None:
         raise DeviceError(

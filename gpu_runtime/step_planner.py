@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -104,6 +105,8 @@ class StepPlanner:
         self.plans = 0
         self._unlike_steps = 0
         self._patience = patience
+        # Held from before a step is planned: a thread that comes meanwhile must not plan as well.
+        self._in_step = Lock()
 
     @property
     def status(self) -> str:
@@ -122,18 +125,22 @@ class StepPlanner:
         DeviceError
             The step before has not ended.
         """
-        if self._log is not None:
-            self._log.add(self.allocator.take_log())
-            self._plan_if_known(self._log)
-            if self._log is None and self.planning is None:
-                # The user's `with` is behind this method, step() and contextlib.
-                warnings.warn(
-                    f"training goes on without a plan: {self.reason}", RuntimeWarning, stacklevel=4
-                )
+        if not self._in_step.acquire(blocking=False):
+            raise DeviceError(
+                "step: a step begins within a step; a step ends before the next one begins"
+            )
         try:
+            if self._log is not None:
+                self._log.add(self.allocator.take_log())
+                self._plan_if_known(self._log)
+                if self._log is None and self.planning is None:
+                    # The user's `with` is behind this method, step() and contextlib.
+                    reason = f"training goes on without a plan: {self.reason}"
+                    warnings.warn(reason, RuntimeWarning, stacklevel=4)
             self.allocator.begin_step(self._mode())
-        except RuntimeError as error:
-            raise DeviceError(f"step: {error}; a step ends before the next one begins") from None
+        except BaseException:
+            self._in_step.release()
+            raise
 
     def end_step(self, *, completed: bool) -> None:
         """End a step.
@@ -143,6 +150,12 @@ class StepPlanner:
         completed
             Whether it came to its own end; others are not planned.
         """
+        try:
+            self._end_step(completed=completed)
+        finally:
+            self._in_step.release()
+
+    def _end_step(self, *, completed: bool) -> None:
         counts = self.allocator.end_step()
         if self._log is not None:
             self._log.add(self.allocator.take_log())

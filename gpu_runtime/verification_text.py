@@ -116,7 +116,8 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
     figures, problem = verification.figures, verification.problem
     return [
         f"{problem.name}, plan {plan_name}: peak {_both(verification.peak)}",
-        f"program: {problem.tensor_count:,} tensors, {verification.nodes:,} nodes, "
+        f"program: {_plural(problem.tensor_count, 'tensor')}, "
+        f"{_plural(verification.nodes, 'node')}, "
         f"{_plural(verification.streams, 'stream')}, {_plural(verification.events, 'event')}",
         f"device: {figures.name}; a large copy reads and writes "
         f"{figures.copy_bytes_per_second / _GIGA:,.3g} GB/s",
@@ -139,9 +140,9 @@ def _undisturbed(verification: Verification) -> str:
 
 def _rate(verification: Verification) -> str:
     """Return the bandwidth; of compressed memory, where calls are all the cost, it says nothing."""
-    if verification.figures.arena_bytes != verification.peak:
-        return ""
     rate = verification.bytes_per_second
+    if verification.figures.arena_bytes != verification.peak or not rate:
+        return ""
     return (
         f": {rate / _GIGA:,.3g} GB/s, {rate / verification.figures.copy_bytes_per_second:.0%} of "
         f"a copy's"

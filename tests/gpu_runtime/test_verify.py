@@ -74,6 +74,18 @@ def test_every_byte_makes_an_arena_of_the_peak(graph: Path) -> None:
     assert "of a copy's" in verify(graph, "--trials", "1", "--every-byte").stdout
 
 
+@pytest.mark.parametrize(
+    ("sizes", "tensors"), [([], "0 tensors, 0 nodes"), ([8], "1 tensor, 1 node")]
+)
+def test_a_program_of_next_to_nothing(tmp_path: Path, sizes: list[int], tensors: str) -> None:
+    path = tmp_path / "small.json"
+    write_problem(Problem(sizes, [0] * len(sizes), [1] * len(sizes), name="small"), path)
+    answer = verify(path, "--every-byte")
+    assert answer.exit_code == 0
+    assert f"program: {tensors}, " in answer.stdout
+    assert ("of a copy's" in answer.stdout) == bool(sizes)
+
+
 def test_injected_mistakes_are_all_caught(graph: Path) -> None:
     answer = verify(graph, "--inject", "4", "--seed", "3", "--json")
     assert answer.exit_code == 0, answer.output

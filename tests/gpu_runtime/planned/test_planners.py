@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from planners import Plan, Problem, Result, registry
 from planners.budget import Budget
-from planners.errors import UnknownPlannerError
+from planners.errors import DeviceError, UnknownPlannerError
 from planners.plan import feasible, no_plan_found
 from planners.registry import UnsupportedProblemError
 from tests.gpu_runtime.planned.training import Life, Program, Request, Training, served
@@ -214,6 +215,38 @@ def test_a_warning_that_is_an_error_comes_once(own: Callable[[PlannerFunction], 
             training.step(small_program(False))
         training.run(small_program(False), 2)
     assert training.memory.report().steps == 4
+    training.free_all()
+
+
+def test_a_step_that_begins_while_another_is_planned(
+    own: Callable[[PlannerFunction], str],
+) -> None:
+    planning, refused, errors = threading.Event(), threading.Event(), []
+
+    def waits(problem: Problem, budget: Budget) -> Plan | Result:
+        planning.set()
+        refused.wait(60)
+        return registry.get("naive").info.build()(problem, budget)
+
+    def begin_meanwhile() -> None:
+        planning.wait(60)
+        try:
+            with training.memory.step():
+                pass
+        except DeviceError as error:
+            errors.append(str(error))
+        refused.set()
+
+    program = small_program(True)
+    training = Training(own(waits))
+    training.run(program, 2)
+    other = threading.Thread(target=begin_meanwhile)
+    other.start()
+    assert served(training, program)
+    other.join()
+    rule = "step: a step begins within a step; a step ends before the next one begins"
+    assert errors == [rule]
+    assert training.memory.report().plans == 1
     training.free_all()
 
 
