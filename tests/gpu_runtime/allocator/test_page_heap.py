@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory, StepMode
+from tests.gpu_runtime.allocator.small_plans import stream_plan
 from tests.gpu_runtime.allocator.stamped_blocks import Block, StampedBlocks
 
 pytestmark = pytest.mark.core
@@ -125,6 +126,27 @@ def test_bytes_that_another_stream_used_are_used_again_after_it_finished() -> No
     assert heap.allocate(1000).address != block.address
     memory.finish(7)
     assert heap.allocate(1000).address == block.address
+    assert memory.live_events == 0
+
+
+def test_of_the_blocks_that_wait_for_a_stream_only_the_first_is_asked_about() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    blocks = [heap.allocate(PAGE) for _ in range(100)]
+    for block in blocks:
+        for stream in (7, 8):
+            memory.submit(stream)
+            heap.allocator.use_on(block.address, stream)
+        heap.free(block)
+    heap.free(heap.allocate(PAGE))
+    before = memory.calls
+    heap.allocate(PAGE)
+    assert memory.calls == before + 2, "a question about each stream"
+    memory.finish(7)
+    heap.allocate(1)
+    assert memory.live_events == 100, "another stream is done"
+    memory.finish(8)
+    assert heap.allocate(100 * PAGE).address == blocks[0].address
     assert memory.live_events == 0
 
 
@@ -289,6 +311,24 @@ def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) ->
     assert memory.live_events == 0
     assert memory.created_bytes == 10 * PAGE
     heap.free(block)
+
+
+def test_before_memory_is_short_the_arena_of_a_dropped_plan_is_given_back() -> None:
+    memory = SimulatedMemory(PAGE, 10 * PAGE)
+    heap = heap_over(memory)
+    heap.allocator.adopt_plan([stream_plan(0, [(6 * PAGE, 0)])], 6 * PAGE)
+    heap.allocator.begin_step(StepMode.PLANNED)
+    held = heap.allocate(6 * PAGE)
+    heap.allocator.end_step()
+    heap.allocator.drop_plan()
+    with pytest.raises(MemoryError, match=r"0 reserved by the heap"):
+        heap.allocator.allocate(8 * PAGE)
+    heap.check_all()
+    memory.submit(0)  # a page may not disappear while this runs
+    heap.free(held)
+    heap.allocate(8 * PAGE)
+    heap.check_all()
+    assert memory.created_bytes == heap.allocator.figures().reserved_bytes == 8 * PAGE
 
 
 def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
