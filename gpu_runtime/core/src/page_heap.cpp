@@ -155,8 +155,15 @@ std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t 
     if (extent == lane.extents.end() ||
         extent->second.end + missing > extent->first + extent->second.bytes) {
         missing = round_up(bytes, page_bytes_);
-        const std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
-        const Address address = memory_.reserve_range(range);
+        std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
+        Address address = 0;
+        try {
+            address = memory_.reserve_range(range);
+        } catch (const OutOfDeviceMemory&) {
+            // Thousands of streams have taken nearly all addresses.
+            range = missing;
+            address = memory_.reserve_range(range);
+        }
         extent = lane.extents.emplace(address, Extent{range, address, {}, 0}).first;
         lane.last_extent = address;
     }

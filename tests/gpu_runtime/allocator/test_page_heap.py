@@ -354,6 +354,18 @@ def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
     assert memory.reserved_ranges == 1
 
 
+def test_streams_without_end_get_memory() -> None:
+    # A range of addresses for each would be more than there are.
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    for stream in range(3000):
+        block = heap.allocate(1000, stream)
+        if stream % 2:
+            heap.free(block)
+    heap.check_all()
+    assert memory.reserved_ranges == 3000
+
+
 def test_work_in_scarce_memory() -> None:
     random = Random(5)
     memory = SimulatedMemory(PAGE, 40 * PAGE)
