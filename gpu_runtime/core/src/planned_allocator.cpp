@@ -156,9 +156,11 @@ void PlannedAllocator::drop_plan() {
 
 void PlannedAllocator::give_back() {
     const std::lock_guard lock(mutex_);
-    heap_.give_back();
+    memory_.synchronize();
     if (arena_) arena_->settle();
     release_retired();
+    // Last, because arenas leave it parts of pages.
+    heap_.give_back();
 }
 
 // The device was waited for.

@@ -331,6 +331,26 @@ def test_before_memory_is_short_the_arena_of_a_dropped_plan_is_given_back() -> N
     assert memory.created_bytes == heap.allocator.figures().reserved_bytes == 8 * PAGE
 
 
+def test_giving_back_leaves_nothing_of_an_arena_in_the_heap() -> None:
+    # The arena's last block lies in a page of the heap's, before the other block there.
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    first, other = heap.allocate(PAGE // 2), heap.allocate(PAGE // 2)
+    heap.free(first)
+    arena = PAGE + BLOCK_ALIGNMENT
+    heap.allocator.adopt_plan([stream_plan(0, [(arena, 0)])], arena)
+    assert heap.allocator.figures().arena_bytes == PAGE
+    heap.allocator.begin_step(StepMode.PLANNED)
+    held = heap.allocate(arena)
+    heap.allocator.end_step()
+    heap.allocator.drop_plan()
+    heap.free(other)
+    heap.free(held)
+    heap.allocator.give_back()
+    heap.check_all()
+    assert memory.created_bytes == memory.mapped_bytes == 0
+
+
 def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
     # Pages so large that a range of addresses holds four of them.
     page = 16 << 30
