@@ -68,6 +68,18 @@ def test_the_next_owner_waits_for_the_work_until_the_free_and_once() -> None:
     assert steps.allocator.figures().planned_requests == 3
 
 
+def test_who_gets_the_bytes_behind_does_not_wait() -> None:
+    steps = Steps(stream_plan(0, [(PAGE, 0), (PAGE, PAGE)], [[], [0]]))
+    steps.begin()
+    first = steps.allocator.allocate(PAGE)
+    steps.use(first, 5)
+    steps.allocator.free(first)
+    assert steps.allocator.allocate(PAGE) == first + PAGE
+    assert steps.waits() == []
+    assert steps.memory.live_events == 1
+    steps.end()
+
+
 def test_the_wait_may_come_in_a_later_step() -> None:
     steps = Steps(stream_plan(0, [(PAGE, 0), (PAGE, PAGE)]))
     steps.begin()
