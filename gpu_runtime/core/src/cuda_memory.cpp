@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <mutex>
 #include <string>
 
 namespace gapless::runtime {
@@ -72,6 +74,8 @@ struct CudaFunctions {
     Status (*destroy_event)(void*);
     Status (*error_name)(Status, const char**);
     Status (*memory_info)(std::size_t*, std::size_t*);
+    Status (*can_reach)(int*, int, int);
+    Status (*stream_context)(void*, void**);
 
     [[noreturn]] void refuse(const char* call, Status status) const {
         const char* name = nullptr;
@@ -128,6 +132,8 @@ CudaFunctions open_driver() {
     find(library, "cuStreamWaitEvent", cuda.wait_event);
     find(library, "cuEventDestroy_v2", cuda.destroy_event);
     find(library, "cuMemGetInfo_v2", cuda.memory_info);
+    find(library, "cuDeviceCanAccessPeer", cuda.can_reach);
+    find(library, "cuStreamGetCtx", cuda.stream_context);
     cuda.require(cuda.init(0), "cuInit");
     return cuda;
 }
@@ -157,43 +163,59 @@ class InContext {
 
 void* as_handle(std::uint64_t value) { return reinterpret_cast<void*>(value); }
 
+// See Note [Devices that reach each other].
+std::mutex mapping;                 // guards what is mapped, on all devices
+std::vector<CudaMemory*> memories;  // that there are
+
 }  // namespace
 
-CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device) {
-    int found = 0;
-    cuda_.require(cuda_.device_get(&found, device), "cuDeviceGet");
-    cuda_.require(cuda_.retain_context(&context_, found), "cuDevicePrimaryCtxRetain");
-    const AllocationProperties properties = properties_on(device_);
-    if (const Status status = cuda_.granularity(&page_bytes_, &properties, kMinimumGranularity);
-        status != kSuccess) {
-        cuda_.release_context(device_);
-        cuda_.refuse("cuMemGetAllocationGranularity", status);
-    }
+PrimaryContext::PrimaryContext(const CudaFunctions& cuda, int device) : cuda_(cuda) {
+    cuda_.require(cuda_.device_get(&device_, device), "cuDeviceGet");
+    cuda_.require(cuda_.retain_context(&handle_, device_), "cuDevicePrimaryCtxRetain");
 }
 
-CudaMemory::~CudaMemory() { cuda_.release_context(device_); }
+PrimaryContext::~PrimaryContext() { cuda_.release_context(device_); }
+
+CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device), context_(cuda_, device) {
+    const AllocationProperties properties = properties_on(device_);
+    cuda_.require(cuda_.granularity(&page_bytes_, &properties, kMinimumGranularity),
+                  "cuMemGetAllocationGranularity");
+    const std::lock_guard lock(mapping);
+    for (CudaMemory* other : memories) {
+        if (other->device_ == device_ || !other->is_reached_by(device_)) continue;
+        for (const auto& [address, bytes] : other->mapped_) {
+            other->open_to({device_}, address, bytes);
+        }
+    }
+    memories.push_back(this);
+}
+
+CudaMemory::~CudaMemory() {
+    const std::lock_guard lock(mapping);
+    std::erase(memories, this);
+}
 
 std::size_t CudaMemory::free_bytes() {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     std::size_t free = 0, total = 0;
     cuda_.require(cuda_.memory_info(&free, &total), "cuMemGetInfo");
     return free;
 }
 
 Address CudaMemory::reserve_range(std::size_t bytes) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     Address address = 0;
     cuda_.require(cuda_.reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
     return address;
 }
 
 void CudaMemory::release_range(Address address, std::size_t bytes) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.free_range(address, bytes), "cuMemAddressFree");
 }
 
 Pages CudaMemory::create_pages(std::size_t bytes) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     const AllocationProperties properties = properties_on(device_);
     Pages pages = 0;
     cuda_.require(cuda_.create(&pages, bytes, &properties, 0), "cuMemCreate");
@@ -201,32 +223,67 @@ Pages CudaMemory::create_pages(std::size_t bytes) {
 }
 
 void CudaMemory::release_pages(Pages pages) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.release(pages), "cuMemRelease");
 }
 
 void CudaMemory::map(Address address, Pages pages, std::size_t bytes) {
-    const InContext current(cuda_, context_);
-    cuda_.require(cuda_.map(address, bytes, 0, pages, 0), "cuMemMap");
-    const Access access{{kOnDevice, device_}, kReadWrite};
-    if (const Status status = cuda_.set_access(address, bytes, &access, 1); status != kSuccess) {
+    const InContext current(cuda_, context_.handle());
+    const std::lock_guard lock(mapping);
+    const auto entry = mapped_.emplace(address, bytes).first;
+    if (const Status status = cuda_.map(address, bytes, 0, pages, 0); status != kSuccess) {
+        mapped_.erase(entry);
+        cuda_.refuse("cuMemMap", status);
+    }
+    try {
+        open_to(users(), address, bytes);
+    } catch (...) {
         cuda_.unmap(address, bytes);
-        cuda_.refuse("cuMemSetAccess", status);
+        mapped_.erase(entry);
+        throw;
     }
 }
 
 void CudaMemory::unmap(Address address, std::size_t bytes) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
+    const std::lock_guard lock(mapping);
     cuda_.require(cuda_.unmap(address, bytes), "cuMemUnmap");
+    mapped_.erase(address);
+}
+
+bool CudaMemory::is_reached_by(int device) const {
+    int can = 0;
+    cuda_.require(cuda_.can_reach(&can, device, device_), "cuDeviceCanAccessPeer");
+    return can != 0;
+}
+
+std::vector<int> CudaMemory::users() const {
+    std::vector<int> devices{device_};
+    for (const CudaMemory* other : memories) {
+        if (std::ranges::find(devices, other->device_) != devices.end()) continue;
+        if (is_reached_by(other->device_)) devices.push_back(other->device_);
+    }
+    return devices;
+}
+
+void CudaMemory::open_to(const std::vector<int>& devices, Address address, std::size_t bytes) {
+    std::vector<Access> access;
+    for (const int device : devices) access.push_back({{kOnDevice, device}, kReadWrite});
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.set_access(address, bytes, access.data(), access.size()), "cuMemSetAccess");
 }
 
 void CudaMemory::synchronize() {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
 }
 
 Event CudaMemory::record_event(Stream stream) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
+    // An event is recorded where the stream is; where the driver does not tell, that is here.
+    void* context = context_.handle();
+    cuda_.stream_context(as_handle(stream), &context);
+    const InContext of_stream(cuda_, context);
     void* event = nullptr;
     cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
     if (const Status status = cuda_.record_event(event, as_handle(stream)); status != kSuccess) {
@@ -237,7 +294,7 @@ Event CudaMemory::record_event(Stream stream) {
 }
 
 bool CudaMemory::is_done(Event event) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     const Status status = cuda_.query_event(as_handle(event));
     if (status == kNotReady) return false;
     cuda_.require(status, "cuEventQuery");
@@ -245,12 +302,12 @@ bool CudaMemory::is_done(Event event) {
 }
 
 void CudaMemory::make_wait(Stream stream, Event event) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.wait_event(as_handle(stream), as_handle(event), 0), "cuStreamWaitEvent");
 }
 
 void CudaMemory::destroy_event(Event event) {
-    const InContext current(cuda_, context_);
+    const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.destroy_event(as_handle(event)), "cuEventDestroy");
 }
 

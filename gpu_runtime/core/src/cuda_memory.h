@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <vector>
 
 #include "device_memory.h"
 
@@ -9,7 +11,30 @@ namespace gapless::runtime {
 
 struct CudaFunctions;
 
-// Keeps the device's primary context, the one that PyTorch uses.
+// Keeps a device's primary context, the one that PyTorch uses.
+class PrimaryContext {
+  public:
+    // Throws DeviceCallError where there is no such device.
+    PrimaryContext(const CudaFunctions& cuda, int device);
+    ~PrimaryContext();
+    PrimaryContext(const PrimaryContext&) = delete;
+    PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+    void* handle() const { return handle_; }
+
+  private:
+    const CudaFunctions& cuda_;
+    int device_ = 0;
+    void* handle_ = nullptr;
+};
+
+// Note [Devices that reach each other]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// PyTorch copies from one GPU of a process to another straight where they reach each other, and
+// asks no allocator. So memory is open to every device that the process uses, which it does from
+// the moment that the device's memory is made: what is mapped is opened to those that are there,
+// and what was mapped before to one that comes later. A device that the process does not use gets
+// nothing: with one process a GPU each keeps to its own.
 class CudaMemory final : public DeviceMemory {
   public:
     // Throws DeviceCallError where there is no driver or no such device.
@@ -31,10 +56,16 @@ class CudaMemory final : public DeviceMemory {
     void destroy_event(Event event) override;
 
   private:
+    bool is_reached_by(int device) const;
+    // Lets devices read and write what is mapped at an address. Throws DeviceCallError.
+    void open_to(const std::vector<int>& devices, Address address, std::size_t bytes);
+    std::vector<int> users() const;
+
     const CudaFunctions& cuda_;
     int device_;
-    void* context_ = nullptr;
+    PrimaryContext context_;
     std::size_t page_bytes_ = 0;
+    std::map<Address, std::size_t> mapped_;  // bytes by address
 };
 
 }  // namespace gapless::runtime

@@ -1,13 +1,16 @@
-// The memory part of a CUDA driver, over the simulated device. It refuses calls that a real driver
-// would refuse: before cuInit, without a current context, to memory without access.
+// The memory part of a CUDA driver with two devices, over simulated memory. It refuses calls that a
+// real driver would refuse: before cuInit, without a current context, in another device's, to
+// memory without access.
 
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "simulated_memory.h"
 
@@ -17,16 +20,20 @@ using namespace gapless::runtime;
 
 constexpr std::size_t kPage = std::size_t{2} << 20;
 constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3,
-              kInvalidDevice = 101, kInvalidContext = 201, kNotReady = 600, kUnknown = 999;
+              kInvalidDevice = 101, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600,
+              kUnknown = 999, kDevices = 2;
 
 SimulatedMemory memory(kPage, 64 * kPage);
 bool initialized = false;
 int primary_contexts = 0;
-int context;  // its address is the handle
-thread_local int depth = 0;
+int contexts[kDevices];  // their addresses are the handles
+thread_local std::vector<void*> current;
 std::unordered_map<std::uint64_t, Event> recorded;  // by handle; 0 before it is recorded
+std::unordered_map<std::uint64_t, void*> context_of_event, context_of_stream;
 std::uint64_t next_event = 1;
-std::string failing;  // a call, or none
+bool devices_reach_each_other = true;
+std::unordered_map<std::uint64_t, std::set<int>> open_to;  // devices by address
+std::string failing;                                       // a call, or none
 int failing_status = kSuccess;
 
 struct Location {
@@ -43,7 +50,8 @@ struct Access {
     int flags;
 };
 
-bool on_device(Location location) { return location.type == 1 && location.id == 0; }
+bool is_device(int device) { return device >= 0 && device < kDevices; }
+bool on_device(Location location) { return location.type == 1 && is_device(location.id); }
 bool pinned_on_device(const Properties* p) {
     return p->type == 1 && p->handle_types == 0 && on_device(p->location);
 }
@@ -58,7 +66,7 @@ bool told_to_fail(const std::string& call) {
 template <class Call>
 int answer(const std::string& name, Call&& call) {
     if (!initialized) return kNotInitialized;
-    if (depth == 0) return kInvalidContext;
+    if (current.empty()) return kInvalidContext;
     if (told_to_fail(name)) return failing_status;
     try {
         if constexpr (std::is_void_v<decltype(call())>) {
@@ -91,17 +99,32 @@ int cuGetErrorName(int status, const char** name) {
     return *name == nullptr ? kInvalidValue : kSuccess;
 }
 int cuDeviceGet(int* device, int ordinal) {
-    return *device = ordinal, ordinal == 0 ? kSuccess : kInvalidDevice;
+    return *device = ordinal, is_device(ordinal) ? kSuccess : kInvalidDevice;
 }
-int cuDevicePrimaryCtxRetain(void** found, int) {
-    return *found = &context, ++primary_contexts, kSuccess;
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+    if (told_to_fail("cuDeviceCanAccessPeer")) return failing_status;
+    *can = devices_reach_each_other ? 1 : 0;
+    return is_device(device) && is_device(peer) && device != peer ? kSuccess : kInvalidDevice;
+}
+int cuDevicePrimaryCtxRetain(void** found, int device) {
+    return *found = &contexts[device], ++primary_contexts, kSuccess;
 }
 int cuDevicePrimaryCtxRelease_v2(int) { return --primary_contexts, kSuccess; }
 int cuCtxPushCurrent_v2(void* pushed) {
-    return pushed == &context ? ++depth, kSuccess : kInvalidContext;
+    for (int& context : contexts) {
+        if (pushed == &context) return current.push_back(pushed), kSuccess;
+    }
+    return kInvalidContext;
 }
 int cuCtxPopCurrent_v2(void** popped) {
-    return *popped = &context, depth-- > 0 ? kSuccess : kInvalidContext;
+    if (current.empty()) return kInvalidContext;
+    return *popped = current.back(), current.pop_back(), kSuccess;
+}
+int cuStreamGetCtx(void* stream, void** found) {
+    return answer("cuStreamGetCtx", [&] {
+        const auto its = context_of_stream.find(number(stream));
+        *found = its == context_of_stream.end() ? current.back() : its->second;
+    });
 }
 int cuCtxSynchronize() {
     return answer("cuCtxSynchronize", [] { memory.synchronize(); });
@@ -133,28 +156,40 @@ int cuMemMap(Address address, std::size_t bytes, std::size_t, Pages pages, unsig
     return answer("cuMemMap", [&] {
         memory.map(address, pages, bytes);
         mprotect(reinterpret_cast<void*>(address), bytes, PROT_NONE);
+        open_to[address].clear();
     });
 }
 int cuMemSetAccess(Address address, std::size_t bytes, const Access* access, std::size_t count) {
     return answer("cuMemSetAccess", [&] {
-        if (count != 1 || !on_device(access->location) || access->flags != 3) return kInvalidValue;
+        for (std::size_t i = 0; i < count; ++i) {
+            if (!on_device(access[i].location) || access[i].flags != 3) return kInvalidValue;
+            open_to.at(address).insert(access[i].location.id);
+        }
         return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
                    ? kSuccess
                    : kUnknown;
     });
 }
 int cuMemUnmap(Address address, std::size_t bytes) {
-    return answer("cuMemUnmap", [&] { memory.unmap(address, bytes); });
+    return answer("cuMemUnmap", [&] {
+        memory.unmap(address, bytes);
+        open_to.erase(address);
+    });
 }
 int cuEventCreate(std::uint64_t* event, unsigned flags) {
     return answer("cuEventCreate", [&] {
         if (flags != 2) return kInvalidValue;  // timing makes it slower
-        return recorded[*event = next_event++] = 0, kSuccess;
+        context_of_event[*event = next_event++] = current.back();
+        return recorded[*event] = 0, kSuccess;
     });
 }
 int cuEventRecord(void* event, void* stream) {
-    return answer("cuEventRecord",
-                  [&] { recorded.at(number(event)) = memory.record_event(number(stream)); });
+    return answer("cuEventRecord", [&] {
+        const auto its = context_of_stream.find(number(stream));
+        void* where = its == context_of_stream.end() ? current.back() : its->second;
+        if (where != context_of_event.at(number(event))) return kInvalidHandle;
+        return recorded.at(number(event)) = memory.record_event(number(stream)), kSuccess;
+    });
 }
 int cuEventQuery(void* event) {
     return answer("cuEventQuery", [&] {
@@ -173,7 +208,7 @@ int cuEventDestroy_v2(void* event) {
 }
 
 // For the tests.
-int host_depth() { return depth; }
+int host_depth() { return static_cast<int>(current.size()); }
 int host_primary_contexts() { return primary_contexts; }
 std::size_t host_events() { return recorded.size(); }
 std::size_t host_waits() { return memory.waits().size(); }
@@ -181,6 +216,14 @@ std::size_t host_created_bytes() { return memory.created_bytes(); }
 std::size_t host_mapped_bytes() { return memory.mapped_bytes(); }
 void host_submit(Stream stream) { memory.submit(stream); }
 void host_finish(Stream stream) { memory.finish(stream); }
+void host_stream_on(Stream stream, int device) { context_of_stream[stream] = &contexts[device]; }
+void host_keep_devices_apart() { devices_reach_each_other = false; }
+// How many ranges a device may use.
+std::size_t host_open_to(int device) {
+    std::size_t count = 0;
+    for (const auto& [address, devices] : open_to) count += devices.count(device);
+    return count;
+}
 // The next call of this name is answered by the status.
 void host_fail(const char* call, int status) {
     failing = call;

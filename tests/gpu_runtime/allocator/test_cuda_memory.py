@@ -151,7 +151,7 @@ def test_a_context_is_released_as_often_as_it_is_retained() -> None:
     print(driver().host_primary_contexts())
     del memory
     print(driver().host_primary_contexts())
-    print(refusal(lambda: CudaMemory(1)))
+    print(refusal(lambda: CudaMemory(2)))
     driver().host_fail(b"cuMemGetAllocationGranularity", 1)
     print(refusal(lambda: CudaMemory(0)))
     print(driver().host_primary_contexts())
@@ -163,6 +163,67 @@ def test_a_context_is_released_as_often_as_it_is_retained() -> None:
         "OSError: cuMemGetAllocationGranularity: CUDA_ERROR_INVALID_VALUE (1)",
         "0",
     ]
+
+
+def test_devices_of_a_process_reach_each_others_memory() -> None:
+    code = """
+    first = PlannedAllocator(CudaMemory(0))
+    first.allocate(PAGE)
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    second = PlannedAllocator(CudaMemory(1))
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    first.allocate(PAGE)
+    second.allocate(PAGE)
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    again = CudaMemory(1)
+    second.free(second.allocate(PAGE))
+    second.give_back()
+    print(driver().host_open_to(0), driver().host_open_to(1), driver().host_depth())
+    """
+    assert output_of(code, stand_in()).splitlines() == ["1 0", "1 1", "3 3", "3 3 0"]
+
+
+def test_devices_that_do_not_reach_each_other_keep_to_their_own() -> None:
+    code = """
+    driver().host_keep_devices_apart()
+    first, second = PlannedAllocator(CudaMemory(0)), PlannedAllocator(CudaMemory(1))
+    first.allocate(PAGE)
+    second.allocate(PAGE)
+    second.allocate(PAGE)
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    """
+    assert output_of(code, stand_in()) == "1 2\n"
+
+
+def test_a_device_that_cannot_be_let_in_is_refused() -> None:
+    code = """
+    first = PlannedAllocator(CudaMemory(0))
+    first.allocate(PAGE)
+    driver().host_fail(b"cuMemSetAccess", 999)
+    print(refusal(lambda: CudaMemory(1)))
+    print(driver().host_primary_contexts(), driver().host_depth())
+    second = CudaMemory(1)
+    print(driver().host_open_to(1))
+    """
+    assert output_of(code, stand_in()).splitlines() == [
+        "OSError: cuMemSetAccess: unknown error (999)", "1 0", "1",
+    ]  # fmt: skip
+
+
+def test_an_event_is_recorded_where_the_stream_is() -> None:
+    code = """
+    heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))
+    driver().host_stream_on(5, 1)
+    block = heap.allocate(1000, 3)
+    driver().host_submit(5)
+    heap.allocator.use_on(block.address, 5)
+    heap.free(block)
+    print(driver().host_events(), heap.allocate(1000, 3).address == block.address)
+    driver().host_finish(5)
+    print(heap.allocate(1000, 3).address == block.address, driver().host_events())
+    print(heap.allocator.figures().refused_frees, driver().host_depth())
+    """
+    assert output_of(code, stand_in()) == "1 False\nTrue 0\n0 0\n"
 
 
 @pytest.mark.parametrize("installed", [True, False], ids=["installed", "on demand"])
