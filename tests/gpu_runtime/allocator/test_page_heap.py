@@ -295,6 +295,18 @@ def test_out_of_memory_is_said_as_pytorch_says_it_and_nothing_is_kept() -> None:
     heap.check_all()
 
 
+def test_much_that_cannot_be_had_is_not_begun_with() -> None:
+    memory = SimulatedMemory(PAGE, 1000 * PAGE)
+    heap = heap_over(memory)
+    heap.allocate(PAGE)
+    before = memory.calls
+    with pytest.raises(MemoryError, match=r"8183808 bytes are free"):
+        heap.allocator.allocate(1000 * PAGE)
+    assert memory.calls < before + 10, "not a call for each page"
+    assert heap.allocate(999 * PAGE).bytes == 999 * PAGE
+    heap.check_all()
+
+
 @pytest.mark.parametrize("mode", [StepMode.UNPLANNED, StepMode.PROFILED], ids=["outside", "inside"])
 def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) -> None:
     # Stream 1 has freed pages, stream 2 uses some of them still; both are what stream 3 needs.
