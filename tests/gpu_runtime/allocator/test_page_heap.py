@@ -338,6 +338,8 @@ def test_before_memory_is_short_the_arena_of_a_dropped_plan_is_given_back() -> N
     heap.check_all()
     memory.submit(0)  # a page may not disappear while this runs
     heap.free(held)
+    with pytest.raises(MemoryError):
+        heap.allocator.allocate(1 << 50)
     heap.allocate(8 * PAGE)
     heap.check_all()
     assert memory.created_bytes == heap.allocator.figures().reserved_bytes == 8 * PAGE
