@@ -274,8 +274,11 @@ void CudaMemory::open_to(const std::vector<int>& devices, Address address, std::
 }
 
 void CudaMemory::synchronize() {
-    const InContext current(cuda_, context_.handle());
-    cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
+    const std::lock_guard lock(mapping);
+    for (const CudaMemory* user : memories) {
+        const InContext current(cuda_, user->context_.handle());
+        cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
+    }
 }
 
 Event CudaMemory::record_event(Stream stream) {

@@ -34,7 +34,8 @@ class PrimaryContext {
 // asks no allocator. So memory is open to every device that the process uses, which it does from
 // the moment that the device's memory is made: what is mapped is opened to those that are there,
 // and what was mapped before to one that comes later. A device that the process does not use gets
-// nothing: with one process a GPU each keeps to its own.
+// nothing: with one process a GPU each keeps to its own. Before pages disappear, whoever may be at
+// work on them is waited for: all of these devices.
 class CudaMemory final : public DeviceMemory {
   public:
     // Throws DeviceCallError where there is no driver or no such device.

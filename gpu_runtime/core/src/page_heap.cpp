@@ -47,12 +47,11 @@ void PageHeap::free(Address address) {
         block.lane->latest_bytes = block.bytes;
         return;
     }
-    waiting_.push_back({address, std::move(block), {}, false});
-    Waiting& waiting = waiting_.back();
-    for (const Stream stream : waiting.block.used_on) {
-        waiting.events.push_back(memory_.record_event(stream));
+    const std::vector<Stream> streams = std::move(block.used_on);
+    waiting_.emplace(address, Waiting{std::move(block), streams.size()});
+    for (const Stream stream : streams) {
+        uses_[stream].push_back({memory_.record_event(stream), address});
     }
-    waiting.recorded = true;
 }
 
 void PageHeap::use_on(Address address, Stream stream) {
@@ -156,8 +155,15 @@ std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t 
     if (extent == lane.extents.end() ||
         extent->second.end + missing > extent->first + extent->second.bytes) {
         missing = round_up(bytes, page_bytes_);
-        const std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
-        const Address address = memory_.reserve_range(range);
+        std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
+        Address address = 0;
+        try {
+            address = memory_.reserve_range(range);
+        } catch (const OutOfDeviceMemory&) {
+            // Thousands of streams have taken nearly all addresses.
+            range = missing;
+            address = memory_.reserve_range(range);
+        }
         extent = lane.extents.emplace(address, Extent{range, address, {}, 0}).first;
         lane.last_extent = address;
     }
@@ -249,24 +255,26 @@ std::size_t PageHeap::whole_pages(Address address, std::size_t bytes) const {
 }
 
 void PageHeap::collect_waiting(bool all_done) {
-    for (std::size_t i = 0; i < waiting_.size();) {
-        Waiting& waiting = waiting_[i];
-        if (!waiting.recorded && !all_done) {
-            ++i;
-            continue;
-        }
-        while (!waiting.events.empty() && (all_done || memory_.is_done(waiting.events.back()))) {
-            memory_.destroy_event(waiting.events.back());
-            waiting.events.pop_back();
-        }
-        if (!waiting.events.empty()) {
-            ++i;
-            continue;
-        }
-        add_free(*waiting.block.lane, waiting.address, waiting.block.bytes);
-        waiting = std::move(waiting_.back());
-        waiting_.pop_back();
+    for (auto stream = uses_.begin(); stream != uses_.end();) {
+        std::deque<Use>& uses = stream->second;
+        // Of those that are not done the first is the first to be.
+        while (!uses.empty() && (all_done || memory_.is_done(uses.front().event))) end_use(uses);
+        stream = uses.empty() ? uses_.erase(stream) : std::next(stream);
     }
+    if (!all_done) return;
+    for (const auto& [address, waiting] : waiting_) {
+        add_free(*waiting.block.lane, address, waiting.block.bytes);
+    }
+    waiting_.clear();
+}
+
+void PageHeap::end_use(std::deque<Use>& uses) {
+    memory_.destroy_event(uses.front().event);
+    const auto found = waiting_.find(uses.front().block);
+    uses.pop_front();
+    if (--found->second.streams > 0) return;
+    add_free(*found->second.block.lane, found->first, found->second.block.bytes);
+    waiting_.erase(found);
 }
 
 void PageHeap::unmap_idle() {
@@ -334,7 +342,7 @@ void PageHeap::check() const {
     };
     std::map<Address, std::size_t> used;
     for (const auto& [address, block] : blocks_) used.emplace(address, block.bytes);
-    for (const Waiting& waiting : waiting_) used.emplace(waiting.address, waiting.block.bytes);
+    for (const auto& [address, waiting] : waiting_) used.emplace(address, waiting.block.bytes);
     hold(used.size() == blocks_.size() + waiting_.size(),
          "no two blocks begin at the same address");
     std::size_t mapped_pages = 0;

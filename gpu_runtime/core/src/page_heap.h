@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -109,13 +110,15 @@ class PageHeap {
         Address latest = 0;
         std::size_t latest_bytes = 0;
     };
-    // A block that is free as soon as its events are done.
+    // A block that is free as soon as other streams are done with it. Where the device refused to
+    // record the event of one, that one is never seen to be: only the device's end tells.
     struct Waiting {
-        Address address;
         Block block;
-        std::vector<Event> events;
-        // Where the device refused to record one, only its end tells that the block is free.
-        bool recorded;
+        std::size_t streams;  // that are not known to be done
+    };
+    struct Use {
+        Event event;
+        Address block;
     };
 
     Lane& lane_of(Stream stream, std::size_t bytes);
@@ -136,6 +139,7 @@ class PageHeap {
     std::size_t whole_pages(Address address, std::size_t bytes) const;
 
     void collect_waiting(bool all_done);
+    void end_use(std::deque<Use>& uses);  // the first
     // Unmaps what is idle, keeps the pages; the device has to be synchronised.
     void unmap_idle();
     void unmap_idle(Lane& lane);
@@ -147,7 +151,8 @@ class PageHeap {
     std::size_t page_bytes_;
     std::unordered_map<Address, Block> blocks_;
     std::map<std::pair<Stream, std::size_t>, Lane> lanes_;
-    std::vector<Waiting> waiting_;
+    std::unordered_map<Address, Waiting> waiting_;
+    std::map<Stream, std::deque<Use>> uses_;  // of waiting blocks, in the order of their ends
     std::vector<Pages> spare_pages_;
     std::size_t reserved_bytes_ = 0;
     std::size_t mapped_bytes_ = 0;

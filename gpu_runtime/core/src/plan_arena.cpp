@@ -68,31 +68,22 @@ void PlanArena::settle() {
     for (const std::int32_t slot : withheld_) plan_.release(slot);
     withheld_.clear();
     while (!uses_.empty()) {
-        memory_.destroy_event(uses_.back().event);
-        uses_.pop_back();
+        memory_.destroy_event(uses_.begin()->second.event);
+        uses_.erase(uses_.begin());
     }
-}
-
-std::int64_t PlanArena::end_of(std::int32_t slot) const {
-    const auto bytes = static_cast<std::size_t>(plan_.bytes_of(slot));
-    return plan_.offset_of(slot) + static_cast<std::int64_t>(round_up(bytes, kBlockAlignment));
 }
 
 // See Note [Uses by other streams].
 void PlanArena::wait_for_uses(std::int32_t slot) {
-    const std::int64_t begin = plan_.offset_of(slot), end = end_of(slot);
+    const std::int64_t end = plan_.end_of(slot);
     try {
-        for (std::size_t i = 0; i < uses_.size();) {
-            Use& use = uses_[i];
-            if (use.begin >= end || use.end <= begin) {
-                ++i;
-                continue;
-            }
+        auto found = uses_.upper_bound(plan_.offset_of(slot));
+        while (found != uses_.end() && found->second.begin < end) {
+            Use& use = found->second;
             if (!use.waited_for) memory_.make_wait(plan_.stream_of(slot), use.event);
             use.waited_for = true;
             memory_.destroy_event(use.event);
-            use = uses_.back();
-            uses_.pop_back();
+            found = uses_.erase(found);
         }
     } catch (...) {
         plan_.release(slot);
@@ -104,7 +95,8 @@ void PlanArena::record_uses(std::int32_t slot) {
     const std::vector<Stream> streams = std::move(used_on_.extract(slot).mapped());
     try {
         for (const Stream stream : streams) {
-            uses_.push_back({plan_.offset_of(slot), end_of(slot), memory_.record_event(stream)});
+            const Use use{plan_.offset_of(slot), memory_.record_event(stream)};
+            uses_.emplace(plan_.end_of(slot), use);
         }
     } catch (...) {
         withheld_.push_back(slot);

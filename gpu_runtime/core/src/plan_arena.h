@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -60,12 +61,10 @@ class PlanArena {
     // Work of other streams on a place that its own stream got back.
     struct Use {
         std::int64_t begin;
-        std::int64_t end;
         Event event;
         bool waited_for = false;  // only its event is left, which the device did not destroy
     };
 
-    std::int64_t end_of(std::int32_t slot) const;
     void wait_for_uses(std::int32_t slot);
     void record_uses(std::int32_t slot);
 
@@ -82,7 +81,8 @@ class PlanArena {
     bool is_room_mapped_ = false;
 
     std::unordered_map<std::int32_t, std::vector<Stream>> used_on_;  // slots
-    std::vector<Use> uses_;
+    // By where they end. Places share no byte, as who gets bytes of one ends its uses.
+    std::multimap<std::int64_t, Use> uses_;
     // Freed slots whose uses could not be recorded: only the device's end tells that they are free.
     std::vector<std::int32_t> withheld_;
 };

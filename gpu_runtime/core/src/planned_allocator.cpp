@@ -156,9 +156,11 @@ void PlannedAllocator::drop_plan() {
 
 void PlannedAllocator::give_back() {
     const std::lock_guard lock(mutex_);
-    heap_.give_back();
+    memory_.synchronize();
     if (arena_) arena_->settle();
     release_retired();
+    // Last, because arenas leave it parts of pages.
+    heap_.give_back();
 }
 
 // The device was waited for.
@@ -232,7 +234,7 @@ void PlannedAllocator::check() const {
 Address PlannedAllocator::from_heap(std::size_t bytes, Stream stream, Placement placement) {
     Address address = 0;
     try {
-        address = heap_.allocate(bytes, stream, placement);
+        address = place_in_heap(bytes, stream, placement);
     } catch (const OutOfDeviceMemory& error) {
         // Programs look for the first sentence.
         throw OutOfDeviceMemory(
@@ -245,6 +247,17 @@ Address PlannedAllocator::from_heap(std::size_t bytes, Stream stream, Placement 
     count_in(static_cast<std::int64_t>(bytes));
     measure_reserved();
     return address;
+}
+
+Address PlannedAllocator::place_in_heap(std::size_t bytes, Stream stream, Placement placement) {
+    try {
+        return heap_.allocate(bytes, stream, placement);
+    } catch (const OutOfDeviceMemory&) {
+        if (retired_.empty()) throw;
+    }
+    memory_.synchronize();
+    release_retired();
+    return heap_.allocate(bytes, stream, placement);
 }
 
 Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,

@@ -94,6 +94,8 @@ class PlannedAllocator {
   private:
     Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     Address from_heap(std::size_t bytes, Stream stream, Placement placement);
+    // Gives back arenas of dropped plans where the heap has no memory without.
+    Address place_in_heap(std::size_t bytes, Stream stream, Placement placement);
     Address from_plan(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
     // The arena that an address lies in, null where none does.
     PlanArena* arena_of(Address address) const;

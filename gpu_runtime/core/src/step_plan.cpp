@@ -100,7 +100,6 @@ StepPlan::StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes)
     }
     freed_begin_.push_back(static_cast<std::int32_t>(freed_.size()));
     in_use_.resize(bytes_.size());
-    overdue_.resize(bytes_.size());
     build_places();
 }
 
@@ -146,9 +145,11 @@ void StepPlan::release(std::int32_t slot) {
     in_use_[slot] = 0;
     place_slot_[place_of_slot_[slot]] = -1;
     --in_use_count_;
-    if (!overdue_[slot]) return;
-    overdue_[slot] = 0;
-    if (--overdue_count_ == 0) overdue_slots_.clear();
+    if (!overdue_.empty()) overdue_.erase(end_of(slot));
+}
+
+std::int64_t StepPlan::end_of(std::int32_t slot) const {
+    return offset_[slot] + padded(bytes_[slot]);
 }
 
 Stream StepPlan::stream_of(std::int32_t slot) const {
@@ -167,7 +168,7 @@ Decision StepPlan::take(Lane& lane, std::int32_t slot) {
     pass_frees(lane, slot);
     lane.next = slot + 1;
     if (offset_[slot] == kOutlives) return {Decision::Kind::outlives, slot, std::nullopt};
-    if (overdue_count_ > 0) {
+    if (!overdue_.empty()) {
         if (const std::int32_t other = overdue_in_the_way(slot); other >= 0) {
             return {Decision::Kind::fallback, -1,
                     Mismatch{MismatchKind::in_use, 0, lane.stream,
@@ -216,20 +217,11 @@ void StepPlan::pass_frees(Lane& lane, std::int32_t slot) {
     }
 }
 
-void StepPlan::mark_overdue(std::int32_t slot) {
-    if (overdue_[slot]) return;
-    overdue_[slot] = 1;
-    ++overdue_count_;
-    overdue_slots_.push_back(slot);
-}
+void StepPlan::mark_overdue(std::int32_t slot) { overdue_.emplace(end_of(slot), slot); }
 
-std::int32_t StepPlan::overdue_in_the_way(std::int32_t slot) {
-    std::erase_if(overdue_slots_, [&](std::int32_t other) { return !overdue_[other]; });
-    const std::int64_t begin = offset_[slot], end = begin + padded(bytes_[slot]);
-    for (const std::int32_t other : overdue_slots_) {
-        if (offset_[other] < end && begin < offset_[other] + padded(bytes_[other])) return other;
-    }
-    return -1;
+std::int32_t StepPlan::overdue_in_the_way(std::int32_t slot) const {
+    const auto other = overdue_.upper_bound(offset_[slot]);
+    return other != overdue_.end() && offset_[other->second] < end_of(slot) ? other->second : -1;
 }
 
 std::size_t StepPlan::bucket_of(std::uint64_t offset) const {

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "device_memory.h"
@@ -64,8 +64,9 @@ struct Decision {
 // in use among them become overdue. While none is, every slot in use is one that the profile has in
 // use before request k as well: it came before k in this step, or before this step began and lives
 // on in the profile too, and its free has not passed. The planner kept k apart from these, so that
-// nothing needs to be looked at: O(1). Otherwise k is compared with each overdue slot, and where
-// one is in the way the request goes elsewhere. Frees that come early only make room.
+// nothing needs to be looked at: O(1). Otherwise k's bytes are looked for among those of overdue
+// slots, and where one is in the way the request goes elsewhere. Frees that come early only make
+// room.
 // Where requests are missing or added, sizes differ and the request goes elsewhere. As soon as
 // three requests in a row are found further on in the plan, the step goes on from there; what was
 // passed over is not in use, and its frees change nothing.
@@ -90,6 +91,7 @@ class StepPlan {
     void release(std::int32_t slot);
 
     std::int64_t offset_of(std::int32_t slot) const { return offset_[slot]; }
+    std::int64_t end_of(std::int32_t slot) const;  // offset behind its last block
     std::int64_t bytes_of(std::int32_t slot) const { return bytes_[slot]; }
     Stream stream_of(std::int32_t slot) const;
     std::int64_t slots_in_use() const { return in_use_count_; }
@@ -111,7 +113,7 @@ class StepPlan {
     std::int32_t find_recent(const Lane& lane) const;
     void pass_frees(Lane& lane, std::int32_t slot);
     void mark_overdue(std::int32_t slot);
-    std::int32_t overdue_in_the_way(std::int32_t slot);
+    std::int32_t overdue_in_the_way(std::int32_t slot) const;
     std::size_t bucket_of(std::uint64_t offset) const;
     void build_places();
 
@@ -123,10 +125,9 @@ class StepPlan {
     std::vector<std::int32_t> freed_;
     std::vector<std::uint8_t> wraps_;  // is freed in the step after
     std::vector<std::uint8_t> in_use_;
-    std::vector<std::uint8_t> overdue_;
-    std::vector<std::int32_t> overdue_slots_;  // and some that are overdue no more
     std::int64_t in_use_count_ = 0;
-    std::int64_t overdue_count_ = 0;
+    // Overdue slots by where they end: they are in use, so no two share a byte.
+    std::map<std::int64_t, std::int32_t> overdue_;
 
     // Open addressing by offset: where a slot begins, and the slot that is in use there.
     std::vector<std::int64_t> place_offset_;

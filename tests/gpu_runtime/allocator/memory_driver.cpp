@@ -31,6 +31,7 @@ thread_local std::vector<void*> current;
 std::unordered_map<std::uint64_t, Event> recorded;  // by handle; 0 before it is recorded
 std::unordered_map<std::uint64_t, void*> context_of_event, context_of_stream;
 std::uint64_t next_event = 1;
+std::set<Stream> at_work;
 bool devices_reach_each_other = true;
 std::unordered_map<std::uint64_t, std::set<int>> open_to;  // devices by address
 std::string failing;                                       // a call, or none
@@ -127,7 +128,14 @@ int cuStreamGetCtx(void* stream, void** found) {
     });
 }
 int cuCtxSynchronize() {
-    return answer("cuCtxSynchronize", [] { memory.synchronize(); });
+    return answer("cuCtxSynchronize", [] {
+        for (const Stream stream : at_work) {
+            const auto its = context_of_stream.find(stream);
+            if (its == context_of_stream.end() || its->second == current.back()) {
+                memory.finish(stream);
+            }
+        }
+    });
 }
 int cuMemGetAllocationGranularity(std::size_t* bytes, const Properties* properties, int) {
     if (told_to_fail("cuMemGetAllocationGranularity")) return failing_status;
@@ -214,7 +222,7 @@ std::size_t host_events() { return recorded.size(); }
 std::size_t host_waits() { return memory.waits().size(); }
 std::size_t host_created_bytes() { return memory.created_bytes(); }
 std::size_t host_mapped_bytes() { return memory.mapped_bytes(); }
-void host_submit(Stream stream) { memory.submit(stream); }
+void host_submit(Stream stream) { at_work.insert(stream), memory.submit(stream); }
 void host_finish(Stream stream) { memory.finish(stream); }
 void host_stream_on(Stream stream, int device) { context_of_stream[stream] = &contexts[device]; }
 void host_keep_devices_apart() { devices_reach_each_other = false; }

@@ -183,6 +183,20 @@ def test_devices_of_a_process_reach_each_others_memory() -> None:
     assert output_of(code, stand_in()).splitlines() == ["1 0", "1 1", "3 3", "3 3 0"]
 
 
+def test_what_other_devices_do_is_waited_for_before_pages_disappear() -> None:
+    code = """
+    first, second = PlannedAllocator(CudaMemory(0)), PlannedAllocator(CudaMemory(1))
+    driver().host_stream_on(5, 1)
+    block = first.allocate(PAGE)
+    driver().host_submit(5)
+    first.use_on(block, 5)
+    first.free(block)
+    first.give_back()
+    print(driver().host_created_bytes(), driver().host_events(), driver().host_depth())
+    """
+    assert output_of(code, stand_in()) == "0 0 0\n"
+
+
 def test_devices_that_do_not_reach_each_other_keep_to_their_own() -> None:
     code = """
     driver().host_keep_devices_apart()

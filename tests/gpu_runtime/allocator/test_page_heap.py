@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory, StepMode
+from tests.gpu_runtime.allocator.small_plans import stream_plan
 from tests.gpu_runtime.allocator.stamped_blocks import Block, StampedBlocks
 
 pytestmark = pytest.mark.core
@@ -125,6 +126,27 @@ def test_bytes_that_another_stream_used_are_used_again_after_it_finished() -> No
     assert heap.allocate(1000).address != block.address
     memory.finish(7)
     assert heap.allocate(1000).address == block.address
+    assert memory.live_events == 0
+
+
+def test_of_the_blocks_that_wait_for_a_stream_only_the_first_is_asked_about() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    blocks = [heap.allocate(PAGE) for _ in range(100)]
+    for block in blocks:
+        for stream in (7, 8):
+            memory.submit(stream)
+            heap.allocator.use_on(block.address, stream)
+        heap.free(block)
+    heap.free(heap.allocate(PAGE))
+    before = memory.calls
+    heap.allocate(PAGE)
+    assert memory.calls == before + 2, "a question about each stream"
+    memory.finish(7)
+    heap.allocate(1)
+    assert memory.live_events == 100, "another stream is done"
+    memory.finish(8)
+    assert heap.allocate(100 * PAGE).address == blocks[0].address
     assert memory.live_events == 0
 
 
@@ -273,6 +295,18 @@ def test_out_of_memory_is_said_as_pytorch_says_it_and_nothing_is_kept() -> None:
     heap.check_all()
 
 
+def test_much_that_cannot_be_had_is_not_begun_with() -> None:
+    memory = SimulatedMemory(PAGE, 1000 * PAGE)
+    heap = heap_over(memory)
+    heap.allocate(PAGE)
+    before = memory.calls
+    with pytest.raises(MemoryError, match=r"8183808 bytes are free"):
+        heap.allocator.allocate(1000 * PAGE)
+    assert memory.calls < before + 10, "not a call for each page"
+    assert heap.allocate(999 * PAGE).bytes == 999 * PAGE
+    heap.check_all()
+
+
 @pytest.mark.parametrize("mode", [StepMode.UNPLANNED, StepMode.PROFILED], ids=["outside", "inside"])
 def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) -> None:
     # Stream 1 has freed pages, stream 2 uses some of them still; both are what stream 3 needs.
@@ -289,6 +323,46 @@ def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) ->
     assert memory.live_events == 0
     assert memory.created_bytes == 10 * PAGE
     heap.free(block)
+
+
+def test_before_memory_is_short_the_arena_of_a_dropped_plan_is_given_back() -> None:
+    memory = SimulatedMemory(PAGE, 10 * PAGE)
+    heap = heap_over(memory)
+    heap.allocator.adopt_plan([stream_plan(0, [(6 * PAGE, 0)])], 6 * PAGE)
+    heap.allocator.begin_step(StepMode.PLANNED)
+    held = heap.allocate(6 * PAGE)
+    heap.allocator.end_step()
+    heap.allocator.drop_plan()
+    with pytest.raises(MemoryError, match=r"0 reserved by the heap"):
+        heap.allocator.allocate(8 * PAGE)
+    heap.check_all()
+    memory.submit(0)  # a page may not disappear while this runs
+    heap.free(held)
+    with pytest.raises(MemoryError):
+        heap.allocator.allocate(1 << 50)
+    heap.allocate(8 * PAGE)
+    heap.check_all()
+    assert memory.created_bytes == heap.allocator.figures().reserved_bytes == 8 * PAGE
+
+
+def test_giving_back_leaves_nothing_of_an_arena_in_the_heap() -> None:
+    # The arena's last block lies in a page of the heap's, before the other block there.
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    first, other = heap.allocate(PAGE // 2), heap.allocate(PAGE // 2)
+    heap.free(first)
+    arena = PAGE + BLOCK_ALIGNMENT
+    heap.allocator.adopt_plan([stream_plan(0, [(arena, 0)])], arena)
+    assert heap.allocator.figures().arena_bytes == PAGE
+    heap.allocator.begin_step(StepMode.PLANNED)
+    held = heap.allocate(arena)
+    heap.allocator.end_step()
+    heap.allocator.drop_plan()
+    heap.free(other)
+    heap.free(held)
+    heap.allocator.give_back()
+    heap.check_all()
+    assert memory.created_bytes == memory.mapped_bytes == 0
 
 
 def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
@@ -312,6 +386,18 @@ def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
     allocator.check()
     assert memory.created_bytes == memory.mapped_bytes == 0
     assert memory.reserved_ranges == 1
+
+
+def test_streams_without_end_get_memory() -> None:
+    # A range of addresses for each would be more than there are.
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    for stream in range(3000):
+        block = heap.allocate(1000, stream)
+        if stream % 2:
+            heap.free(block)
+    heap.check_all()
+    assert memory.reserved_ranges == 3000
 
 
 def test_work_in_scarce_memory() -> None:

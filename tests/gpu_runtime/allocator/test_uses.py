@@ -9,6 +9,7 @@ import pytest
 
 from gpu_runtime._core import MismatchKind, PlannedAllocator, SimulatedMemory, StepMode, StreamPlan
 from tests.gpu_runtime.allocator.small_plans import stream_plan
+from tests.gpu_runtime.allocator.stamped_blocks import Block, StampedBlocks
 
 pytestmark = pytest.mark.core
 
@@ -20,7 +21,7 @@ class Steps:
     """Planned steps over a device that keeps who waited for what."""
 
     def __init__(self, *plans: StreamPlan, arena: int = 8 * PAGE) -> None:
-        self.memory = SimulatedMemory(PAGE, 64 * PAGE)
+        self.memory = SimulatedMemory(PAGE, 512 * PAGE)
         self.allocator = PlannedAllocator(self.memory)
         self.allocator.adopt_plan(list(plans), arena)
         self._seen = 0
@@ -65,6 +66,18 @@ def test_the_next_owner_waits_for_the_work_until_the_free_and_once() -> None:
     steps.allocator.free(third)
     steps.end()
     assert steps.allocator.figures().planned_requests == 3
+
+
+def test_who_gets_the_bytes_behind_does_not_wait() -> None:
+    steps = Steps(stream_plan(0, [(PAGE, 0), (PAGE, PAGE)], [[], [0]]))
+    steps.begin()
+    first = steps.allocator.allocate(PAGE)
+    steps.use(first, 5)
+    steps.allocator.free(first)
+    assert steps.allocator.allocate(PAGE) == first + PAGE
+    assert steps.waits() == []
+    assert steps.memory.live_events == 1
+    steps.end()
 
 
 def test_the_wait_may_come_in_a_later_step() -> None:
@@ -265,3 +278,99 @@ def test_exactly_those_who_get_the_bytes_wait(seed: int) -> None:
     assert waited > 1000
     steps.allocator.give_back()
     assert steps.memory.live_events == 0
+
+
+class WorkOfOthers:
+    """An account of the work of streams on blocks that are freed."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.submitted = dict.fromkeys(range(5), 0)
+        self.finished = dict.fromkeys(range(5), 0)
+        self._used: dict[Block, set[int]] = {}
+        self._freed: list[tuple[Block, int, int]] = []  # block, stream at work, position
+        self._waits: dict[tuple[int, int], int] = {}  # of a stream for another, up to a position
+
+    def use(self, block: Block, stream: int) -> None:
+        self.steps.use(block.address, stream)
+        self.submitted[stream] += 1
+        self._used.setdefault(block, set()).add(stream)
+
+    def finish(self, stream: int) -> None:
+        self.steps.memory.finish(stream)
+        self.finished[stream] = self.submitted[stream]
+
+    def finish_all(self) -> None:
+        """The device was waited for."""
+        self.finished = dict(self.submitted)
+
+    def freed(self, block: Block) -> None:
+        for stream in self._used.pop(block, set()) - {block.stream}:
+            self._freed.append((block, stream, self.submitted[stream]))
+
+    def check(self, block: Block) -> None:
+        """Nobody is at work on a new block, unless its stream waits for that."""
+        for waiting, awaited, position in self.steps.waits():
+            self._waits[waiting, awaited] = max(position, self._waits.get((waiting, awaited), 0))
+        self._freed = [use for use in self._freed if use[2] > self.finished[use[1]]]
+        for before, stream, position in self._freed:
+            if before.overlaps(block):
+                assert self._waits.get((block.stream, stream), 0) >= position, (before, block)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_asked_for_nobody_is_at_work_there(seed: int) -> None:
+    """Steps unlike the plan, blocks that are held, plans that come and go."""
+    random = Random(seed)
+    step = RandomStep(random, 30)
+    steps = Steps(*step.plans(), arena=32 * PAGE + BLOCK)
+    blocks = StampedBlocks(steps.allocator)
+    work = WorkOfOthers(steps)
+
+    def free(block: Block) -> None:
+        blocks.free(block)
+        work.freed(block)
+
+    for _ in range(60):
+        steps.begin()
+        made: dict[tuple[int, int], Block] = {}
+        skipped = random.random() < 0.3
+        for stream, request, freed in step.events():
+            for other in freed:
+                block = made.pop((stream, other), None)
+                if block is not None and random.random() < 0.95:
+                    free(block)
+            if skipped and random.random() < 0.1:
+                continue
+            size, _ = step.places[stream][request]
+            size = random.randint(1, 3 * PAGE) if random.random() < 0.02 else size
+            block = blocks.allocate(size, stream)
+            work.check(block)
+            made[stream, request] = block
+            if random.random() < 0.3:
+                work.use(block, random.randrange(5))
+            if random.random() < 0.1:
+                work.finish(random.randrange(5))
+            if random.random() < 0.003:
+                steps.allocator.give_back()
+                work.finish_all()
+            if skipped and random.random() < 0.01:
+                break
+        steps.end()
+        for block in list(blocks.live.values()):
+            if random.random() < 0.9:
+                free(block)
+        if random.random() < 0.15:
+            # What is held stays in the arena of the plan before.
+            steps.allocator.drop_plan()
+            work.finish_all()
+            step = RandomStep(random, 30)
+            steps.allocator.adopt_plan(step.plans(), 32 * PAGE + BLOCK)
+        blocks.check_all()
+    figures = steps.allocator.figures()
+    assert figures.planned_requests > figures.fallback_requests > 50
+    blocks.free_all()
+    steps.allocator.give_back()
+    assert steps.memory.live_events == 0
+    # Of the dropped plans nothing is left.
+    assert steps.memory.created_bytes == steps.allocator.figures().reserved_bytes <= 33 * PAGE

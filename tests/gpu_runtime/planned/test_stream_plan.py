@@ -95,6 +95,20 @@ def test_a_plan_is_adopted_once_and_between_steps() -> None:
         planned.end_step()
 
 
+def test_a_plan_is_dropped_once_and_between_steps() -> None:
+    planned = allocator()
+    with pytest.raises(RuntimeError, match="no plan to drop"):
+        planned.drop_plan()
+    planned.adopt_plan([], 0)
+    planned.begin_step(StepMode.PLANNED)
+    with pytest.raises(RuntimeError, match="between steps"):
+        planned.drop_plan()
+    planned.end_step()
+    planned.drop_plan()
+    with pytest.raises(RuntimeError, match="no plan to drop"):
+        planned.drop_plan()
+
+
 def test_an_arena_that_cannot_be_had_leaves_nothing_behind() -> None:
     device = SimulatedMemory(PAGE_BYTES, 2 * PAGE_BYTES)
     planned = PlannedAllocator(device)
@@ -103,6 +117,8 @@ def test_an_arena_that_cannot_be_had_leaves_nothing_behind() -> None:
     assert device.created_bytes == device.reserved_ranges == 0
     planned.adopt_plan([stream_plan([5], [0])], 2 * PAGE_BYTES)
     assert device.created_bytes == 2 * PAGE_BYTES
+    figures = planned.figures()
+    assert figures.reserved_bytes == figures.reserved_peak == 2 * PAGE_BYTES
 
 
 def test_places_of_the_arena_are_freed_by_their_beginning_alone() -> None:
