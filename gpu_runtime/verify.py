@@ -91,7 +91,7 @@ def main(
         problem = read_any(instance)
         make_program(problem)  # what cannot be run needs no plan
         chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
-        injections = _inject(problem, chosen.plan, injected, seed)
+        injections = _inject(problem, chosen.plan, injected, seed, ignore_streams=ignore_streams)
         offsets = moved(chosen.plan, injections)
         request = Request(
             trials=trials,
@@ -138,9 +138,14 @@ def _choose_plan(
     return ChosenPlan(plan, f"{chosen[0].label}{note}")
 
 
-def _inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:
+def _inject(
+    problem: Problem, plan: Plan, count: int, seed: int, *, ignore_streams: bool
+) -> list[Injection]:
     if count < 0:
         raise GaplessError(f"--inject: at least 0 is needed, found {count}")
+    if count and ignore_streams:
+        # Nobody could tell the mistakes of such a plan from those that were made on purpose.
+        raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
     return inject(problem, plan, count, seed) if count else []
 
 

@@ -153,6 +153,8 @@ def notes(findings: Findings) -> list[str]:
         lines += [f"{label}: {reason}" for label, reason in findings.reasons_without_plan()]
     if findings.agreement is not None:
         lines += _verdict(findings.agreement)
+    elif findings.checks:
+        lines.append("no bits were compared: that takes the checks of two allocators")
     return lines
 
 
@@ -282,8 +284,10 @@ def _mismatch_cell(plan: MemoryReport) -> str:
 
 
 def _verdict(agreement: Agreement) -> Sequence[str]:
+    count = agreement.losses_not_finite
+    not_finite = f" ({count:,} of them not finite)" if count else ""
     compared = (
-        f"{_plural(agreement.losses, 'loss', 'es')}, {_plural(agreement.gradients, 'gradient')} of "
+        f"{_plural(agreement.losses, 'loss', 'es')}{not_finite}, {_plural(agreement.gradients, 'gradient')} of "
         f"{_plural(agreement.steps, 'step')}, {_plural(agreement.parameters, 'parameter')} and "
         f"{_plural(agreement.buffers, 'buffer')} at the end, under {', '.join(agreement.compared)}"
     )

@@ -132,6 +132,26 @@ def test_a_loss_keeps_every_bit() -> None:
     assert exact(torch.nextafter(loss, torch.tensor(1.0))) != exact(loss)
 
 
+def test_a_loss_that_is_no_number_keeps_every_bit_too() -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import exact
+
+    bits = torch.tensor([0x7FC00000, 0x7FC00001, -0x400000], dtype=torch.int32)
+    nans = [exact(loss) for loss in bits.view(torch.float32)]
+    assert nans == ["nan 0000c07f", "nan 0100c07f", "nan 0000c0ff"]
+    assert exact(torch.tensor(float("-inf"))) == "-inf"
+
+
+def test_a_tensor_without_elements_has_a_digest() -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import digests
+
+    found = digests([("none", torch.empty(0)), ("flag", torch.tensor(True))])
+    assert found["none"] != found["flag"]
+
+
 def build_undetermined(_: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     import torch
 

@@ -135,14 +135,17 @@ def test_an_interrupted_study_keeps_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-def test_a_plan_that_served_no_step_does_not_pass(purpose: Purpose) -> None:
+@pytest.mark.parametrize("nothing", [{"planned_steps": 0}, {"planned_requests": 0}])
+def test_a_plan_that_served_nothing_does_not_pass(
+    purpose: Purpose, nothing: dict[str, int]
+) -> None:
     def unplanned(job: Job) -> Answer | None:
         if job.purpose is not purpose or job.allocator is not Allocator.PLANNED:
             return None
-        nothing = replace(PLAN, planned_steps=0)
+        unused = replace(PLAN, **nothing)
         if purpose is Purpose.CHECK:
-            return replace(CHECK, plan=nothing)
-        return replace(TIME, plan=nothing)
+            return replace(CHECK, plan=unused)
+        return replace(TIME, plan=unused)
 
     findings = study(Children(unplanned))
     assert findings.nothing_was_planned
