@@ -287,7 +287,8 @@ def _verdict(agreement: Agreement) -> Sequence[str]:
     count = agreement.losses_not_finite
     not_finite = f" ({count:,} of them not finite)" if count else ""
     compared = (
-        f"{_plural(agreement.losses, 'loss', 'es')}{not_finite}, {_plural(agreement.gradients, 'gradient')} of "
+        f"{_plural(agreement.losses, 'loss', 'es')}{not_finite}, "
+        f"{_plural(agreement.gradients, 'gradient')} of "
         f"{_plural(agreement.steps, 'step')}, {_plural(agreement.parameters, 'parameter')} and "
         f"{_plural(agreement.buffers, 'buffer')} at the end, under {', '.join(agreement.compared)}"
     )
