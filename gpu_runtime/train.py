@@ -17,11 +17,10 @@ from instances.extract.eager.settings import TraceSettings
 from instances.extract.models import find_model
 from planners import standard_output
 from planners.errors import GaplessError, MissingDependencyError, near_names
-from planners.registry import choose
+from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
+from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 # The plan is in force from about the fourth step on, and the caches of PyTorch are warm by then.
 FEWEST_WARM_UP = 6
@@ -99,14 +98,13 @@ def main(
             typer.echo(f"error: {label}: {message}", err=True)
         code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
     except GaplessError as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        code = EXIT_ERROR
+        code = complain(error)
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; there is no more than this", err=True)
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         standard_output.abandon()
-        code = EXIT_ERROR
+        code = EXIT_NOBODY_READS
     raise typer.Exit(code)
 
 
@@ -125,11 +123,7 @@ def require_sound(job: Job) -> None:
     """
     model = find_model(job.model)
     model.settings(**job.shape, precision=job.settings.weights_precision)
-    planners = choose(job.planner)
-    if len(planners) != 1:
-        raise GaplessError(
-            f"--planner: one planner is needed, found {len(planners)} by {job.planner!r}"
-        )
+    choose_one(job.planner)
     for option, value, least in (
         ("--warm-up", job.warm_up, FEWEST_WARM_UP),
         ("--timed-steps", job.timed_steps, 1),

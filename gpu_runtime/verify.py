@@ -18,19 +18,18 @@ from gpu_runtime.verification_text import verification_record, verification_text
 from planners import standard_output
 from planners.budget import Budget
 from planners.errors import GaplessError
+from planners.exit_status import EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.formats import read_any
 from planners.plan import Plan
 from planners.plan_file import read_plan
 from planners.problem import Problem
-from planners.registry import choose
+from planners.registry import choose_one
 from planners.run import solve
 
 DEFAULT_PLANNER = "many-objects-size-first"
 PLANNING_SECONDS = 10.0
 
 EXIT_CORRUPTED = 1
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False)
 
@@ -108,13 +107,12 @@ def main(
             standard_output.write(verification_text(verification, chosen.name, injections))
         code = _exit_code(verification, injections)
     except GaplessError as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        code = EXIT_ERROR
+        code = complain(error)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         standard_output.abandon()
-        code = EXIT_ERROR
+        code = EXIT_NOBODY_READS
     raise typer.Exit(code)
 
 
@@ -128,14 +126,12 @@ def _choose_plan(
         result = read_plan(problem, file)
         assert result.plan is not None
         return ChosenPlan(result.plan, str(file))
-    chosen = choose(planner or DEFAULT_PLANNER)
-    if len(chosen) != 1:
-        raise GaplessError(f"--planner: one planner is needed, found {len(chosen)} by {planner!r}")
+    chosen = choose_one(planner or DEFAULT_PLANNER)
     planned = without_streams(problem) if ignore_streams else problem
     with standard_output.kept_for_the_answer():
-        plan = solve(planned, chosen[0], Budget(time_limit_seconds=PLANNING_SECONDS, seed=seed))
+        plan = solve(planned, chosen, Budget(time_limit_seconds=PLANNING_SECONDS, seed=seed))
     note = ", which ignores streams" if ignore_streams else ""
-    return ChosenPlan(plan, f"{chosen[0].label}{note}")
+    return ChosenPlan(plan, f"{chosen.label}{note}")
 
 
 def _inject(

@@ -209,6 +209,32 @@ def choose(patterns: str) -> list[ChosenPlanner]:
     return list(chosen.values())
 
 
+def choose_one(pattern: str) -> ChosenPlanner:
+    """Return the one planner that a user named, as :func:`choose` reads it.
+
+    Parameters
+    ----------
+    pattern
+        ``NAME[:KEY=VALUE...]``; a wildcard where one planner alone matches.
+
+    Returns
+    -------
+    ChosenPlanner
+        With its parameters.
+
+    Raises
+    ------
+    UnknownPlannerError
+        As :func:`choose`, or there are several.
+    """
+    chosen = choose(pattern)
+    if len(chosen) != 1:
+        raise UnknownPlannerError(
+            f"--planner: one planner is needed, found {len(chosen)} by {pattern!r}"
+        )
+    return chosen[0]
+
+
 def get(name: str, **parameters: Scalar) -> ChosenPlanner:
     """Return one planner by its exact name.
 

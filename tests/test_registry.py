@@ -105,6 +105,13 @@ def test_a_wrong_parameter_is_refused(pattern: str, message: str) -> None:
         registry.choose(pattern)
 
 
+def test_one_planner_is_one() -> None:
+    assert registry.choose_one("naive") == registry.get("naive")
+    assert registry.choose_one("naiv*").label == "naive"
+    with pytest.raises(UnknownPlannerError, match=r"one planner is needed, found 8 by 'greedy-\*'"):
+        registry.choose_one("greedy-*")
+
+
 def test_a_choice_holds_for_callers_too() -> None:
     assert registry.get("greedy-size-first", chain_rule="paper").parameters == {
         "chain_rule": "paper"

@@ -14,7 +14,7 @@ from planners.errors import GaplessError, InstanceError
 from planners.plan import Plan
 from planners.plan_file import read_plan
 from planners.problem import Problem
-from planners.registry import choose
+from planners.registry import choose_one
 from planners.run import solve
 
 
@@ -129,9 +129,6 @@ def _plan_of(conversion: Conversion, problem: Problem, source: Source) -> Plan |
     if conversion.plan is not None:
         return read_plan(problem, conversion.plan).plan
     if conversion.planner is not None:
-        chosen = choose(conversion.planner)
-        if len(chosen) != 1:
-            raise InstanceError(f"--planner: one planner is needed, found {len(chosen)}")
         budget = Budget(time_limit_seconds=conversion.time_limit_seconds)
-        return solve(problem, chosen[0], budget)
+        return solve(problem, choose_one(conversion.planner), budget)
     return source.plan

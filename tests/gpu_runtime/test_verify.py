@@ -15,7 +15,15 @@ from gpu_runtime.host_arena import HostArena
 from gpu_runtime.node_program import make_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
-from planners import Problem, get, read_problem, run, write_plan, write_problem
+from planners import (
+    Problem,
+    get,
+    read_problem,
+    run,
+    standard_output,
+    write_plan,
+    write_problem,
+)
 
 KEYS = {
     "schema", "version", "instance", "plan", "peak", "tensors", "nodes", "streams", "events",
@@ -146,6 +154,18 @@ def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
     last = answer.stdout.splitlines()[-1]
     assert last.startswith("CORRUPTED: ")
     assert last.endswith(", 0 of them not unsafe")
+
+
+def test_a_reader_that_leaves_is_no_error(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standard_output, "write", leave)
+    monkeypatch.setattr(standard_output, "abandon", lambda: None)
+    answer = verify(graph, "--trials", "1")
+    assert answer.exit_code == 141
+    assert answer.output == ""
+
+
+def leave(_text: str) -> None:
+    raise BrokenPipeError
 
 
 def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
