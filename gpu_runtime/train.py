@@ -52,7 +52,9 @@ def main(
     ] = STEPS,
     timed_steps: Annotated[int, typer.Option(help="Steps that are timed.")] = 30,
     warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP,
-    time_limit: Annotated[float, typer.Option(help="Seconds that planning may take.")] = 10.0,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds that planning may take, for each stream.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of weights, inputs and dropout.")] = 0,
     batch: Batch = None,
     seq: Seq = None,
