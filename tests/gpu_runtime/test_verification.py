@@ -251,6 +251,33 @@ def test_words_that_a_device_had_no_room_for_do_not_pass(monkeypatch: pytest.Mon
     assert (found.corruptions, found.lost, found.passed) == ([], 6, False)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "directed"),
+    [
+        ([(0, 1)], [False, True, False, True, False, True]),
+        # In the last two trials there are more pairs left than trials.
+        ([(0, 1), (0, 2), (1, 2)], [False, True, False, True, True, True]),
+        ([(0, 1)] * 6, [False, True, True, True, True, True]),
+        ([], [False] * 6),
+    ],
+)
+def test_every_other_trial_attacks_and_more_where_pairs_are_left(
+    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int, int]], directed: list[bool]
+) -> None:
+    graph = Graph(op=["op"] * 3, stream=[0, 1, 2], producer=[0, 1, 2], consumers=[[], [], []])
+    made: list[bool] = []
+
+    def run(_device: TellingDevice, trial: Trial) -> Outcome:
+        made.append(trial.is_directed)
+        return Outcome(0.1)
+
+    monkeypatch.setattr(TellingDevice, "run", run)
+    request = Request(trials=6, attacked=tuple(pairs))
+    found = verify(Problem([8] * 3, graph=graph), np.array([0, 8, 16]), TellingDevice, request)
+    assert made == directed
+    assert found.directed_trials == sum(directed)
+
+
 def test_alarms_are_false_where_nothing_that_was_moved_has_part_in_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

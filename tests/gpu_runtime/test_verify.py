@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 from gpu_runtime.cuda import context, driver
 from gpu_runtime.host_arena import HostArena
 from gpu_runtime.node_program import make_program
+from gpu_runtime.simulated_device import SimulatedDevice
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import (
@@ -144,6 +146,18 @@ def test_an_injection_that_goes_unseen_exits_1(
     assert answer.exit_code == 1
     assert answer.stdout.count(": NOT CAUGHT") == 2
     assert answer.stdout.endswith("0 of 2 injected caught, 0 false alarms\n")
+
+
+def test_injections_are_not_all_there_is_where_words_were_not_reported(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SimulatedDevice.run
+    monkeypatch.setattr(
+        SimulatedDevice, "run", lambda device, trial: replace(run(device, trial), lost=1)
+    )
+    answer = verify(graph, "--inject", "2", "--json")
+    assert answer.exit_code == 1
+    assert all(it["caught"] for it in json.loads(answer.stdout)["injections"])
 
 
 def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
