@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+import sys
 
 EXIT_ERROR = 2
 # 128 and the number of the signal, as shells have it.
@@ -23,5 +23,7 @@ def complain(error: Exception) -> int:
     int
         The exit status.
     """
-    typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+    # Where standard error is closed there is nobody to tell; print would take standard output.
+    if sys.stderr is not None:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     return EXIT_ERROR
