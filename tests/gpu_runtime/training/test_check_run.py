@@ -182,6 +182,29 @@ def test_what_is_not_deterministic_is_refused_or_told(monkeypatch: pytest.Monkey
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_check_chooses_deterministic_kernels_and_puts_all_back(
+    monkeypatch: pytest.MonkeyPatch, strict: bool
+) -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import _deterministic
+
+    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "deterministic", False)
+    monkeypatch.setattr(cudnn, "benchmark", True)
+    with _deterministic(strict=strict):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled() != strict
+        assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
+        assert cuda.math_sdp_enabled()
+        # Where PyTorch may not refuse, only written-out attention is deterministic.
+        assert cuda.flash_sdp_enabled() == cuda.mem_efficient_sdp_enabled() == strict
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert (cudnn.deterministic, cudnn.benchmark) == (False, True)
+    assert cuda.flash_sdp_enabled()
+
+
 def test_steps_run_in_the_allocators_step() -> None:
     from gpu_runtime.training.check_run import run_check
     from gpu_runtime.training.memory_side import HostMemory
