@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.training.agreement import compare
 from gpu_runtime.training.answer import CheckAnswer
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.models.registry import MODELS
+from tests.gpu_runtime.training.answers import PLAN
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
 
 if TYPE_CHECKING:
@@ -108,6 +110,10 @@ def test_a_flipped_bit_is_named() -> None:
     assert list(after) == ["a", "b"]
     assert before["a"] != after["a"]
     assert before["b"] == after["b"]
+    long = torch.zeros(100_001, dtype=torch.uint8)
+    whole = check_run.digests([("a", long)])
+    long[-1] = 1
+    assert check_run.digests([("a", long)]) != whole
 
 
 def test_digests_are_of_values_and_not_of_strides() -> None:
@@ -190,7 +196,8 @@ def test_a_check_chooses_deterministic_kernels_and_puts_all_back(
 
     from gpu_runtime.training.check_run import _deterministic
 
-    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
+    cuda: Any = torch.backends.cuda  # untyped in PyTorch
+    cudnn = torch.backends.cudnn
     monkeypatch.setattr(cudnn, "deterministic", False)
     monkeypatch.setattr(cudnn, "benchmark", True)
     with _deterministic(strict=strict):
@@ -218,5 +225,8 @@ def test_steps_run_in_the_allocators_step() -> None:
             yield
             steps.append("end")
 
-    run_check(tiny_job(Purpose.CHECK), Counting())
+        def plan(self) -> MemoryReport:
+            return PLAN
+
+    assert run_check(tiny_job(Purpose.CHECK), Counting()).plan == PLAN
     assert steps == ["begin", "end"] * 2
