@@ -122,12 +122,18 @@ class CorruptionLedger:
             self._trials[pair].append(trial)
 
     def _writers_in(self, word: BrokenWord, key: int) -> dict[int | None, int]:
-        """Return who wrote the wrong bytes of a word, and how many each."""
+        """Return who wrote the wrong bytes of a word, and how many each.
+
+        A device that calls bytes wrong which are right here computes other patterns than we do:
+        nobody's, so that this does not go unseen.
+        """
         found = word.found.to_bytes(WORD_BYTES, "little")
         own = self._pattern(word.victim, word.word, key)
         wrong = {
             byte for byte in range(WORD_BYTES) if word.mask >> byte & 1 and found[byte] != own[byte]
         }
+        if not wrong:
+            return {None: word.mask.bit_count()}
         explained = {
             tensor: {byte for byte in wrong & covered if found[byte] == pattern[byte]}
             for tensor, covered in self._covering(word.word).items()

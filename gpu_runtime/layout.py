@@ -98,6 +98,6 @@ def compressed(layout: Layout) -> Layout:
     filled = layout.size > 0
     bounds = np.unique(np.concatenate([layout.offset[filled], end[filled]]))
     offset = np.searchsorted(bounds, layout.offset) * WORD_BYTES
-    size = np.where(filled, np.searchsorted(bounds, end) * WORD_BYTES - offset, 0)
+    size = np.searchsorted(bounds, end) * WORD_BYTES - offset
     words = max(len(bounds) - 1, 0)
     return Layout(offset, size, words * WORD_BYTES, cell_start=bounds)

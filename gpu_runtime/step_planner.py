@@ -50,9 +50,10 @@ class StepPlanning:
 
     @property
     def lower_bound(self) -> int:
-        """Bytes below which no plan can stay, by the planners' proofs.
+        """Bytes below which no plan of this step can stay, by the planners' proofs.
 
-        At any time what a step renews is there once: as the one before left it, or made again.
+        Of a plan, that is, in which streams share no bytes: each has a bound of its own. At any
+        time what a step renews is there once: as the one before left it, or made again.
         """
         arena = sum(result.lower_bound for result in self.results)
         return arena + self.persisting_bytes + self.renewed_bytes

@@ -13,15 +13,25 @@ import typer
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, run_study
 from gpu_runtime.training.study_text import UNITS, notes, plain_table, rich_table, study_record
+from instances.extract.eager.loop_options import (
+    Batch,
+    Checkpointing,
+    Image,
+    Layers,
+    Microbatches,
+    Optimizer,
+    Precision,
+    Seq,
+    given,
+)
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.models import find_model
 from planners import standard_output
 from planners.errors import GaplessError, MissingDependencyError, near_names
+from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 # The plan is in force from about the fourth step on, and the caches of PyTorch are warm by then.
 FEWEST_WARM_UP = 6
@@ -42,23 +52,18 @@ def main(
     ] = STEPS,
     timed_steps: Annotated[int, typer.Option(help="Steps that are timed.")] = 30,
     warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP,
-    time_limit: Annotated[float, typer.Option(help="Seconds that planning may take.")] = 10.0,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds that planning may take, for each stream.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of weights, inputs and dropout.")] = 0,
-    batch: Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")] = None,
-    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
-    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
-    checkpointing: Annotated[
-        bool | None,
-        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
-    ] = None,
-    microbatches: Annotated[
-        int, typer.Option(help="Forward and backward passes of a step.")
-    ] = DEFAULTS.microbatches,
-    precision: Annotated[
-        str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")
-    ] = DEFAULTS.precision,
-    optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = DEFAULTS.optimizer,
+    batch: Batch = None,
+    seq: Seq = None,
+    image: Image = None,
+    layers: Layers = None,
+    checkpointing: Checkpointing = None,
+    microbatches: Microbatches = DEFAULTS.microbatches,
+    precision: Precision = DEFAULTS.precision,
+    optimizer: Optimizer = DEFAULTS.optimizer,
     allocators: Annotated[
         str, typer.Option(metavar="NAMES", help="Of these, in this order.")
     ] = ALL,
@@ -69,10 +74,7 @@ def main(
     Every allocator has processes of its own. Exits with 1 where losses, gradients or parameters
     differ or no step was served by the plan, and 2 after an error.
     """
-    shape = {
-        "batch": batch, "seq": seq, "image": image, "layers": layers,
-        "checkpointing": checkpointing,
-    }  # fmt: skip
+    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
     findings = Findings()
     try:
         chosen = _parse_allocators(allocators)
@@ -80,7 +82,7 @@ def main(
             purpose=Purpose.CHECK,
             allocator=chosen[0],
             model=model,
-            shape={option: value for option, value in shape.items() if value is not None},
+            shape=shape,
             settings=TraceSettings(steps, microbatches, precision, optimizer),
             warm_up=warm_up,
             timed_steps=timed_steps,
@@ -99,14 +101,13 @@ def main(
             typer.echo(f"error: {label}: {message}", err=True)
         code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
     except GaplessError as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        code = EXIT_ERROR
+        code = complain(error)
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; there is no more than this", err=True)
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         standard_output.abandon()
-        code = EXIT_ERROR
+        code = EXIT_NOBODY_READS
     raise typer.Exit(code)
 
 

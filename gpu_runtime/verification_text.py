@@ -8,6 +8,7 @@ from typing import Any
 from gpu_runtime.corruption import Corruption
 from gpu_runtime.injection import Injection
 from gpu_runtime.verification import Verification
+from planners.aligned_text import aligned_text
 from planners.problem import Problem
 from planners.units import exact_bytes, human_bytes
 
@@ -187,9 +188,7 @@ def _corruption_table(verification: Verification) -> list[str]:
                 {True: "unsafe", False: "SAFE", None: "?"}[corruption.unsafe],
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-    return [line.rstrip() for line in lines] + _left_out(len(found))
+    return aligned_text(rows, range(len(rows[0]))).splitlines() + _left_out(len(found))
 
 
 def _left_out(rows: int) -> list[str]:

@@ -18,6 +18,7 @@ from gpu_runtime.verification_text import verification_record, verification_text
 from planners import standard_output
 from planners.budget import Budget
 from planners.errors import GaplessError
+from planners.exit_status import EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.formats import read_any
 from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
@@ -30,8 +31,6 @@ DEFAULT_PLANNER = "many-objects-size-first"
 PLANNING_SECONDS = 10.0
 
 EXIT_CORRUPTED = 1
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False)
 
@@ -90,10 +89,8 @@ def main(
     """
     try:
         if injected and ignore_streams:
-            raise GaplessError(
-                "--inject: a right plan is needed to move tensors in; --ignore-streams makes a "
-                "wrong one"
-            )
+            # Nobody could tell the mistakes of such a plan from those that were made on purpose.
+            raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
         problem = read_any(instance)
         make_program(problem)  # what cannot be run needs no plan
         chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
@@ -116,13 +113,12 @@ def main(
             standard_output.write(verification_text(verification, chosen.name, injections))
         code = _exit_code(verification, injections)
     except GaplessError as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        code = EXIT_ERROR
+        code = complain(error)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         standard_output.abandon()
-        code = EXIT_ERROR
+        code = EXIT_NOBODY_READS
     raise typer.Exit(code)
 
 
@@ -164,4 +160,4 @@ def _exit_code(verification: Verification, injections: list[Injection]) -> int:
 
 
 if __name__ == "__main__":
-    run_command_line(app, EXIT_INTERRUPTED)
+    run_command_line(app)

@@ -25,8 +25,7 @@ from instances.catalogue.update import instance_files, updated_entry
 from instances.synthetic.command_line import app as synthetic_app
 from planners import standard_output
 from planners.errors import GaplessError, InstanceError
-
-EXIT_ERROR = 2
+from planners.exit_status import complain
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(synthetic_app, name="synthetic")
@@ -99,7 +98,7 @@ def make_entries(
         try:
             typer.echo(f"{make(entry, output)}: the recorded instance")
         except GaplessError as error:
-            failed = _complain(error)
+            failed = complain(error)
     if failed:
         raise typer.Exit(failed)
 
@@ -158,17 +157,12 @@ def _progress(_index: int, planner: str) -> None:
         sys.stderr.flush()
 
 
-def _complain(error: GaplessError) -> int:
-    typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-    return EXIT_ERROR
-
-
 def main() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
     try:
         app(prog_name="python -m instances")
     except GaplessError as error:
-        sys.exit(_complain(error))
+        sys.exit(complain(error))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
+from planners.exit_status import EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.formats import read_any
 from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
@@ -48,9 +49,6 @@ from planners.registry import ChosenPlanner, choose, load_plugin
 DEFAULT_TIME_LIMIT_SECONDS = 3.0
 
 EXIT_INVALID_PLAN = 1
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
-EXIT_NOBODY_READS = 141
 
 app = typer.Typer(add_completion=False)
 
@@ -169,7 +167,7 @@ def compare(
                 _require_sense(request)
                 code = _answer(request, interrupt)
         except GaplessError as error:
-            code = _complain(error)
+            code = complain(error)
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
         except BrokenPipeError:
@@ -213,7 +211,7 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
                 codes.add(EXIT_INVALID_PLAN)
             _keep_best(comparison, whole, request)
         except GaplessError as error:
-            codes.add(_complain(error))
+            codes.add(complain(error))
             continue
         except KeyboardInterrupt:
             codes.add(EXIT_INTERRUPTED)
@@ -319,18 +317,13 @@ def _progress(text: str) -> None:
         sys.stderr.flush()
 
 
-def _complain(error: Exception) -> int:
-    typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-    return EXIT_ERROR
-
-
 def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
     typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 def main() -> None:
     """Run the command line."""
-    run_command_line(app, EXIT_INTERRUPTED)
+    run_command_line(app)
 
 
 if __name__ == "__main__":

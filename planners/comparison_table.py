@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from planners.aligned_text import aligned_text
 from planners.comparison import Comparison, ReferenceRow, Row
 from planners.plan import Status
 from planners.reference import Reference
@@ -123,16 +124,7 @@ def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
     str
         Lines with one row each, the headings first, and the reference, if there is one, last.
     """
-    cells = [HEADINGS, *_all_cells(comparison, rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "".join(
-        "  ".join(
-            cell.ljust(width) if index < LEFT_ALIGNED else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for line in cells
-    )
+    return aligned_text([HEADINGS, *_all_cells(comparison, rows)], range(LEFT_ALIGNED))
 
 
 def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 
 from planners import standard_output
+from planners.exit_status import EXIT_INTERRUPTED
 
 
-def run_command_line(app: Callable[[], object], exit_interrupted: int) -> None:
+def run_command_line(app: Callable[[], object]) -> None:
     """Run a command line, and end the process at once where Ctrl-C ended it.
 
     A search in compiled code that did not stop in time may still run in a thread, and taking the
@@ -19,14 +20,12 @@ def run_command_line(app: Callable[[], object], exit_interrupted: int) -> None:
     ----------
     app
         Ends with ``SystemExit``.
-    exit_interrupted
-        Its exit code after Ctrl-C.
     """
     try:
         app()
     except SystemExit as end:
-        if end.code == exit_interrupted:
-            standard_output.leave_at_once(exit_interrupted)
+        if end.code == EXIT_INTERRUPTED:
+            standard_output.leave_at_once(EXIT_INTERRUPTED)
         raise
 
 

@@ -78,6 +78,7 @@ def test_patterns_keep_their_order_and_name_each_once() -> None:
 
 
 def test_one_planner_is_one() -> None:
+    assert registry.choose_one("naive") == registry.get("naive")
     assert registry.choose_one("pressur*").label == "pressure"
     with pytest.raises(UnknownPlannerError, match=r"one planner is needed, found 2 by 'naive,pre"):
         registry.choose_one("naive,pressure")

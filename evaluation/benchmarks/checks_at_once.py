@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 
 from gpu_runtime.training.answer import Answer
@@ -40,7 +41,18 @@ class ChecksAtOnce:
             return self._run(job)
         if job.to_json() not in self._begun:
             jobs = [replace(job, allocator=allocator) for allocator in Allocator]
-            pool = ThreadPoolExecutor(len(jobs))
-            self._begun = {its.to_json(): pool.submit(self._run, its) for its in jobs}
-            pool.shutdown(wait=False)
+            self._begun = {its.to_json(): self._begin(its) for its in jobs}
         return self._begun[job.to_json()].result()
+
+    def _begin(self, job: Job) -> Future[Answer]:
+        future: Future[Answer] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._run(job))
+            except BaseException as error:
+                future.set_exception(error)
+
+        # Not of a pool, which Ctrl-C would have to wait for: children end with their parent.
+        threading.Thread(target=work, name=job.label, daemon=True).start()
+        return future

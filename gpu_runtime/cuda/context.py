@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import byref, c_float, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -160,7 +161,7 @@ class Stream:
     def __exit__(self, *_error: object) -> None:
         self.free()
 
-    def seconds_of(self, submit: Any) -> float:
+    def seconds_of(self, submit: Callable[[], object]) -> float:
         """Return the time on the device from before to after what a call submits here.
 
         Parameters

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_uint, c_uint32, c_uint64, c_void_p
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,7 +185,7 @@ class CudaDevice:
         self._fork = self._event(context)
         self._joins = [self._event(context) for _ in self._streams]
 
-    def _finish(self, trial: Trial, submit: Any) -> Outcome:
+    def _finish(self, trial: Trial, submit: Callable[[], object]) -> Outcome:
         """Set a trial up, run what a call submits, and read what was found."""
         delays = np.zeros(self._program.node_count, dtype=DELAY)
         delays["before_ns"] = trial.before * self._lap_seconds * 1e9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from gpu_runtime.training.answer import CheckAnswer
 from gpu_runtime.training.job import Allocator
@@ -47,6 +48,8 @@ class Agreement:
         The first is the one that the others are compared with.
     steps, losses, gradients, parameters, buffers
         How many values of each a run has.
+    losses_not_finite
+        How many of the losses are infinite or no number: of what follows them little can differ.
     differences
         The first one of each run that differs.
     """
@@ -54,6 +57,7 @@ class Agreement:
     compared: tuple[Allocator, ...]
     steps: int
     losses: int
+    losses_not_finite: int
     gradients: int
     parameters: int
     buffers: int
@@ -92,11 +96,17 @@ def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
         compared=tuple(answers),
         steps=len(first.losses),
         losses=sum(map(len, first.losses)),
+        losses_not_finite=sum(map(_is_not_finite, chain.from_iterable(first.losses))),
         gradients=sum(map(len, first.gradients)),
         parameters=len(first.parameters),
         buffers=len(first.buffers),
         differences=tuple(found for found in differences if found is not None),
     )
+
+
+def _is_not_finite(loss: str) -> bool:
+    # As in :class:`CheckAnswer`, where a NaN also has its bits.
+    return loss.lstrip("-").startswith(("nan", "inf"))
 
 
 def _first_difference(

@@ -40,7 +40,7 @@ class CheckAnswer:
     Parameters
     ----------
     losses
-        Of every microbatch of every step, exact, as hexadecimal floats.
+        Of every microbatch of every step, exact, as hexadecimal floats; of a NaN with its bits.
     gradients
         Of every step after its last backward pass, by parameter.
     parameters, buffers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -94,7 +95,7 @@ def run_check(job: Job, memory: MemorySide) -> CheckAnswer:
 
 
 def exact(loss: Tensor) -> str:
-    """Return a scalar with every bit, as a hexadecimal float.
+    """Return a scalar with every bit, as a hexadecimal float; of a NaN also its bits.
 
     Parameters
     ----------
@@ -106,7 +107,8 @@ def exact(loss: Tensor) -> str:
     str
         Such as ``"0x1.4p+3"``.
     """
-    return float(loss.item()).hex()
+    number = float(loss.item())
+    return f"nan {_bytes_of(loss.detach().cpu()).hex()}" if math.isnan(number) else number.hex()
 
 
 def digests(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
@@ -129,8 +131,13 @@ def digests(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
 
 
 def _digest(tensor: Tensor) -> str:
+    return hashlib.sha256(_bytes_of(tensor)).hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
     flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-    return hashlib.sha256(flat.numpy().data).hexdigest()
+    data: memoryview = flat.numpy().data
+    return data
 
 
 @contextmanager

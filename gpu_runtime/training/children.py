@@ -38,7 +38,7 @@ def run_child(job: Job) -> Answer:
     Returns
     -------
     CheckAnswer or TimeAnswer or Failure
-        A process that dies without an answer is a failure too.
+        A process that dies is a failure too, also after its answer.
 
     Raises
     ------
@@ -111,12 +111,17 @@ def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) ->
 
 
 def _answer(output: str, code: int, complaints: IO[str]) -> Answer:
+    answer = None
     with suppress(ValueError, TypeError, IndexError):
-        return read_answer(output.splitlines()[-1])
+        answer = read_answer(output.splitlines()[-1])
+    # An allocator has to be right at exit too, where the answer is on its way already.
+    if answer is not None and (code == 0 or isinstance(answer, Failure)):
+        return answer
+    when = "without an answer" if answer is None else "after its answer"
     complaints.seek(0)
     said = [line.strip() for line in complaints if line.strip()]
     last = f": {said[-1]}" if said else ""
-    return Failure(f"the process died without an answer, {_how(code)}{last}")
+    return Failure(f"the process died {when}, {_how(code)}{last}")
 
 
 def _how(code: int) -> str:

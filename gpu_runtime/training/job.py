@@ -74,7 +74,11 @@ class Job:
 
     @property
     def command(self) -> str:
-        """The command line that runs it under every allocator, without what is as by default."""
+        """The command line that runs its model and loop under every allocator.
+
+        Without what is as by default, and without what does not change a step: how many are run,
+        the seed, who plans.
+        """
         settings, defaults = self.settings, TraceSettings()
         given: dict[str, object] = dict(self.shape)
         for name in ("microbatches", "precision", "optimizer"):

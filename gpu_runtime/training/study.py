@@ -43,8 +43,11 @@ class Findings:
 
     @property
     def nothing_was_planned(self) -> bool:
-        """Whether the plan served no whole step of a run that it should have served."""
-        return any(plan is None or not plan.planned_steps for _, plan in self._plans())
+        """Whether the plan served nothing of a run that it should have served."""
+        return any(
+            plan is None or not plan.planned_steps or not plan.planned_requests
+            for _, plan in self._plans()
+        )
 
     def reasons_without_plan(self) -> list[tuple[Purpose, str]]:
         """Return why there is no plan, for each purpose whose run says so."""

@@ -12,6 +12,7 @@ from gpu_runtime.training.agreement import Agreement
 from gpu_runtime.training.answer import PeakFigures, TimeAnswer
 from gpu_runtime.training.job import Allocator, Job
 from gpu_runtime.training.study import Findings
+from planners.aligned_text import aligned_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,18 +51,7 @@ def plain_table(findings: Findings) -> str:
         Lines, the headings first; empty where nothing was timed.
     """
     rows = study_rows(findings)
-    if not rows:
-        return ""
-    cells = [HEADINGS, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "".join(
-        "  ".join(
-            cell.ljust(width) if index < LEFT_ALIGNED else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for line in cells
-    )
+    return aligned_text([HEADINGS, *rows], range(LEFT_ALIGNED)) if rows else ""
 
 
 def rich_table(findings: Findings, width: int) -> Table:
@@ -153,6 +143,8 @@ def notes(findings: Findings) -> list[str]:
         lines += [f"{label}: {reason}" for label, reason in findings.reasons_without_plan()]
     if findings.agreement is not None:
         lines += _verdict(findings.agreement)
+    elif findings.checks:
+        lines.append("no bits were compared: that takes the checks of two allocators")
     return lines
 
 
@@ -282,8 +274,11 @@ def _mismatch_cell(plan: MemoryReport) -> str:
 
 
 def _verdict(agreement: Agreement) -> Sequence[str]:
+    count = agreement.losses_not_finite
+    not_finite = f" ({count:,} of them not finite)" if count else ""
     compared = (
-        f"{_plural(agreement.losses, 'loss', 'es')}, {_plural(agreement.gradients, 'gradient')} of "
+        f"{_plural(agreement.losses, 'loss', 'es')}{not_finite}, "
+        f"{_plural(agreement.gradients, 'gradient')} of "
         f"{_plural(agreement.steps, 'step')}, {_plural(agreement.parameters, 'parameter')} and "
         f"{_plural(agreement.buffers, 'buffer')} at the end, under {', '.join(agreement.compared)}"
     )

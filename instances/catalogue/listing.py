@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances.catalogue.entry import Entry, entry_to_fields
+from planners.aligned_text import aligned_text
 from planners.comparison_table import percent
 from planners.errors import InstanceError, near_names
 from planners.units import exact_bytes, human_bytes
@@ -109,16 +110,8 @@ def plain_table(entries: Iterable[Entry], folder: Path) -> str:
     str
         Lines with one entry each, the headings first.
     """
-    cells = [HEADINGS, *(_cells(entry, folder) for entry in entries)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "".join(
-        "  ".join(
-            cell.rjust(width) if _is_right_aligned(index) else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for line in cells
-    )
+    rows = [HEADINGS, *(_cells(entry, folder) for entry in entries)]
+    return aligned_text(rows, [i for i in range(len(HEADINGS)) if not _is_right_aligned(i)])
 
 
 def rich_table(entries: Iterable[Entry], folder: Path) -> Table:

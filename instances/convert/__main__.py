@@ -11,6 +11,7 @@ import typer
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection
 from planners.errors import GaplessError
+from planners.exit_status import complain
 
 EXIT_ERROR = 2
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
@@ -72,8 +73,7 @@ def main(
                 )
             )
         except GaplessError as error:
-            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-            raise typer.Exit(EXIT_ERROR) from None
+            raise typer.Exit(complain(error)) from None
     typer.echo(said)
 
 

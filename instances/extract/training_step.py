@@ -19,7 +19,7 @@ are invisible here and left out, and so is the host: data loading, the learning-
 Logits die with the log-softmax that reads them, as in a loop that keeps nothing but the loss.
 Gradients of one tensor are added into a new one, where eager autograd may reuse a dying summand.
 On BERT-base none of this is alive at the peak: PyTorch on an H200 reports the same peak to 200
-bytes (``tests/instances/test_extract.py``).
+bytes (``tests/instances/extract/test_committed_bert.py``).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from planners.budget import Budget
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
+from planners.exit_status import complain
 from planners.formats import read_any
 from planners.homosize.choices import Choices
 from planners.homosize.explain import explain
@@ -26,7 +27,6 @@ from planners.run import run
 from planners.units import exact_bytes, human_bytes
 
 EXIT_INVALID_PLAN = 1
-EXIT_ERROR = 2
 
 app = typer.Typer(add_completion=False)
 
@@ -100,8 +100,7 @@ def main() -> None:
     try:
         app()
     except GaplessError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(EXIT_ERROR)
+        sys.exit(complain(error))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -194,6 +196,36 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
     run_study(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
     assert sorted(jobs) == sorted(alone)
     assert side_by_side.checks == one_by_one.checks
+
+
+def test_an_error_of_a_check_is_raised_where_its_answer_is_asked_for() -> None:
+    def refusing(job: Job) -> Answer:
+        if job.allocator is Allocator.EXPANDABLE:
+            raise OSError("no more processes")
+        return child(job)
+
+    checks = ChecksAtOnce(refusing)
+    assert checks(CASES[0]) == CHECK
+    with pytest.raises(OSError, match="no more processes"):
+        checks(replace(CASES[0], allocator=Allocator.EXPANDABLE))
+
+
+def test_ctrl_c_does_not_wait_for_checks() -> None:
+    """Children that never answer: a parent that waits for them ends by the time limit alone."""
+    code = (
+        "import _thread, threading\n"
+        "from evaluation.benchmarks.checks_at_once import ChecksAtOnce\n"
+        "from evaluation.benchmarks.training import CASES\n"
+        "together = threading.Barrier(3, _thread.interrupt_main)\n"
+        "def never(job):\n"
+        "    together.wait()\n"
+        "    threading.Event().wait()\n"
+        "ChecksAtOnce(never)(CASES[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_the_page_says_how_it_was_made(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from gpu_runtime.attacks import AttackQueue, plan_attack
+from gpu_runtime.attacks import Attack, AttackQueue, plan_attack
 from gpu_runtime.execution_order import execution_order
 from gpu_runtime.node_program import NodeProgram, make_program
 from gpu_runtime.trials import Trial, make_trial
@@ -85,5 +85,15 @@ def test_a_queue_attacks_each_pair_in_turn_until_it_is_seen() -> None:
 
 
 def test_on_one_stream_there_is_nothing_to_attack() -> None:
-    alone = NodeProgram((0, 0), ((0,), (1,)), ((0,), (1,)), ((), ()))
+    alone = NodeProgram((0, 0, 0), ((0,), (1,), ()), ((), (1,), (0,)), ((), (), ()))
+    assert plan_attack(alone, 0, 1) is not None
     assert AttackQueue(alone, [(0, 1)]).next(lambda _a, _b: False) is None
+
+
+def test_what_collides_in_any_order_needs_no_attack() -> None:
+    #   stream 0   makes 0 and 1
+    #   stream 1                    makes 2, reads 0 and 1
+    both = NodeProgram((0, 1), ((0, 1), (2,)), ((), (0, 1, 2)), ((), (0,)))
+    for pair in ((0, 1), (0, 2)):
+        assert plan_attack(both, *pair) == Attack(None, None, within=False)
+        assert AttackQueue(both, [pair]).next(lambda _a, _b: False) is None

@@ -51,8 +51,13 @@ def test_bytes_of_nobody_are_said_to_be() -> None:
 
 
 def test_bytes_outside_the_mask_are_another_tensors() -> None:
-    assert found_in(word_of(t0=(0, 4)), mask=0x0F) == {}
     assert found_in(word_of(t0=(0, 2), t1=(2, 3)), mask=0x07) == {1: 1}
+    assert found_in(word_of(t0=(0, 2), t1=(2, 3), t2=(4, 8)), mask=0x07) == {1: 1}
+
+
+def test_a_word_that_only_the_device_calls_wrong_is_nobodys() -> None:
+    assert found_in(word_of(t0=(0, 8))) == {None: 8}
+    assert found_in(word_of(t0=(0, 4)), mask=0x0F) == {None: 4}
 
 
 def test_of_two_that_explain_as_much_the_unsafe_one_is_named(

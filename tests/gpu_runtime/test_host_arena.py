@@ -75,6 +75,25 @@ def test_whole_foreign_words_name_their_writer_and_edges_are_handed_on() -> None
     assert found.broken[1].found >> 32 == 0
 
 
+def test_whole_words_between_the_edges_are_in_one_block() -> None:
+    arena = arena_of((4, 2 * BLOCK_BYTES), (0, 2 * BLOCK_BYTES + 8))
+    arena.stamp(0, KEY)
+    arena.stamp(1, KEY)
+    found = found_in(arena, 0)
+    arena.close()
+    assert sum(it.plan_bytes for it in found.foreign) == 2 * BLOCK_BYTES - 8
+    assert [it.word for it in found.broken] == [0, 2 * BLOCK_BYTES // 8]
+
+
+def test_the_pattern_of_a_tensor_that_does_not_exist_is_nobodys() -> None:
+    arena = arena_of((0, 8))
+    content(arena)[:8] = pattern_bytes(1, 0, 8, KEY)
+    found = found_in(arena, 0)
+    arena.close()
+    assert found.foreign == []
+    assert [it.word for it in found.broken] == [0]
+
+
 def test_what_another_thread_writes_after_the_copy_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -37,6 +37,20 @@ def test_each_tensor_lies_on_an_unsafe_partner_within_the_arena() -> None:
     assert find_violation(PROBLEM, plan) is None, "the plan itself stays as it was"
 
 
+def test_half_lie_exactly_on_their_partner_and_the_others_share_a_word_or_more() -> None:
+    problem = Problem(PROBLEM.size // 512 % 20 + 1, graph=PROBLEM.graph)
+    plan, size = place(problem, "size", "first"), problem.size
+    exactly = 0
+    injections = [it for seed in range(40) for it in inject(problem, plan, 8, seed)]
+    for it in injections:
+        at = int(plan.offsets[it.partner])
+        low, high = max(it.offset, at), min(it.offset + size[it.tensor], at + size[it.partner])
+        assert high - low >= min(8, size[it.tensor], size[it.partner])
+        exactly += it.offset == min(at, plan.peak - size[it.tensor])
+    assert len(injections) == 320
+    assert 120 < exactly < 200
+
+
 def test_a_right_plan_has_no_unsafe_sharers_and_the_referee_agrees_on_wrong_ones() -> None:
     right = place(PROBLEM, "size", "first")
     wrong = place(without_streams(PROBLEM), "size", "first")

@@ -54,5 +54,6 @@ def test_without_bytes_there_is_no_arena(size: list[int]) -> None:
 
 
 def test_more_than_a_pattern_can_name_is_refused() -> None:
+    assert full_layout(problem_of([4 << 40]), np.array([0])).arena_bytes == 4 << 40
     with pytest.raises(InstanceError, match=r"4 TiB, found 1 tensors and a peak of 4398046511105"):
         full_layout(problem_of([(4 << 40) + 1]), np.array([0]))

@@ -58,3 +58,8 @@ def test_bytes_are_those_of_the_words_they_lie_in(offset: int) -> None:
         np.testing.assert_array_equal(
             pattern_bytes(9, offset, size, key), words[offset : offset + size]
         )
+
+
+def test_every_seed_and_trial_has_a_key_of_its_own() -> None:
+    keys = {trial_key(seed, trial) for seed in range(40) for trial in range(40)}
+    assert len(keys) == 40 * 40

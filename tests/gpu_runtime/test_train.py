@@ -15,6 +15,7 @@ from gpu_runtime import train
 from gpu_runtime.training.answer import Answer, Failure
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, Listen, run_study
+from planners import standard_output
 from tests.gpu_runtime.training.answers import CHECK, PLAN, TIME, planned_check, planned_time
 
 Child = Callable[[Job], Answer]
@@ -135,6 +136,19 @@ def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
     assert "default" in result.stdout
     assert "bit-identical: " in result.stdout
     assert result.stderr.endswith("\ninterrupted; there is no more than this\n")
+
+
+def test_a_reader_that_leaves_is_no_error(
+    command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(_text: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(standard_output, "write", leave)
+    monkeypatch.setattr(standard_output, "abandon", lambda: None)
+    result = command()
+    assert result.exit_code == 141
+    assert "error" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from gpu_runtime.attacks import plan_attack
+from gpu_runtime.corruption import Corruption
+from gpu_runtime.device import BrokenWord, ForeignWords, Outcome
 from gpu_runtime.injection import Injection, inject, moved
 from gpu_runtime.layout import full_layout
 from gpu_runtime.node_program import make_program
 from gpu_runtime.sharing import unsafe_sharers, without_streams
 from gpu_runtime.simulated_device import SimulatedDevice
-from gpu_runtime.trials import Disturbance, make_trial
+from gpu_runtime.trials import Disturbance, Trial, make_trial
 from gpu_runtime.verification import OpenDevice, Request, Verification, verify
 from instances.synthetic import training_graph
 from planners import Graph, Plan, Problem, Safety, place
@@ -94,6 +96,41 @@ def test_all_injections_are_caught_and_nothing_else_is(device: OpenDevice, unit:
 
 def test_compressed_memory_judges_as_every_byte_does(host_device: OpenDevice) -> None:
     require_a_right_judgement(host_device, 1, is_compressed=True)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_tensor_that_leaves_its_chain_is_caught(is_compressed: bool) -> None:
+    drawn = training_graph(120, streams=4, chains=15)
+    problem = Problem(drawn.size // 512 + 1, graph=drawn.graph, contiguous=drawn.contiguous)
+    plan = place(problem, "size", "first")
+    in_chains = {tensor for chain in problem.contiguous for tensor in chain}
+    left = 0
+    for seed in range(12):
+        injections = inject(problem, plan, 4, seed)
+        request = Request(seed=seed, is_compressed=is_compressed)
+        found = verify_with(problem, plan, injections, SimulatedDevice, request)
+        assert all(found.caught(injection) for injection in injections)
+        assert found.false_alarms(injections) == []
+        left += len(in_chains & {injection.tensor for injection in injections})
+    assert left > 3
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 15])
+@pytest.mark.parametrize("offset", [0, 1, 7])
+def test_a_few_bytes_at_any_offset_are_missed(
+    host_device: OpenDevice, size: int, offset: int
+) -> None:
+    """Two tensors in the same bytes, a third beside them on both of whose sides words are shared.
+
+    A byte looks right by chance once in 256 trials, so one of some trials tells.
+    """
+    problem = Problem([size, size, 3], [0, 1, 0], [3, 4, 5])
+    offsets = np.array([offset, offset, offset + size])
+    for is_compressed in (False, True):
+        request = Request(trials=4, seed=size, is_compressed=is_compressed)
+        found = verify(problem, offsets, host_device, request)
+        assert pairs_of(found) == {(0, 1)}
+        assert {it.offset for it in found.corruptions} <= {offset // 8 * 8, offset}
 
 
 def test_compressed_memory_reports_the_same_corruptions_and_bytes() -> None:
@@ -194,6 +231,71 @@ def test_an_attack_shows_what_an_undisturbed_run_does_not() -> None:
     assert collision.disturbances == {Disturbance.DIRECTED}
     assert collision.trials == (1,)
     assert found.directed_trials == 1
+
+
+class TellingDevice(SimulatedDevice):
+    """A device that answers with what it was told to."""
+
+    answer = Outcome(0.1)
+
+    def run(self, trial: Trial) -> Outcome:
+        return replace(self.answer, seconds=1.0 + trial.number)
+
+
+def test_words_that_a_device_had_no_room_for_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem([8], [0], [1])
+    right = np.zeros(1, dtype=np.int64)
+    assert verify(problem, right, TellingDevice, Request(trials=2)).passed
+    monkeypatch.setattr(TellingDevice, "answer", Outcome(0.1, lost=3))
+    found = verify(problem, right, TellingDevice, Request(trials=2))
+    assert (found.corruptions, found.lost, found.passed) == ([], 6, False)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "directed"),
+    [
+        ([(0, 1)], [False, True, False, True, False, True]),
+        # In the last two trials there are more pairs left than trials.
+        ([(0, 1), (0, 2), (1, 2)], [False, True, False, True, True, True]),
+        ([(0, 1)] * 6, [False, True, True, True, True, True]),
+        ([], [False] * 6),
+    ],
+)
+def test_every_other_trial_attacks_and_more_where_pairs_are_left(
+    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int, int]], directed: list[bool]
+) -> None:
+    graph = Graph(op=["op"] * 3, stream=[0, 1, 2], producer=[0, 1, 2], consumers=[[], [], []])
+    made: list[bool] = []
+
+    def run(_device: TellingDevice, trial: Trial) -> Outcome:
+        made.append(trial.is_directed)
+        return Outcome(0.1)
+
+    monkeypatch.setattr(TellingDevice, "run", run)
+    request = Request(trials=6, attacked=tuple(pairs))
+    found = verify(Problem([8] * 3, graph=graph), np.array([0, 8, 16]), TellingDevice, request)
+    assert made == directed
+    assert found.directed_trials == sum(directed)
+
+
+def test_alarms_are_false_where_nothing_that_was_moved_has_part_in_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    #   0 and 1 meet, so do 2 and 3; 4 comes after all others
+    problem = Problem([8] * 5, [0, 0, 2, 2, 4], [1, 1, 3, 3, 5])
+    foreign = [ForeignWords(*pair, 8, 0) for pair in ((0, 1), (2, 3), (0, 4))]
+    broken = [BrokenWord(1, 1, 0, 0xFF)]
+    monkeypatch.setattr(TellingDevice, "answer", Outcome(0.1, foreign, broken))
+    found = verify(problem, np.array([0, 8, 0, 8, 0]), TellingDevice, Request(trials=1))
+    injection = Injection(0, 1, 8)
+
+    def pairs(alarms: list[Corruption]) -> set[tuple[int, int | None]]:
+        return {(it.victim, it.writer) for it in alarms}
+
+    assert pairs(found.false_alarms()) == {(0, 4), (1, None)}
+    assert pairs(found.false_alarms([injection])) == {(2, 3), (0, 4), (1, None)}
+    assert pairs(found.caught(injection)) == {(0, 1)}
+    assert found.caught(Injection(4, 0, 0)) == []
 
 
 def test_a_seed_says_everything() -> None:

@@ -9,6 +9,7 @@ import os
 import runpy
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from typer.testing import Result as Answer
 from gpu_runtime.cuda import context, driver
 from gpu_runtime.host_arena import HostArena
 from gpu_runtime.node_program import make_program
+from gpu_runtime.simulated_device import SimulatedDevice
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import (
@@ -29,9 +31,10 @@ from planners import (
     read_problem,
     registry,
     run,
+    standard_output,
     write_plan,
     write_problem,
-)  # fmt: skip
+)
 from planners.budget import Budget
 
 KEYS = {
@@ -183,6 +186,18 @@ def test_an_injection_that_goes_unseen_exits_1(
     assert answer.stdout.endswith("0 of 2 injected caught, 0 false alarms\n")
 
 
+def test_injections_are_not_all_there_is_where_words_were_not_reported(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SimulatedDevice.run
+    monkeypatch.setattr(
+        SimulatedDevice, "run", lambda device, trial: replace(run(device, trial), lost=1)
+    )
+    answer = verify(graph, "--inject", "2", "--json")
+    assert answer.exit_code == 1
+    assert all(it["caught"] for it in json.loads(answer.stdout)["injections"])
+
+
 def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
     answer = verify(graph, "--ignore-streams")
     assert answer.exit_code == 1
@@ -198,6 +213,18 @@ def test_a_judged_plan_is_not_searched_for_mistakes(
 ) -> None:
     monkeypatch.setattr("gpu_runtime.verify.unsafe_sharers", lambda *_arguments: 1 / 0)
     assert verify(graph, "--trials", "1").exit_code == 0
+
+
+def test_a_reader_that_leaves_is_no_error(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standard_output, "write", leave)
+    monkeypatch.setattr(standard_output, "abandon", lambda: None)
+    answer = verify(graph, "--trials", "1")
+    assert answer.exit_code == 141
+    assert answer.output == ""
+
+
+def leave(_text: str) -> None:
+    raise BrokenPipeError
 
 
 def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
@@ -219,7 +246,7 @@ def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
         (["--seed", "-1"], "seed: 0 to 2**31 - 1 is needed, found -1"),
         (["--inject", "-1"], "--inject: at least 0 is needed, found -1"),
         (["--inject", "999"], "four streams: to inject 999, as many pairs of unsafe tensors"),
-        (["--inject", "1", "--ignore-streams"], "--inject: a right plan is needed to move"),
+        (["--inject", "1", "--ignore-streams"], "--inject: a right plan is needed; leave out"),
         (["--plan", "x.json", "--ignore-streams"], "--plan: a plan file needs neither --planner"),
         (["--plan", "nowhere.json"], "nowhere.json: the file cannot be read"),
     ],

@@ -8,6 +8,17 @@ from typing import Annotated
 
 import typer
 
+from instances.extract.eager.loop_options import (
+    Batch,
+    Checkpointing,
+    Image,
+    Layers,
+    Microbatches,
+    Optimizer,
+    Precision,
+    Seq,
+    given,
+)
 from instances.extract.eager.recording import record
 from instances.extract.eager.settings import TraceSettings
 from instances.formats.recorded_trace import write_recorded_trace
@@ -32,22 +43,15 @@ def trace(
             help="Trace (.npz), or the problem of its last iteration (.json or .json.gz).",
         ),
     ],
-    batch: Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")] = None,
-    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
-    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
-    checkpointing: Annotated[
-        bool | None,
-        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
-    ] = None,
+    batch: Batch = None,
+    seq: Seq = None,
+    image: Image = None,
+    layers: Layers = None,
+    checkpointing: Checkpointing = None,
     steps: Annotated[int, typer.Option(help="Iterations.")] = DEFAULTS.steps,
-    microbatches: Annotated[
-        int, typer.Option(help="Forward and backward passes of an iteration.")
-    ] = DEFAULTS.microbatches,
-    precision: Annotated[
-        str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")
-    ] = DEFAULTS.precision,
-    optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = DEFAULTS.optimizer,
+    microbatches: Microbatches = DEFAULTS.microbatches,
+    precision: Precision = DEFAULTS.precision,
+    optimizer: Optimizer = DEFAULTS.optimizer,
     device: Annotated[
         str, typer.Option(help="fake, without a GPU, or cuda, from PyTorch's own history.")
     ] = "fake",
@@ -56,15 +60,11 @@ def trace(
 
     What is not given is as the model has it.
     """
-    shape = {
-        "batch": batch, "seq": seq, "image": image, "layers": layers,
-        "checkpointing": checkpointing,
-    }  # fmt: skip
+    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
     try:
         settings = TraceSettings(steps, microbatches, precision, optimizer)
         write = _writer(output)
-        given = {option: value for option, value in shape.items() if value is not None}
-        found = record(name, settings, device, **given)
+        found = record(name, settings, device, **shape)
         try:
             write(found, output)
         except OSError as error:

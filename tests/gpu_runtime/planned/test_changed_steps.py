@@ -121,6 +121,59 @@ def test_a_few_unlike_steps_change_nothing() -> None:
     assert served(training, one)
 
 
+def within(requests: int, first_size: int) -> Program:
+    return [Request(first_size + 1024 * k, 0, Life.WITHIN, requests) for k in range(requests)]
+
+
+def plan_is_kept(training: Training, program: Program) -> bool:
+    training.step(program)
+    return training.planned
+
+
+def test_a_step_is_unlike_where_more_than_half_of_it_is_not_as_planned() -> None:
+    training = Training(patience=1)
+    program = within(4, 100)
+    training.run(program, 3)
+    # What comes after the end of the plan is not as planned.
+    assert plan_is_kept(training, program + within(4, 500))
+    assert not plan_is_kept(training, program + within(5, 500))
+    training.free_all()
+
+
+def test_what_outlives_a_step_is_as_planned() -> None:
+    training = Training(patience=1)
+    program = [*within(2, 100), *[Request(300, 0, Life.KEPT)] * 4]
+    training.run(program, 3)
+    assert training.memory.report().outliving_requests == 4
+    assert plan_is_kept(training, program + within(6, 500))
+    assert not plan_is_kept(training, program + within(7, 500))
+    training.free_all()
+
+
+def test_a_step_that_did_not_complete_is_not_judged() -> None:
+    training = Training(patience=1)
+    training.run(within(4, 100), 3)
+    training.step(within(9, 500), breaks_at=8)
+    assert training.memory.report().fallback_requests == 8
+    assert training.planned
+    assert not plan_is_kept(training, within(9, 500))
+    training.free_all()
+
+
+def test_every_plan_gives_back_what_moved_from_the_heap_to_its_arena() -> None:
+    training = Training(patience=1)
+    for number, pages in enumerate((2, 3), 1):
+        large = Request(pages * PAGE_BYTES, 0, Life.NEXT, 0)
+        program = [*[large] * 5, Request(700, 0, Life.WITHIN, 6)]
+        planned_anew(training, program)
+        assert training.memory.report().plans == number
+        # In the step that the plan served first, the heap's block of the step before was freed.
+        figures = training.allocator.figures()
+        assert figures.reserved_bytes - figures.arena_bytes <= PAGE_BYTES
+        training.let_go()
+    training.free_all()
+
+
 def test_patience_grows_with_every_plan() -> None:
     training = Training(patience=1, max_profiled_steps=2)
     programs = [

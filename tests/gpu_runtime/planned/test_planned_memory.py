@@ -306,6 +306,18 @@ def test_an_error_in_a_step_is_the_users_own() -> None:
     )
 
 
+def test_a_profiled_step_that_did_not_complete_is_not_planned() -> None:
+    training = Training()
+    for _ in range(3):
+        training.step(PROGRAM, breaks_at=1)
+    training.step(PROGRAM)
+    training.step(PROGRAM)
+    assert training.memory.report().status == "profiling"
+    training.step(PROGRAM)
+    assert training.memory.report().planned_requests == len(PROGRAM)
+    training.free_all()
+
+
 def test_memory_that_is_short_in_a_planned_step() -> None:
     training = Training(capacity_bytes=16 * PAGE_BYTES)
     training.run(PROGRAM, 3)

@@ -206,6 +206,13 @@ def test_an_arena_larger_than_all_addresses(own: Callable[[PlannerFunction], str
     check_unplanned(training, small_program(False), "cannot be had: no device has as much")
 
 
+def test_a_device_that_refuses_an_arena() -> None:
+    training = Training()
+    training.run(small_program(True), 2)
+    training.device.fail_after(0)
+    check_unplanned(training, small_program(True), "cannot be had: ")
+
+
 def test_a_warning_that_is_an_error_comes_once(own: Callable[[PlannerFunction], str]) -> None:
     training = Training(own(raises))
     training.run(small_program(False), 2)

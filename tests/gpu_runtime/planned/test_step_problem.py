@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory
 from gpu_runtime.step_problem import StreamProblem, block_bytes, step_problems
@@ -140,3 +141,25 @@ def test_each_stream_is_a_problem_of_its_own() -> None:
 def test_blocks_are_whole() -> None:
     sizes = np.array([1, 511, 512, 513, (1 << 40) + 1])
     assert block_bytes(sizes).tolist() == [512, 512, 512, 1024, (1 << 40) + 512]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_frees_are_listed_before_the_request_that_they_come_before(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns: list[NDArray[np.int32]] = []
+    monkeypatch.setattr(
+        "gpu_runtime.step_problem.StreamPlan",
+        lambda _stream, _size, _offset, begin, freed: columns.extend([begin, freed]),
+    )
+    rng = Random(seed)
+    n = rng.randint(1, 12)
+    freed = random_ends(rng, n)
+    found = problem_of(freed)
+    found.stream_plan(Plan.of(found.problem, [0] * found.problem.tensor_count), 0)
+    begin, listed = columns
+    planned = set(found.planned.tolist())
+    before = [end if end <= n else end - n - 1 for end in freed]
+    assert [set(listed[begin[k] : begin[k + 1]].tolist()) for k in range(n)] == [
+        {request for request in planned if before[request] == k} for k in range(n)
+    ]

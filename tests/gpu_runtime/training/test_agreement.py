@@ -47,6 +47,15 @@ def test_a_difference_is_named(answer: CheckAnswer, where: str) -> None:
     assert str(difference).startswith(f"expandable differs from default first in {where}: ")
 
 
+def test_losses_that_are_not_finite_are_counted() -> None:
+    losses = (("nan 0000c07f", "0x1.1p+3"), ("-inf", "inf"))
+    answer = replace(CHECK, losses=losses)
+    found = compare({Allocator.DEFAULT: answer, Allocator.PLANNED: answer})
+    assert found.is_bit_identical
+    assert (found.losses, found.losses_not_finite) == (4, 3)
+    assert compare({Allocator.DEFAULT: CHECK}).losses_not_finite == 0
+
+
 def test_the_first_of_several_differences_is_named() -> None:
     answer = replace(
         changed_gradient(0, "b.weight"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.training.agreement import compare
 from gpu_runtime.training.answer import CheckAnswer
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.models.registry import MODELS
+from tests.gpu_runtime.training.answers import PLAN
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
 
 if TYPE_CHECKING:
@@ -108,6 +110,10 @@ def test_a_flipped_bit_is_named() -> None:
     assert list(after) == ["a", "b"]
     assert before["a"] != after["a"]
     assert before["b"] == after["b"]
+    long = torch.zeros(100_001, dtype=torch.uint8)
+    whole = check_run.digests([("a", long)])
+    long[-1] = 1
+    assert check_run.digests([("a", long)]) != whole
 
 
 def test_digests_are_of_values_and_not_of_strides() -> None:
@@ -130,6 +136,26 @@ def test_a_loss_keeps_every_bit() -> None:
     loss = torch.tensor(0.1)
     assert torch.tensor(float.fromhex(exact(loss))) == loss
     assert exact(torch.nextafter(loss, torch.tensor(1.0))) != exact(loss)
+
+
+def test_a_loss_that_is_no_number_keeps_every_bit_too() -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import exact
+
+    bits = torch.tensor([0x7FC00000, 0x7FC00001, -0x400000], dtype=torch.int32)
+    nans = [exact(loss) for loss in bits.view(torch.float32)]
+    assert nans == ["nan 0000c07f", "nan 0100c07f", "nan 0000c0ff"]
+    assert exact(torch.tensor(float("-inf"))) == "-inf"
+
+
+def test_a_tensor_without_elements_has_a_digest() -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import digests
+
+    found = digests([("none", torch.empty(0)), ("flag", torch.tensor(True))])
+    assert found["none"] != found["flag"]
 
 
 def build_undetermined(_: StepSettings) -> tuple[Module, dict[str, Tensor]]:
@@ -162,6 +188,30 @@ def test_what_is_not_deterministic_is_refused_or_told(monkeypatch: pytest.Monkey
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_check_chooses_deterministic_kernels_and_puts_all_back(
+    monkeypatch: pytest.MonkeyPatch, strict: bool
+) -> None:
+    import torch
+
+    from gpu_runtime.training.check_run import _deterministic
+
+    cuda: Any = torch.backends.cuda  # untyped in PyTorch
+    cudnn = torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "deterministic", False)
+    monkeypatch.setattr(cudnn, "benchmark", True)
+    with _deterministic(strict=strict):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled() != strict
+        assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
+        assert cuda.math_sdp_enabled()
+        # Where PyTorch may not refuse, only written-out attention is deterministic.
+        assert cuda.flash_sdp_enabled() == cuda.mem_efficient_sdp_enabled() == strict
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert (cudnn.deterministic, cudnn.benchmark) == (False, True)
+    assert cuda.flash_sdp_enabled()
+
+
 def test_steps_run_in_the_allocators_step() -> None:
     from gpu_runtime.training.check_run import run_check
     from gpu_runtime.training.memory_side import HostMemory
@@ -175,5 +225,8 @@ def test_steps_run_in_the_allocators_step() -> None:
             yield
             steps.append("end")
 
-    run_check(tiny_job(Purpose.CHECK), Counting())
+        def plan(self) -> MemoryReport:
+            return PLAN
+
+    assert run_check(tiny_job(Purpose.CHECK), Counting()).plan == PLAN
     assert steps == ["begin", "end"] * 2

@@ -91,6 +91,23 @@ def test_a_child_that_dies_is_one_line(
     assert run_as_child(monkeypatch, code) == Failure(message)
 
 
+@pytest.mark.parametrize(
+    ("end", "how"), [("sys.exit(3)", "exit code 3"), ("os.abort()", "by SIGABRT")]
+)
+def test_a_child_that_dies_after_its_answer_has_failed(
+    monkeypatch: pytest.MonkeyPatch, end: str, how: str
+) -> None:
+    def code(answer: str) -> str:
+        return (
+            "import os, sys; from gpu_runtime.training.answer import *; "
+            f"print(write_answer({answer}), flush=True); {end}"
+        )
+
+    died = Failure(f"the process died after its answer, {how}")
+    assert run_as_child(monkeypatch, code("TimeAnswer((1.0,))")) == died
+    assert run_as_child(monkeypatch, code("Failure('no memory')")) == Failure("no memory")
+
+
 @pytest.mark.parametrize("ignores", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
 def test_ctrl_c_ends_the_child(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ignores: str

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.training.answer import Answer, Failure
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, run_study
@@ -100,6 +101,19 @@ def test_no_strict_check_is_compared_with_one_that_is_not() -> None:
     assert list(study(Children(refuse)).checks) == [Allocator.EXPANDABLE, Allocator.PLANNED]
 
 
+def test_what_failed_before_all_is_made_again_does_not_count() -> None:
+    def refuse(job: Job) -> Answer | None:
+        if job.label == "check default" and job.strict:
+            return Failure("died")
+        if job.label == "check expandable" and job.strict:
+            return Failure("no", undetermined="max_pool_backward")
+        return None
+
+    findings = study(Children(refuse))
+    assert findings.failures == {}
+    assert findings.passed
+
+
 def test_an_operator_that_is_refused_again_is_a_failure() -> None:
     findings = study(Children(lambda job: Failure("no", undetermined="op")
                               if job.purpose is Purpose.CHECK else None))  # fmt: skip
@@ -135,14 +149,16 @@ def test_an_interrupted_study_keeps_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-def test_a_plan_that_served_no_step_does_not_pass(purpose: Purpose) -> None:
+@pytest.mark.parametrize(
+    "plan", [replace(PLAN, planned_steps=0), replace(PLAN, planned_requests=0), None]
+)
+def test_a_plan_that_served_nothing_does_not_pass(
+    purpose: Purpose, plan: MemoryReport | None
+) -> None:
     def unplanned(job: Job) -> Answer | None:
         if job.purpose is not purpose or job.allocator is not Allocator.PLANNED:
             return None
-        nothing = replace(PLAN, planned_steps=0)
-        if purpose is Purpose.CHECK:
-            return replace(CHECK, plan=nothing)
-        return replace(TIME, plan=nothing)
+        return replace(CHECK if purpose is Purpose.CHECK else TIME, plan=plan)
 
     findings = study(Children(unplanned))
     assert findings.nothing_was_planned

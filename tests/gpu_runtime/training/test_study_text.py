@@ -100,6 +100,24 @@ def test_the_last_line_says_what_was_compared() -> None:
     )
 
 
+def test_losses_that_are_not_finite_are_told() -> None:
+    found = findings()
+    for allocator, answer in found.checks.items():
+        found.checks[allocator] = replace(
+            answer, losses=(("nan 0000c07f", "inf"), ("-inf", "0x1p+0"))
+        )
+    assert notes(found)[-1].startswith(
+        "bit-identical: 4 losses (3 of them not finite), 4 gradients"
+    )
+
+
+def test_one_check_alone_compares_nothing() -> None:
+    found = findings()
+    del found.checks[Allocator.DEFAULT]
+    assert notes(found)[-1] == ("no bits were compared: that takes the checks of two allocators")
+    assert notes(Findings()) == []
+
+
 def test_a_difference_is_named() -> None:
     found = findings()
     found.checks[Allocator.PLANNED] = replace(planned_check(), buffers={"norm.mean": "66" * 32})

@@ -63,3 +63,54 @@ def test_the_processor_counts_no_memory(monkeypatch: pytest.MonkeyPatch) -> None
     assert answer.peaks is None
     assert answer.whole_run_reserved is None
     assert answer.plan is None
+
+
+def test_on_a_gpu_steps_are_timed_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_runtime.training import timed_run
+
+    milliseconds = iter([1.0, 6.0, 13.0, 15.0])
+    calls: list[str] = []
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+            self.at = 0.0
+
+        def record(self) -> None:
+            calls.append("record")
+            self.at = next(milliseconds)
+
+        def elapsed_time(self, end: Event) -> float:
+            assert calls[-1] == "wait"
+            return end.at - self.at
+
+    monkeypatch.setattr(timed_run, "_make_event", Event)
+    monkeypatch.setattr("torch.cuda.synchronize", lambda: calls.append("wait"))
+    seconds = timed_run._time_steps(lambda: calls.append("step"), 3, "cuda")
+    assert seconds == pytest.approx([0.005, 0.007, 0.002])
+    assert calls == ["record", *["step", "record"] * 3, "wait"]
+
+
+def test_what_the_process_took_is_what_is_free_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_runtime.training import timed_run
+    from gpu_runtime.training.memory_side import HostMemory
+
+    register_tiny_bert(monkeypatch)
+    free = iter([100, 40])
+    monkeypatch.setattr(timed_run, "_free_bytes", lambda _device: next(free))
+    assert timed_run.run_timed(tiny_job(Purpose.TIME), HostMemory()).device_bytes == 60
+
+
+def test_the_peak_of_the_whole_run_may_be_that_of_the_timed_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from gpu_runtime.training.timed_run import run_timed
+
+    class Growing(Recording):
+        def peaks(self) -> PeakFigures | None:
+            return PeakFigures(1, 2, len(self.calls))
+
+    register_tiny_bert(monkeypatch)
+    answer = run_timed(tiny_job(Purpose.TIME), Growing())
+    assert answer.peaks is not None
+    assert answer.whole_run_reserved == answer.peaks.reserved == 6

@@ -99,3 +99,15 @@ def test_a_table_outside_the_buffers_is_persistent() -> None:
     trace = trace_forward_pass(lambda: (Table(), {"x": torch.zeros(16)}))
     assert [trace.size[storage] for storage in trace.persistent] == [64]
     assert [op.op for op in trace.ops] == ["add"]
+
+
+def test_functions_are_put_back_after_tracing() -> None:
+    from torch.nn import functional
+
+    from instances.extract.gpu_kernels import gpu_kernels
+
+    before = (functional.dropout, functional.scaled_dot_product_attention)
+    with gpu_kernels():
+        assert functional.dropout is not before[0]
+        assert functional.scaled_dot_product_attention is not before[1]
+    assert (functional.dropout, functional.scaled_dot_product_attention) == before

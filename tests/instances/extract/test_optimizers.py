@@ -84,3 +84,26 @@ def test_the_step_counter_is_float32_beside_parameters_of_16_bits(name: str) -> 
 
     mean, square, step = OPTIMIZERS[name]().initial_state(torch.zeros(3, dtype=torch.bfloat16))
     assert (mean.dtype, square.dtype, step.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
+
+
+def test_adamw_and_clipping_compute_what_pytorch_computes() -> None:
+    import torch
+
+    from instances.extract.optimizers import AdamW, clip_factor
+
+    generator = torch.Generator().manual_seed(0)
+    ours = AdamW(lr=0.1, weight_decay=0.05)
+    reference = torch.nn.Parameter(torch.rand(7, generator=generator, dtype=torch.float64))
+    optimizer = torch.optim.AdamW([reference], lr=0.1, weight_decay=0.05)
+    parameter = reference.detach().clone()
+    state = ours.initial_state(parameter)
+    for _ in range(4):
+        gradient = 3 * torch.rand(7, generator=generator, dtype=torch.float64)
+        reference.grad = gradient.clone()
+        torch.nn.utils.clip_grad_norm_([reference], 1.0)
+        optimizer.step()
+        scaled = gradient * clip_factor([gradient], 1.0)
+        parameter, state = ours.update(parameter, scaled, state)
+        # The step counter, and so the corrections, are float32, as PyTorch's capturable ones.
+        torch.testing.assert_close(parameter, reference.detach(), rtol=1e-4, atol=1e-6)
+    assert clip_factor([torch.full((2,), 0.1)], 1.0) == 1.0

@@ -95,3 +95,35 @@ def test_the_command_line_of_inference_has_no_training_settings() -> None:
     assert settings.command_line(defaults) == (
         "--batch 32 --nodes-per-stream 350 --image 224 --mode inference"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 0}, "setting batch: at least 1, found 0"),
+        ({"nodes_per_stream": -1}, "setting nodes_per_stream: at least 1, found -1"),
+        ({"bucket_mb": 0}, "setting bucket_mb: at least 1, found 0"),
+        ({"ranks": 0}, "setting ranks: at least 1, found 0"),
+        ({"streams": "one"}, "setting streams: category or roles, found 'one'"),
+        ({"parallel": "split"}, "setting parallel: replicated or sharded, found 'split'"),
+        ({"clip_norm": float("nan")}, "setting clip_norm: a finite number"),
+        ({"clip_norm": -1.0}, "setting clip_norm: a finite number"),
+    ],
+)
+def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InstanceError, match=message):
+        StepSettings(**changes)
+
+
+def test_a_forward_pass_has_no_shards() -> None:
+    assert StepSettings(parallel="sharded").sharded
+    assert not StepSettings(parallel="sharded", mode="inference").sharded
+    with pytest.raises(InstanceError, match="setting parallel: an inference graph has no use"):
+        find_model("bert-base").settings(mode="inference", parallel="sharded")
+
+
+def test_settings_of_parallelism_are_on_the_command_line_where_they_differ() -> None:
+    defaults = StepSettings()
+    assert "--parallel" not in defaults.command_line(defaults)
+    changed = StepSettings(streams="roles", parallel="sharded", ranks=4)
+    assert changed.command_line(defaults).endswith("--streams roles --parallel sharded --ranks 4")

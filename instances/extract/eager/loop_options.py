@@ -1,0 +1,37 @@
+"""Options of an eager training loop, alike on every command line that runs one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Batch = Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")]
+Seq = Annotated[int | None, typer.Option(help="Tokens in a sequence.")]
+Image = Annotated[int | None, typer.Option(help="Height and width of an image.")]
+Layers = Annotated[int | None, typer.Option(help="Layers of the model.")]
+Checkpointing = Annotated[
+    bool | None,
+    typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
+]
+Microbatches = Annotated[
+    int, typer.Option(help="Forward and backward passes for each step of the optimizer.")
+]
+Precision = Annotated[str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")]
+Optimizer = Annotated[str, typer.Option(help="adamw or sgd.")]
+
+
+def given(**shape: int | None) -> dict[str, int | bool]:
+    """Return the options of a model's shape that are not left to the model.
+
+    Parameters
+    ----------
+    shape
+        By name; None where nothing was given.
+
+    Returns
+    -------
+    dict of int or bool
+        Those that were.
+    """
+    return {option: value for option, value in shape.items() if value is not None}
