@@ -50,6 +50,8 @@ def serve_pytorch(device: int) -> _core.PlannedAllocator:
     library = ctypes.CDLL(_core.__file__)
     pluggable.allocator().set_record_stream_fn(_address_of(library.gapless_use_on))
     pluggable.allocator().set_reset_fn(_address_of(library.gapless_give_back))
+    # Before PyTorch asks for anything, which any of its threads may do as soon as it has changed.
+    _core.install(device, allocator)
     try:
         pytorch.cuda.memory.change_current_allocator(pluggable)
     except RuntimeError as error:
@@ -57,7 +59,6 @@ def serve_pytorch(device: int) -> _core.PlannedAllocator:
             f"PyTorch has used CUDA already and keeps its allocator "
             f"({str(error).splitlines()[0]}); install before the first call that needs a device"
         ) from None
-    _core.install(device, allocator)
     # The interpreter goes before the last tensors do.
     atexit.register(allocator.on_mismatch, None)
     return allocator

@@ -70,6 +70,7 @@ struct CudaFunctions {
     Status (*create_event)(void**, unsigned);
     Status (*record_event)(void*, void*);
     Status (*query_event)(void*);
+    Status (*synchronize_event)(void*);
     Status (*wait_event)(void*, void*, unsigned);
     Status (*destroy_event)(void*);
     Status (*error_name)(Status, const char**);
@@ -129,6 +130,7 @@ CudaFunctions open_driver() {
     find(library, "cuEventCreate", cuda.create_event);
     find(library, "cuEventRecord", cuda.record_event);
     find(library, "cuEventQuery", cuda.query_event);
+    find(library, "cuEventSynchronize", cuda.synchronize_event);
     find(library, "cuStreamWaitEvent", cuda.wait_event);
     find(library, "cuEventDestroy_v2", cuda.destroy_event);
     find(library, "cuMemGetInfo_v2", cuda.memory_info);
@@ -274,11 +276,8 @@ void CudaMemory::open_to(const std::vector<int>& devices, Address address, std::
 }
 
 void CudaMemory::synchronize() {
-    const std::lock_guard lock(mapping);
-    for (const CudaMemory* user : memories) {
-        const InContext current(cuda_, user->context_.handle());
-        cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
-    }
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
 }
 
 Event CudaMemory::record_event(Stream stream) {
@@ -302,6 +301,11 @@ bool CudaMemory::is_done(Event event) {
     if (status == kNotReady) return false;
     cuda_.require(status, "cuEventQuery");
     return true;
+}
+
+void CudaMemory::await(Event event) {
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.synchronize_event(as_handle(event)), "cuEventSynchronize");
 }
 
 void CudaMemory::make_wait(Stream stream, Event event) {

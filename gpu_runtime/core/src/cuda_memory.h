@@ -34,8 +34,9 @@ class PrimaryContext {
 // asks no allocator. So memory is open to every device that the process uses, which it does from
 // the moment that the device's memory is made: what is mapped is opened to those that are there,
 // and what was mapped before to one that comes later. A device that the process does not use gets
-// nothing: with one process a GPU each keeps to its own. Before pages disappear, whoever may be at
-// work on them is waited for: all of these devices.
+// nothing: with one process a GPU each keeps to its own. Before pages disappear their device is
+// waited for, and what other devices' streams were said to do with them; not the other devices as
+// such, whose work may wait for this one's in its turn.
 class CudaMemory final : public DeviceMemory {
   public:
     // Throws DeviceCallError where there is no driver or no such device.
@@ -53,6 +54,7 @@ class CudaMemory final : public DeviceMemory {
     void synchronize() override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
+    void await(Event event) override;
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 

@@ -55,12 +55,14 @@ class DeviceMemory {
     virtual void map(Address address, Pages pages, std::size_t bytes) = 0;
     virtual void unmap(Address address, std::size_t bytes) = 0;
 
-    // Returns when everything that was submitted is done.
+    // Returns when everything that was submitted to this device is done.
     virtual void synchronize() = 0;
 
     // An event is done when everything is that was submitted to the stream before it.
     virtual Event record_event(Stream stream) = 0;
     virtual bool is_done(Event event) = 0;
+    // Returns when the event is done.
+    virtual void await(Event event) = 0;
     // What is submitted to the stream from now on waits for the event; the host does not.
     virtual void make_wait(Stream stream, Event event) = 0;
     virtual void destroy_event(Event event) = 0;

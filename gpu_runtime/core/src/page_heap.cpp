@@ -254,14 +254,16 @@ std::size_t PageHeap::whole_pages(Address address, std::size_t bytes) const {
     return last > first ? last - first : 0;
 }
 
-void PageHeap::collect_waiting(bool all_done) {
+void PageHeap::collect_waiting(bool all) {
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
+        // Another device's stream may be at work yet.
+        if (all) memory_.await(uses.back().event);
         // Of those that are not done the first is the first to be.
-        while (!uses.empty() && (all_done || memory_.is_done(uses.front().event))) end_use(uses);
+        while (!uses.empty() && (all || memory_.is_done(uses.front().event))) end_use(uses);
         stream = uses.empty() ? uses_.erase(stream) : std::next(stream);
     }
-    if (!all_done) return;
+    if (!all) return;
     for (const auto& [address, waiting] : waiting_) {
         add_free(*waiting.block.lane, address, waiting.block.bytes);
     }

@@ -138,7 +138,8 @@ class PageHeap {
     void erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range);
     std::size_t whole_pages(Address address, std::size_t bytes) const;
 
-    void collect_waiting(bool all_done);
+    // Frees the blocks that other streams are done with; or all, once the device was waited for.
+    void collect_waiting(bool all);
     void end_use(std::deque<Use>& uses);  // the first
     // Unmaps what is idle, keeps the pages; the device has to be synchronised.
     void unmap_idle();

@@ -68,6 +68,8 @@ void PlanArena::settle() {
     for (const std::int32_t slot : withheld_) plan_.release(slot);
     withheld_.clear();
     while (!uses_.empty()) {
+        // Another device's stream may be at work yet.
+        memory_.await(uses_.begin()->second.event);
         memory_.destroy_event(uses_.begin()->second.event);
         uses_.erase(uses_.begin());
     }

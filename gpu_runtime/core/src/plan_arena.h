@@ -54,7 +54,7 @@ class PlanArena {
     void free(std::int32_t slot);
     void use_on(std::int32_t slot, Stream stream);
 
-    // Everything on the device is done: nothing has to be waited for.
+    // Everything on the device is done: no stream has to wait any more.
     void settle();
 
   private:

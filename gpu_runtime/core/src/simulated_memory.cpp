@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -183,6 +184,13 @@ bool SimulatedMemory::is_done(Event event) {
     may_fail("is_done");
     const EventState& state = events_.at(event);
     return streams_[state.stream].finished >= state.position;
+}
+
+void SimulatedMemory::await(Event event) {
+    may_fail("await");
+    const EventState& state = events_.at(event);
+    StreamState& stream = streams_[state.stream];
+    stream.finished = std::max(stream.finished, state.position);
 }
 
 void SimulatedMemory::make_wait(Stream stream, Event event) {

@@ -36,6 +36,7 @@ class SimulatedMemory final : public DeviceMemory {
     void synchronize() override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
+    void await(Event event) override;
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 

@@ -204,6 +204,9 @@ int cuEventQuery(void* event) {
         return memory.is_done(recorded.at(number(event))) ? kSuccess : kNotReady;
     });
 }
+int cuEventSynchronize(void* event) {
+    return answer("cuEventSynchronize", [&] { memory.await(recorded.at(number(event))); });
+}
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
     return answer("cuStreamWaitEvent",
                   [&] { memory.make_wait(number(stream), recorded.at(number(event))); });
