@@ -244,6 +244,16 @@ def test_requests_are_recognised_in_a_row_alone() -> None:
     assert report.missing_requests == 0
 
 
+def test_requests_that_were_recognised_do_not_count_again() -> None:
+    program = [Request(700 * size, 0, Life.BETWEEN) for size in (1, 2, 3, 4, 9, 3, 4, 5, 8)]
+    training = planned_training(program)
+    # The second to fourth are recognised as such; with the eighth they are in the plan once more.
+    training.step([program[k] for k in (1, 2, 3, 7)])
+    report = training.memory.report()
+    assert report.mismatch_counts == {"size": 3}
+    assert report.missing_requests == 3 + 5
+
+
 def test_requests_are_recognised_within_one_step() -> None:
     program = [Request(700 * (k + 1), 0, Life.BETWEEN) for k in range(30)]
     training = planned_training(program)
