@@ -13,7 +13,6 @@ from instances.convert.source import Selection
 from planners.errors import GaplessError
 from planners.exit_status import complain
 
-EXIT_ERROR = 2
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
 
 app = typer.Typer(add_completion=False)
