@@ -6,8 +6,9 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
@@ -179,15 +180,16 @@ def turns_in_a_process(case: PairCase, device: str = "cuda") -> Iterator[Turn]:
     process.start()
     theirs.close()
 
-    def turn() -> float:
-        ours.send(True)
+    def answer(*, goes_on: bool) -> float:
+        # One that has died is found by the answer that does not come.
+        with suppress(BrokenPipeError):
+            ours.send(goes_on)
         return _answer(ours, case)
 
     try:
         _answer(ours, case)
-        yield turn
-        ours.send(False)
-        _answer(ours, case)
+        yield partial(answer, goes_on=True)
+        answer(goes_on=False)
     finally:
         # This ends a process that waits for its next turn.
         ours.close()
@@ -197,7 +199,7 @@ def turns_in_a_process(case: PairCase, device: str = "cuda") -> Iterator[Turn]:
 def _answer(connection: Connection, case: PairCase) -> float:
     try:
         answer: float | GaplessError = connection.recv()
-    except EOFError:
+    except (EOFError, ConnectionResetError):
         raise GaplessError(f"{case.name}: the process that measures pairs died") from None
     if isinstance(answer, GaplessError):
         raise answer

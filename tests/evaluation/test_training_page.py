@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from multiprocessing import active_children
 from threading import Barrier
 
 import pytest
@@ -154,6 +155,22 @@ def test_processes_take_turns() -> None:
             for case in allocation_pairs.CASES[:2]
         ]
         assert all(0 < turn() < 1 for turn in turns * 2)
+
+
+@pytest.mark.torch
+def test_a_process_that_dies_between_turns_is_told() -> None:
+    with (
+        pytest.raises(GaplessError, match="native: the process that measures pairs died"),
+        turns_in_a_process(allocation_pairs.CASES[0], "cpu") as turn,
+    ):
+        turn_of_the_dead(turn)
+
+
+def turn_of_the_dead(turn: Turn) -> None:
+    (child,) = active_children()
+    child.kill()
+    child.join()
+    turn()
 
 
 @pytest.mark.torch

@@ -257,10 +257,17 @@ std::size_t PageHeap::whole_pages(Address address, std::size_t bytes) const {
 void PageHeap::collect_waiting(bool all) {
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
-        // Another device's stream may be at work yet.
-        if (all) memory_.await(uses.back().event);
-        // Of those that are not done the first is the first to be.
-        while (!uses.empty() && (all || memory_.is_done(uses.front().event))) end_use(uses);
+        // Of those that are not done the first is the first to be, but where the handle of a stream
+        // that is gone was given out again: that only keeps blocks for longer.
+        while (!uses.empty()) {
+            // Another device's stream may be at work even after this one was waited for.
+            if (all) {
+                memory_.await(uses.front().event);
+            } else if (!memory_.is_done(uses.front().event)) {
+                break;
+            }
+            end_use(uses);
+        }
         stream = uses.empty() ? uses_.erase(stream) : std::next(stream);
     }
     if (!all) return;
