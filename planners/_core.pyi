@@ -87,6 +87,16 @@ class Instance:
 
     def unsafe_degrees(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
 
+    def unsafe_pairs(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None))]:
+        """
+        Every unsafe pair of tensors that both have bytes: rows (a, b) with a < b, sorted.
+        """
+
+    def grow_clique(self, first: int, order: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        Pairwise unsafe tensors: the first, and each of an order that is unsafe with all so far. Needs rows.
+        """
+
 NO_LIMIT: int = 9223372036854775807
 
 class Fit(enum.Enum):
@@ -99,14 +109,14 @@ class ChainRule(enum.Enum):
 
     PAPER = 1
 
-def place_single_object(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int]:
+def place_single_object(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int, bool]:
     """
-    Algorithm 6: offsets for blocks placed in this order, and how many of the order were placed before one would have ended at or above the limit.
+    Algorithm 6: offsets for blocks placed in this order; how many of the order were placed before one would have ended at or above the limit, or the time was over; and whether it was.
     """
 
-def place_many_objects(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int]:
+def place_many_objects(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fit: Fit, chain_rule: ChainRule, limit: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int, bool]:
     """
-    Algorithm 7: offsets for blocks placed in this order, and how many of the order were placed before one would have ended at or above the limit.
+    Algorithm 7: offsets for blocks placed in this order; how many of the order were placed before one would have ended at or above the limit, or the time was over; and whether it was.
     """
 
 def search_orders(instance: Instance, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], limit: int, attempts: int, seed: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], int]:
@@ -250,8 +260,17 @@ class DisjunctiveSearch:
 
     def decide(self, capacity: int, node_limit: int, branching: Branching, lowest: bool, forced: bool, seconds: float) -> Decision: ...
 
-def heaviest_antichain(graph: Graph, size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seconds: float) -> tuple[int, Annotated[NDArray[numpy.int32], dict(shape=(None,))]]:
-    """Bytes and tensors of the heaviest pairwise unsafe set."""
+class AntichainSearch:
+    """
+    The search for the heaviest pairwise unsafe set. Any thread may run it; one at a time does.
+    """
+
+    def __init__(self, graph: Graph, size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def run(self, seconds: float) -> tuple[int, Annotated[NDArray[numpy.int32], dict(shape=(None,))]]:
+        """
+        Bytes and tensors. Where the time is over before it is done (TimeoutError), the next call goes on from there.
+        """
 
 def find_overlap_in_time(offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], segments: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple[int, int] | None:
     """Two tensors that share a byte and a step, if any."""

@@ -1,10 +1,22 @@
-"""Lower bounds on the peak of any plan, each with the name of its certificate and a witness."""
+"""Lower bounds on the peak of any plan, each with the name of its certificate and a witness.
+
+Note [Bounds belong to the problem]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A bound says something of the problem, not of a planner, so it is kept with the problem and nobody
+computes it twice. The quick ones take milliseconds for a million tensors. The others, the antichain
+of a graph and the clique of explicit pairs, can take longer than a plan; their searches are kept as
+well, and whoever asks for more than is known goes on where the one before ran out of time. So a
+planner places first, asks for what a share of its time gives, and may ask again later; and what one
+planner left undone the next need not begin anew.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 
@@ -14,6 +26,13 @@ from planners.core_instance import lifetimes_decide
 from planners.live_bytes import live_profile
 from planners.problem import Problem, Safety
 from planners.safety import core_graph
+
+# Tensors that start a clique each, the largest first.
+CLIQUE_STARTS = 256
+# Cliques times tensors that take milliseconds, whatever the time limit.
+QUICK_CLIQUE_STEPS = 1 << 19
+# What a planner gives of the time that is left to bounds that nobody has computed yet.
+SHARE_FOR_BOUNDS = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +53,36 @@ class Bound:
     name: str
     bytes: int
     witness: IntColumn
+
+
+def _no_clique() -> Bound:
+    return Bound("clique", 0, np.empty(0, dtype=np.int64))
+
+
+@dataclass(eq=False)
+class KnownBounds:
+    """What is known of a problem's bounds, and how far the searches for more have come.
+
+    Parameters
+    ----------
+    quick
+        The quick bounds; empty before they are asked for.
+    antichain
+        The heaviest antichain; None before it is proven.
+    antichain_search
+        The search for it, where one was begun and not ended.
+    clique, cliques_grown
+        The heaviest clique so far, and how many tensors have started one.
+    lock
+        Held by whoever reads or extends this.
+    """
+
+    quick: list[Bound] = field(default_factory=list)
+    antichain: Bound | None = None
+    antichain_search: _core.AntichainSearch | None = None
+    clique: Bound = field(default_factory=_no_clique)
+    cliques_grown: int = 0
+    lock: Lock = field(default_factory=Lock)
 
 
 def lifetime_bound(problem: Problem) -> Bound:
@@ -73,7 +122,7 @@ def antichain_bound(problem: Problem, seconds: float = math.inf) -> Bound:
     problem
         With a graph.
     seconds
-        Time limit.
+        Time limit of this call; the next one goes on where it ended.
 
     Returns
     -------
@@ -86,17 +135,30 @@ def antichain_bound(problem: Problem, seconds: float = math.inf) -> Bound:
         The time limit passed.
     """
     assert problem.graph is not None
-    heaviest, tensors = _core.heaviest_antichain(core_graph(problem.graph), problem.size, seconds)
-    return Bound("antichain", heaviest, tensors.astype(np.int64))
+    known = problem.known_bounds
+    with known.lock:
+        if known.antichain is None:
+            if known.antichain_search is None:
+                graph = core_graph(problem.graph)
+                known.antichain_search = _core.AntichainSearch(graph, problem.size)
+            heaviest, tensors = known.antichain_search.run(seconds)
+            known.antichain = Bound("antichain", heaviest, tensors.astype(np.int64))
+            known.antichain_search = None
+        return known.antichain
 
 
-def clique_bound(problem: Problem) -> Bound:
+def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
     """Return the bytes of a set of pairwise unsafe tensors, found greedily among given pairs.
+
+    Each of the largest tensors starts a clique, which takes the largest that still fit.
 
     Parameters
     ----------
     problem
         With explicit unsafe pairs: no order is known, and the heaviest clique is NP-hard.
+    seconds
+        Time limit of this call: the heaviest clique so far is a bound as well, and the next call
+        goes on with the tensors that have not started one.
 
     Returns
     -------
@@ -104,23 +166,21 @@ def clique_bound(problem: Problem) -> Bound:
         Certificate ``clique``.
     """
     assert problem.unsafe_pairs is not None
-    neighbours: list[set[int]] = [set() for _ in range(problem.tensor_count)]
-    for a, b in problem.unsafe_pairs.tolist():
-        neighbours[a].add(b)
-        neighbours[b].add(a)
-    size = problem.size.tolist()
-    by_size = sorted(range(problem.tensor_count), key=lambda t: (-size[t], t))
-    best: list[int] = []
-    # Every tensor starts one clique, which takes the largest that still fit.
-    for first in by_size[:256]:
-        clique, candidates = [first], neighbours[first]
-        for tensor in sorted(candidates, key=lambda t: (-size[t], t)):
-            if tensor in candidates:
-                clique.append(tensor)
-                candidates = candidates & neighbours[tensor]
-        if sum(size[t] for t in clique) > sum(size[t] for t in best):
-            best = clique
-    return Bound("clique", sum(size[t] for t in best), np.array(sorted(best), dtype=np.int64))
+    deadline = time.monotonic() + seconds
+    known = problem.known_bounds
+    with known.lock:
+        by_size = np.argsort(-problem.size, kind="stable")
+        starts = by_size[:CLIQUE_STARTS]
+        for first in starts[known.cliques_grown :].tolist():
+            quick = (known.cliques_grown + 1) * problem.tensor_count <= QUICK_CLIQUE_STEPS
+            if known.cliques_grown and not quick and time.monotonic() >= deadline:
+                break
+            clique = problem.core.grow_clique(first, by_size)
+            total = int(problem.size[clique].sum())
+            if total > known.clique.bytes:
+                known.clique = Bound("clique", total, np.sort(clique))
+            known.cliques_grown += 1
+        return known.clique
 
 
 def block_bound(problem: Problem) -> Bound:
@@ -146,27 +206,72 @@ def block_bound(problem: Problem) -> Bound:
     return Bound("block", int(end[largest]), members)
 
 
+def quick_bounds_of(problem: Problem) -> list[Bound]:
+    """Return the bounds that take no longer than reading the problem.
+
+    Parameters
+    ----------
+    problem
+        Any.
+
+    Returns
+    -------
+    list of Bound
+        ``lifetime``, unless explicit pairs decide, and ``block``.
+    """
+    known = problem.known_bounds
+    with known.lock:
+        if not known.quick:
+            if problem.safety is not Safety.PAIRS:
+                known.quick.append(lifetime_bound(problem))
+            known.quick.append(block_bound(problem))
+        return list(known.quick)
+
+
 def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
     """Return every bound that applies to a problem.
 
     Parameters
     ----------
     problem
-        Any.
+        Any; it keeps what is computed.
     seconds
-        Time limit for each; a bound that does not finish is left out.
+        Time limit of this call; a bound that is not known by then is left out, and the next call
+        goes on with it.
 
     Returns
     -------
     list of Bound
         In the order in which they are shown.
     """
+    *first, block = quick_bounds_of(problem)
     if problem.safety is Safety.PAIRS:
-        bounds = [clique_bound(problem)]
-    else:
-        bounds = [lifetime_bound(problem)]
-    if problem.safety is Safety.GRAPH and not lifetimes_decide(problem):
+        first.append(clique_bound(problem, seconds))
+    elif problem.safety is Safety.GRAPH and not lifetimes_decide(problem):
         with suppress(TimeoutError):
-            bounds.append(antichain_bound(problem, seconds))
-    bounds.append(block_bound(problem))
-    return bounds
+            first.append(antichain_bound(problem, seconds))
+    return [*first, block]
+
+
+def bounds_are_known(problem: Problem) -> bool:
+    """Return whether every bound that applies to a problem has been computed."""
+    known = problem.known_bounds
+    if problem.safety is Safety.PAIRS:
+        return known.cliques_grown >= min(CLIQUE_STARTS, problem.tensor_count)
+    return lifetimes_decide(problem) or known.antichain is not None
+
+
+def best_bound_of(problem: Problem, seconds: float = math.inf) -> Bound:
+    """Return the first of the largest bounds that are known after so many seconds.
+
+    Parameters
+    ----------
+    problem, seconds
+        As for :func:`bounds_of`.
+
+    Returns
+    -------
+    Bound
+        The largest.
+    """
+    return max(bounds_of(problem, seconds), key=lambda bound: bound.bytes)

@@ -158,6 +158,14 @@ def infeasible(certificate: str, reason: str) -> Result:
     return Result(Status.INFEASIBLE, certificate=certificate, reason=reason)
 
 
+def above_capacity(certificate: str, lower_bound: int, capacity: int) -> Result:
+    """Return the answer where a lower bound proves that no plan fits."""
+    reason = f"at least {lower_bound} bytes are needed, the capacity is {capacity}"
+    return Result(
+        Status.INFEASIBLE, lower_bound=lower_bound, certificate=certificate, reason=reason
+    )
+
+
 def no_plan_found(reason: str, lower_bound: int = 0, certificate: str = "") -> Result:
     """Return the answer of a planner that found no plan and proved nothing about one."""
     return Result(

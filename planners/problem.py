@@ -31,6 +31,7 @@ from planners.graph import Graph
 
 if TYPE_CHECKING:
     from planners._core import Instance
+    from planners.bounds import KnownBounds
 
 MAX_TENSORS = 20_000_000
 MAX_ALIGNMENT = 1 << 40
@@ -204,6 +205,13 @@ class Problem:
 
         return make_core_instance(self)
 
+    @cached_property
+    def known_bounds(self) -> KnownBounds:
+        """What is known of the lower bounds; :mod:`planners.bounds` fills it as it is asked."""
+        from planners.bounds import KnownBounds
+
+        return KnownBounds()
+
     def with_capacity(self, capacity: int | None) -> Problem:
         """Return the same problem with another capacity; the rest is shared, not copied.
 
@@ -222,6 +230,7 @@ class Problem:
         InstanceError
             The capacity is no number of bytes.
         """
+        _ = self.known_bounds  # no bound depends on the capacity
         problem = copy.copy(self)
         object.__setattr__(problem, "capacity", _as_capacity(capacity))
         return problem

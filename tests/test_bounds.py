@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import combinations
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planners import Bound, Graph, Problem, Safety, bounds_of, place, place_in_objects
-from planners.bounds import antichain_bound, block_bound, clique_bound, lifetime_bound
+from instances.synthetic import training_graph
+from planners import Bound, Graph, Problem, Safety, _core, bounds_of, place, place_in_objects
+from planners import bounds as bounds_module
+from planners.bounds import (
+    CLIQUE_STARTS,
+    QUICK_CLIQUE_STEPS,
+    antichain_bound,
+    block_bound,
+    bounds_are_known,
+    clique_bound,
+    lifetime_bound,
+)
 from planners.budget import Budget
+from planners.comparison import compare_planners
 from planners.greedy.naive import naive
+from planners.registry import choose
 from tests import definitions
 from tests.random_problems import SOLVABLE, random_graph, random_problem
 
@@ -121,7 +136,8 @@ def test_antichain_of_sizes_near_the_limit() -> None:
     assert antichain_bound(problem).bytes == heaviest_clique(problem) == size[0] + size[1]
 
 
-def test_antichain_keeps_its_time_limit() -> None:
+def wide_problem() -> Problem:
+    """Return a problem whose antichain takes a while."""
     rng = Random(1)
     graph = random_graph(rng, 0, max_nodes=2000, max_streams=10)
     nodes = graph.node_count
@@ -130,10 +146,63 @@ def test_antichain_keeps_its_time_limit() -> None:
         op=graph.op, stream=graph.stream, producer=producer,
         consumers=[[rng.randint(p + 1, nodes - 1)] for p in producer],
     )  # fmt: skip
-    problem = Problem([rng.randint(1, 99) for _ in producer], graph=wide)
+    return Problem([rng.randint(1, 99) for _ in producer], graph=wide)
+
+
+def test_antichain_keeps_its_time_limit() -> None:
+    problem = wide_problem()
     with pytest.raises(TimeoutError):
         antichain_bound(problem, seconds=0)
     assert [bound.name for bound in bounds_of(problem, seconds=0)] == ["lifetime", "block"]
+    assert not bounds_are_known(problem)
+
+
+def test_antichain_goes_on_where_it_was_stopped() -> None:
+    problem, whole = wide_problem(), wide_problem()
+    seconds, stopped = 1e-4, 0
+    while not bounds_are_known(problem):
+        with suppress(TimeoutError):
+            antichain_bound(problem, seconds)
+        seconds, stopped = 1.3 * seconds, stopped + 1
+    assert stopped > 2, "small steps are taken"
+    assert antichain_bound(problem).bytes == antichain_bound(whole).bytes
+    assert_witness(problem, antichain_bound(problem))
+
+
+def test_the_clique_grows_with_every_call_until_all_is_tried() -> None:
+    rng = Random(3)
+    tensors = 3 * QUICK_CLIQUE_STEPS // CLIQUE_STARTS
+    pairs = [(rng.randrange(a), a) for a in range(1, tensors) for _ in range(4)]
+    problem = Problem([rng.randint(1, 99) for _ in range(tensors)], unsafe_pairs=pairs)
+    found = [clique_bound(problem, seconds=0).bytes]
+    assert not bounds_are_known(problem)
+    while not bounds_are_known(problem):
+        found.append(clique_bound(problem, seconds=1e-3).bytes)
+    assert found == sorted(found)
+    again = Problem(problem.size, unsafe_pairs=pairs)
+    assert clique_bound(again).bytes == found[-1]
+
+
+def test_bounds_are_computed_once_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            made.append(name)
+            return function(*arguments)
+
+        return call
+
+    for module, name in (
+        (bounds_module, "lifetime_bound"),
+        (bounds_module, "block_bound"),
+        (_core, "AntichainSearch"),
+    ):
+        monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
+    problem = training_graph(60, streams=2, chains=2, seed=1)
+    compare_planners(problem, choose("*"), Budget(time_limit_seconds=0.3))
+    compare_planners(problem.with_capacity(1 << 40), choose("auto"), Budget(node_limit=100))
+    assert sorted(made) == ["AntichainSearch", "block_bound", "lifetime_bound"]
 
 
 @settings(max_examples=150, deadline=None)

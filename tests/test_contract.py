@@ -8,17 +8,23 @@ from functools import partial
 
 import pytest
 
-from planners import registry
-from planners.bounds import bounds_of
+from instances.synthetic import training_graph
+from planners import bounds as bounds_module
+from planners import budget as budget_module
+from planners import read_any, registry
+from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.check import find_violation
 from planners.graph import Graph
+from planners.greedy import portfolio
 from planners.plan import Result, Status
 from planners.problem import Problem, Safety
 from planners.run import run
 from tests.random_problems import random_problem
 
 NAMES = [info.name for info in registry.planners()]
+# Beside `auto`: never worse than the best greedy plan that the time is enough for.
+NEVER_WORSE = ["branch-and-bound", "cp-sat", "ilp-highs", "ilp-cbc"]
 WITH_A_PLAN = (Status.OPTIMAL, Status.FEASIBLE)
 PROBLEMS_OF_A_KIND = 25
 # Planners that search answer these problems in milliseconds; the limit is for a bad day.
@@ -126,6 +132,62 @@ def test_no_time_gets_a_clear_answer(name: str, safety: Safety) -> None:
     problem = random_problem(random.Random(f"quick {safety}"), safety, 40)
     for seconds in (0.0, 1e-3):
         require_contract(problem, answer(name, problem, seconds))
+
+
+class Clock:
+    """A clock that only slow bounds turn."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def slow_bound(self, _problem: Problem, seconds: float = math.inf) -> Bound:
+        """Take all the time that is given, and prove nothing."""
+        self.now += seconds if math.isfinite(seconds) else 0
+        raise TimeoutError
+
+
+@pytest.mark.parametrize("name", ["auto", "pressure", "homosize", *NEVER_WORSE])
+def test_a_slow_bound_costs_no_plan(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    for module in (budget_module, portfolio):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(bounds_module, "antichain_bound", clock.slow_bound)
+    problem = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
+    best = min(
+        run(chosen, problem).peak or 0
+        for chosen in registry.choose("greedy-*,many-objects-*")
+        if chosen.info.name != name
+    )
+    for seconds in (0.2, 1.0):
+        budget = Budget(time_limit_seconds=seconds)
+        result = run(registry.get(name), problem, budget)
+        require_contract(problem, result)
+        assert result.peak is not None
+        assert result.peak <= best or name in ("pressure", "homosize")
+
+
+@pytest.mark.parametrize("instance", ["pangu-13b", "qwen2-moe-sharded"])
+def test_the_largest_graphs_get_a_plan_in_a_fifth_of_a_second(instance: str) -> None:
+    whole = read_any(f"instances/{instance}.json.gz")
+    _ = whole.core
+    for seconds in (0.2, 0.5):
+        rows = [
+            run(chosen, whole, Budget(time_limit_seconds=seconds))
+            for chosen in registry.choose("many-objects-size-first,greedy-size-first")
+        ]
+        for name in ("auto", *NEVER_WORSE):
+            budget = Budget(time_limit_seconds=seconds)
+            result = run(registry.get(name), whole.with_capacity(None), budget)
+            assert result.status is Status.FEASIBLE, result.reason
+            assert result.peak is not None
+            assert result.peak < whole.naive_bytes
+            # What took no more than a tenth of the limit had its turn, however busy the machine.
+            for row in rows:
+                if row.peak is not None and row.seconds < seconds / 10:
+                    assert result.peak <= row.peak
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from planners.exact.scaling import ScaledBlocks
 from planners.exact.sections import sections_of
 from planners.exact.separations import separations_of
 from planners.exact.symmetry import symmetry_of
-from planners.exact.unsafe_pairs import count_unsafe_pairs, list_unsafe_pairs
+from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 from planners.plan import Plan
 from planners.problem import Problem, Safety
 
@@ -70,7 +70,7 @@ class BigM:
         budget: Budget,
     ) -> None:
         require_room("units of bytes", most, MOST_UNITS)
-        require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
+        require_unsafe_pairs(problem, MOST_PAIRS)
         self._problem = problem
         self._scaled = scaled
         self._most = most
@@ -87,7 +87,7 @@ class BigM:
         self._peak = self.milp.column(least, most, integer=True)
         self.milp.objective = None if decide else self._peak
         self._heads = [self._add_head(block) for block in range(scaled.count)]
-        pairs = list_unsafe_pairs(problem)
+        pairs = list_unsafe_pairs(problem, MOST_PAIRS)
         self._separations, self._belongs = separations_of(scaled, pairs)
         self._add_separations(pairs)
         self._add_cliques(pairs)

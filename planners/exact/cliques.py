@@ -11,6 +11,8 @@ from planners.budget import Budget
 from planners.columns import IntColumn
 from planners.exact.limits import require_room, require_time
 
+MOST_SET_BYTES = 1 << 30
+
 
 def clique_cover(
     tensors: int,
@@ -48,8 +50,10 @@ def clique_cover(
     TimeoutError
         The time is over.
     ModelTooLargeError
-        The cliques have too many members.
+        The cliques have too many members, or there are too many tensors for sets of them.
     """
+    # A set is a bit a tensor, and there are two sets a tensor.
+    require_room("bytes of sets of tensors", 2 * (tensors * tensors // 8), MOST_SET_BYTES)
     cover = _Cover(_adjacent(tensors, pairs, budget), budget, most_members)
     for clique in known:
         cover.open(clique)

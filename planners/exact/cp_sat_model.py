@@ -17,7 +17,7 @@ from planners.exact.limits import require_room, require_time
 from planners.exact.scaling import ScaledBlocks
 from planners.exact.sections import Sections, sections_of
 from planners.exact.symmetry import Symmetry, symmetry_of
-from planners.exact.unsafe_pairs import count_unsafe_pairs, list_unsafe_pairs
+from planners.exact.unsafe_pairs import list_unsafe_pairs, neighbourhoods, require_unsafe_pairs
 from planners.problem import Problem, Safety
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _require_room_for_pairs(problem: Problem) -> None:
         rectangles = np.count_nonzero(problem.size[problem.segments()[:, 0]])
         require_room("rectangles", int(rectangles), MOST_RECTANGLES)
     else:
-        require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
+        require_unsafe_pairs(problem, MOST_PAIRS)
 
 
 def _head_variables(
@@ -180,7 +180,7 @@ def _add_cliques(
     head: list[Any],
     budget: Budget,
 ) -> Symmetry:
-    pairs = list_unsafe_pairs(problem)
+    pairs = list_unsafe_pairs(problem, MOST_PAIRS)
     known = sections_of(problem).live_sets() if problem.safety is Safety.GRAPH else []
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
     addresses = _address_intervals(
@@ -188,11 +188,7 @@ def _add_cliques(
     )
     for clique in cliques:
         model.add_no_overlap([addresses[tensor] for tensor in clique])
-    neighbours = [1 << tensor for tensor in range(problem.tensor_count)]
-    for a, b in pairs.tolist():
-        neighbours[a] |= 1 << b
-        neighbours[b] |= 1 << a
-    return symmetry_of(problem, scaled, neighbours)
+    return symmetry_of(problem, scaled, neighbourhoods(problem.tensor_count, pairs))
 
 
 def _address_intervals(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from planners.bounds import Bound, bounds_of
+from planners.bounds import Bound
 from planners.budget import Budget
-from planners.greedy.orders import ORDERS
-from planners.greedy.place import FITS, place
-from planners.plan import Plan, Result, feasible, infeasible, no_plan_found, optimal
+from planners.greedy.attempts import Attempts
+from planners.greedy.portfolio import Portfolio
+from planners.plan import Plan, Result, above_capacity, feasible, no_plan_found, optimal
 from planners.problem import Problem
 
 
@@ -47,26 +47,26 @@ def start_of(problem: Problem, budget: Budget, incumbent: Plan | None = None) ->
         The answer when a greedy plan meets a bound or fits the capacity, when a bound is above
         the capacity, or when the time is over before the first plan.
     """
-    bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda bound: bound.bytes)
     capacity = problem.capacity
-    if capacity is not None and bound.bytes > capacity:
-        reason = f"at least {bound.bytes} bytes are needed, the capacity is {capacity}"
-        return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
-    best = incumbent
-    with suppress(TimeoutError):
-        for order in ORDERS if incumbent is None else ():
-            for fit in FITS:
-                plan = place(problem, order, fit, budget=budget)
-                if best is None or plan.peak < best.peak:
-                    best = plan
-                if best.peak == bound.bytes:
-                    return optimal(best, bound.name)
-                if budget.remaining_seconds() == 0:
-                    raise TimeoutError
+    attempts = Attempts(problem, replace(budget, node_limit=None), capacity)
+    if attempts.bound.bytes > attempts.goal:
+        return above_capacity(attempts.bound.name, attempts.bound.bytes, attempts.goal)
+    if incumbent is not None:
+        attempts.offer(incumbent, "incumbent")
+    else:
+        with suppress(TimeoutError):
+            Portfolio(problem).run(attempts, prove=attempts.ask_for_bounds)
+    if not attempts.over:
+        attempts.ask_for_bounds()
+    best, bound = attempts.best, attempts.bound
     if best is None:
         return no_plan_found(
             "the time limit passed before the first greedy plan", bound.bytes, bound.name
         )
     if capacity is not None and best.peak <= capacity:
         return feasible(best, bound.bytes, bound.name)
+    if capacity is not None and bound.bytes > capacity:
+        return replace(above_capacity(bound.name, bound.bytes, capacity), plan=best)
+    if best.peak == bound.bytes:
+        return optimal(best, bound.name)
     return Start(best, bound)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from planners.exact.incumbent import Start
-from planners.plan import Plan, Result, feasible, infeasible, no_plan_found, optimal
+from planners.plan import Plan, Result, above_capacity, feasible, infeasible, no_plan_found, optimal
 from planners.problem import Problem, Scalar
 
 
@@ -72,9 +72,11 @@ def _verdict(
 ) -> Result:
     capacity = problem.capacity
     if capacity is not None and best.peak > capacity:
-        if outcome.exhausted or bound > capacity:
+        if bound > capacity:
+            return replace(above_capacity(certificate, bound, capacity), plan=best)
+        if outcome.exhausted:
             proof = infeasible(planner, f"the search proved that no plan fits {capacity} bytes")
-            return replace(proof, plan=best, lower_bound=max(bound, capacity + 1))
+            return replace(proof, plan=best, lower_bound=capacity + 1)
         reason = outcome.reason or "the search ended before it found a plan that fits"
         return replace(no_plan_found(reason, bound, certificate), plan=best)
     if bound >= best.peak:

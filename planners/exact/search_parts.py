@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from planners import _core
-from planners.bounds import antichain_bound
+from planners.bounds import SHARE_FOR_BOUNDS, antichain_bound
 from planners.budget import Budget
 from planners.columns import IntColumn
 from planners.core_instance import lifetimes_decide
@@ -16,7 +17,7 @@ from planners.exact.cliques import clique_cover
 from planners.exact.limits import require_room
 from planners.exact.scaling import ScaledBlocks
 from planners.exact.sections import sections_of
-from planners.exact.unsafe_pairs import count_unsafe_pairs, list_unsafe_pairs
+from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 from planners.problem import Problem, Safety
 
 # Beyond these a node takes too long for a search to get anywhere.
@@ -84,16 +85,17 @@ def _rows(problem: Problem, budget: Budget) -> IntColumn:
     Without lifetimes that decide, a section is a clique of unsafe tensors.
     """
     if lifetimes_decide(problem):
-        require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS)
+        require_unsafe_pairs(problem, MOST_PAIRS)
         return np.array(sections_of(problem).segments, dtype=np.int64).reshape(-1, 3)
-    require_room("unsafe pairs", count_unsafe_pairs(problem), MOST_PAIRS_TO_COVER)
+    pairs = list_unsafe_pairs(problem, MOST_PAIRS_TO_COVER)
     known: list[list[int]] = []
     if problem.safety is Safety.GRAPH:
         # The heaviest antichain first: its total is the best bound that a section can give.
-        heaviest = antichain_bound(problem, budget.remaining_seconds()).witness
-        known.append([t for t in heaviest.tolist() if problem.size[t]])
+        with suppress(TimeoutError):
+            seconds = SHARE_FOR_BOUNDS * budget.remaining_seconds()
+            heaviest = antichain_bound(problem, seconds).witness
+            known.append([t for t in heaviest.tolist() if problem.size[t]])
         known += sections_of(problem).live_sets()
-    pairs = list_unsafe_pairs(problem)
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
     members: list[list[int]] = [[] for _ in range(problem.tensor_count)]
     for index, clique in enumerate(cliques):

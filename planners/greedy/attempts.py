@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.bounds import Bound
+from planners.bounds import (
+    SHARE_FOR_BOUNDS,
+    Bound,
+    best_bound_of,
+    bounds_are_known,
+    quick_bounds_of,
+)
 from planners.budget import Budget
 from planners.greedy.place import place_blocks
 from planners.plan import Plan, Result, feasible, optimal
@@ -31,29 +38,81 @@ class Attempts:
     ----------
     problem
         What is planned.
-    goal
-        Bytes that are good enough: a lower bound, or a capacity.
     budget
         Its clock runs. ``node_limit`` counts attempts.
+    target
+        Bytes that are good enough, such as a capacity; None for the best lower bound.
     """
 
-    def __init__(self, problem: Problem, goal: int, budget: Budget) -> None:
+    def __init__(self, problem: Problem, budget: Budget, target: int | None = None) -> None:
         self.problem = problem
-        self.goal = goal
         self.budget = budget
+        self._target = target
+        self._bound: Bound | None = None
         self.best: Plan | None = None
         self.found_by = ""
         self.count = 0
 
     @property
+    def bound(self) -> Bound:
+        """The largest lower bound that is known so far."""
+        if self._bound is None:
+            self._bound = max(quick_bounds_of(self.problem), key=lambda bound: bound.bytes)
+        return self._bound
+
+    @property
+    def goal(self) -> int:
+        """Bytes that are good enough."""
+        return self.bound.bytes if self._target is None else self._target
+
+    @property
+    def bounds_are_known(self) -> bool:
+        """Whether asking for bounds costs nothing any more."""
+        return bounds_are_known(self.problem)
+
+    def ask_for_bounds(self) -> None:
+        """Spend a share of the time that is left on bounds that nobody has computed yet."""
+        seconds = SHARE_FOR_BOUNDS * self.budget.remaining_seconds()
+        self._bound = best_bound_of(self.problem, seconds)
+
+    @property
     def over(self) -> bool:
-        """Whether the best plan is good enough, or no attempt is left.
+        """Whether the best plan is good enough, no plan can be, or no attempt is left.
 
         The first attempt is always left, so that there is a plan.
         """
         if self.best is None:
             return False
-        return self.best.peak <= self.goal or self.most(1) == 0
+        if self.best.peak <= self.goal or self.most(1) == 0:
+            return True
+        return self._bound is not None and self._bound.bytes > self.goal
+
+    @contextmanager
+    def leaving(self, seconds: float, attempts: int = 0) -> Iterator[None]:
+        """Have what runs inside end so early that something is left for what follows.
+
+        Parameters
+        ----------
+        seconds
+            What is left of the time, where it is limited.
+        attempts
+            What is left of the attempts, where these are limited.
+        """
+        whole = self.budget
+        limit = whole.node_limit
+        self.budget = replace(
+            whole,
+            deadline=whole.deadline - seconds,
+            node_limit=None if limit is None else max(self.count, limit - attempts),
+        )
+        try:
+            yield
+        except TimeoutError:
+            # The time of what ran inside is over; whether there is more, what follows finds out.
+            if whole.deadline == math.inf:
+                raise
+        finally:
+            self.budget = whole
 
     def require_time(self) -> None:
         """Raise where not even an order can be computed in the time that is left.
@@ -103,6 +162,8 @@ class Attempts:
     ) -> int:
         """Place the blocks in an order as long as the plan can become the best.
 
+        Where the time ends first, the rest is stacked on top: it may still be the best plan.
+
         Parameters
         ----------
         blocks
@@ -134,24 +195,23 @@ class Attempts:
             self._placement_budget(),
             objects=objects,
             below=min(limits, default=None),
+            complete=True,
         )
         self.count += 1
         if attempt.plan is not None:
-            self.offer(attempt.plan, name)
+            self.offer(attempt.plan, f"{name}, cut short" if attempt.out_of_time else name)
+        if attempt.out_of_time:
+            raise TimeoutError("the time limit passed before the plan was complete")
         return attempt.placed
 
 
-def answer_with_best(
-    attempts: Attempts, bound: Bound, search: Callable[[Attempts], None]
-) -> Result:
+def answer_with_best(attempts: Attempts, search: Callable[[Attempts], None]) -> Result:
     """Search, and answer with the best plan, also where the time limit or Ctrl-C ended the search.
 
     Parameters
     ----------
     attempts
         Where the plans of the search go.
-    bound
-        The best lower bound of the problem.
     search
         Makes attempts until they are over.
 
@@ -173,6 +233,7 @@ def answer_with_best(
             raise
         interrupted = isinstance(stop, KeyboardInterrupt)
     assert attempts.best is not None
+    bound = attempts.bound
     if attempts.best.peak == bound.bytes:
         answer = optimal(attempts.best, bound.name)
     else:

@@ -14,6 +14,7 @@ from planners.blocks import NOT_PINNED
 from planners.budget import Budget
 from planners.errors import GaplessError, near_names
 from planners.greedy.orders import ORDERS, SortKey, block_order
+from planners.greedy.stacking import stack_rest
 from planners.plan import Plan
 from planners.problem import Problem
 from planners.registry import UnsupportedProblemError
@@ -124,10 +125,13 @@ class Attempt:
         None where a block would have ended at or above the limit.
     placed
         Blocks of the order that were placed; the one after them is the one that did not fit.
+    out_of_time
+        Whether the time limit passed; the plan, if there is one, has the rest stacked on top.
     """
 
     plan: Plan | None
     placed: int
+    out_of_time: bool = False
 
 
 def place_blocks(
@@ -139,6 +143,7 @@ def place_blocks(
     chain_rule: str = "exact",
     objects: bool = False,
     below: int | None = None,
+    complete: bool = False,
 ) -> Attempt:
     """Place whole blocks one after the other, and give up where one passes a limit.
 
@@ -154,6 +159,8 @@ def place_blocks(
         Whether the buffer falls into objects.
     below
         Bytes that the peak has to stay below; None for no limit.
+    complete
+        Whether to stack the rest above all others where the time limit passes, whatever ``below``.
 
     Returns
     -------
@@ -166,7 +173,7 @@ def place_blocks(
         As for :func:`place`.
     """
     algorithm = _core.place_many_objects if objects else _core.place_single_object
-    offsets, placed = algorithm(
+    offsets, placed, out_of_time = algorithm(
         problem.core,
         blocks.astype(np.int32, copy=False),
         _known("fit", fit, FITS),
@@ -174,7 +181,11 @@ def place_blocks(
         _core.NO_LIMIT if below is None else below,
         (budget or Budget()).remaining_seconds(),
     )
-    return Attempt(Plan.of(problem, offsets) if placed == len(blocks) else None, placed)
+    if not out_of_time:
+        return Attempt(Plan.of(problem, offsets) if placed == len(blocks) else None, placed)
+    if not complete:
+        raise TimeoutError("the time limit passed before a plan was complete")
+    return Attempt(stack_rest(problem, offsets, blocks[placed:]), placed, out_of_time=True)
 
 
 def sort_keys(problem: Problem, order: Order) -> NDArray[Any]:

@@ -37,12 +37,11 @@ tight everywhere, as the MiniMalloc ones are, needs a search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.bounds import Bound, bounds_of
+from planners.bounds import Bound
 from planners.budget import Budget
 from planners.columns import IntColumn
 from planners.greedy.attempts import Attempts, answer_with_best
@@ -103,27 +102,27 @@ def pressure_planner(problem: Problem, budget: Budget) -> Result:
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")
-    bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
-    attempts = Attempts(problem, bound.bytes, budget)
-    return answer_with_best(attempts, bound, partial(try_pressure_orders, bound=bound))
+    return answer_with_best(Attempts(problem, budget), try_pressure_orders)
 
 
-def try_pressure_orders(attempts: Attempts, bound: Bound) -> None:
+def try_pressure_orders(attempts: Attempts) -> None:
     """Place the blocks in every order of levels and keys, until the attempts are over.
 
     Parameters
     ----------
     attempts
         What is tried, and the best plan so far.
-    bound
-        The best lower bound of the problem; its witness is a heaviest set.
 
     Raises
     ------
     TimeoutError
         The time limit passed.
     """
-    orders = PressureOrders(attempts.problem, bound)
+    if not attempts.bounds_are_known:
+        # The witness of the best bound makes better levels, but a plan comes before it.
+        PressureOrders(attempts.problem, attempts.bound).run_first(attempts)
+        attempts.ask_for_bounds()
+    orders = PressureOrders(attempts.problem, attempts.bound)
     for only_goal in (True, False):
         orders.run(attempts, only_goal=only_goal)
 
@@ -148,6 +147,23 @@ class PressureOrders:
         if blocks.count:
             self._pressure = np.maximum.reduceat(pressure[blocks.members], blocks.offsets[:-1])
         self._sorted: dict[str, IntColumn] = {}
+
+    def run_first(self, attempts: Attempts) -> None:
+        """Place the blocks in the first order, to its end.
+
+        Parameters
+        ----------
+        attempts
+            Where the plan goes.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        _, orders = next(self.families())
+        name, order = next(orders)
+        attempts.place(order, name)
 
     def run(self, attempts: Attempts, *, only_goal: bool) -> None:
         """Place the blocks in one order after the other, until the attempts are over.

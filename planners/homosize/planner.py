@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
 from planners.columns import IntColumn
 from planners.greedy.attempts import Attempts, answer_with_best
+from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.homosize.choices import Choices
 from planners.homosize.dynamic import place_dynamic
@@ -20,7 +21,6 @@ from planners.homosize.requests import require_plain_lifetimes, static_requests
 from planners.plan import Plan, Result, feasible
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import UnsupportedProblemError, register
-from planners.search.portfolio import Portfolio
 
 NAME = "homosize"
 
@@ -117,9 +117,8 @@ def plan_as_published(problem: Problem, choices: Choices, budget: Budget) -> tup
 
 
 def _plan_best(problem: Problem, choices: Choices, budget: Budget) -> Result:
-    bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
-    attempts = Attempts(problem, bound.bytes, _with_node_limit(problem, budget))
-    return answer_with_best(attempts, bound, partial(_attempt_all, bound=bound, choices=choices))
+    attempts = Attempts(problem, _with_node_limit(problem, budget))
+    return answer_with_best(attempts, partial(_attempt_all, choices=choices))
 
 
 def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
@@ -130,7 +129,7 @@ def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
     return replace(budget, node_limit=limit)
 
 
-def _attempt_all(attempts: Attempts, bound: Bound, choices: Choices) -> None:
+def _attempt_all(attempts: Attempts, choices: Choices) -> None:
     """Improve the best plan until it meets the bound or the attempts are over.
 
     Note: why two rounds. An attempt that asks for no less than the bound ends at the first request
@@ -138,42 +137,42 @@ def _attempt_all(attempts: Attempts, bound: Bound, choices: Choices) -> None:
     proof, and only the second for anything better than the best plan: the published one, those of
     all greedy planners, and the orders of the first round again, to their ends.
     """
-    orders = list[tuple[str, IntColumn]]()
-    for name, order in structured_orders(attempts.problem, bound):
-        orders.append((name, order))
-        attempts.place(order, name, only_goal=attempts.best is not None)
+    if not attempts.bounds_are_known:
+        # The witness of the best bound makes better orders, but a plan comes before it.
+        name, order = next(structured_orders(attempts.problem, attempts.bound))
+        attempts.place(order, name)
+        attempts.ask_for_bounds()
+    given_up = list[tuple[str, IntColumn]]()
+    for name, order in structured_orders(attempts.problem, attempts.bound):
+        only_goal = attempts.best is not None
+        attempts.place(order, name, only_goal=only_goal)
+        if only_goal:
+            given_up.append((name, order))
         if attempts.over:
             return
         attempts.require_time()
-    pressure = PressureOrders(attempts.problem, bound)
-    _ask_for_a_proof(attempts, pressure)
+    pressure = PressureOrders(attempts.problem, attempts.bound)
+    seconds, left = _share_kept(attempts)
+    with attempts.leaving(seconds, left):
+        pressure.run(attempts, only_goal=True)
     if attempts.over:
         return
     _offer_published(attempts, choices)
-    for name, order in orders[1:]:
+    for name, order in given_up:
         if not attempts.over:
             attempts.place(order, name)
-    portfolio = Portfolio(attempts.problem)
-    portfolio.run_first(attempts)
-    portfolio.run_others(attempts, only_goal=False)
+    Portfolio(attempts.problem).run(attempts)
     pressure.run(attempts, only_goal=False)
 
 
-def _ask_for_a_proof(attempts: Attempts, pressure: PressureOrders) -> None:
-    """Try the pressure orders for a part of what is left, and leave the rest to what follows."""
-    whole = attempts.budget
-    deadline, limit = whole.deadline, whole.node_limit
-    if whole.time_limit_seconds is not None:
-        deadline -= (1 - SHARE_FOR_A_PROOF) * whole.remaining_seconds()
-    if limit is not None:
-        limit = attempts.count + int(SHARE_FOR_A_PROOF * (limit - attempts.count))
-    attempts.budget = replace(whole, deadline=deadline, node_limit=limit)
-    try:
-        pressure.run(attempts, only_goal=True)
-    except TimeoutError:
-        pass  # of this round; whether there is time for another, the next attempt finds out
-    finally:
-        attempts.budget = whole
+def _share_kept(attempts: Attempts) -> tuple[float, int]:
+    """Return the seconds and attempts that the search for a proof leaves to what follows it."""
+    budget, kept = attempts.budget, 1 - SHARE_FOR_A_PROOF
+    limit = budget.node_limit
+    return (
+        0.0 if budget.time_limit_seconds is None else kept * budget.remaining_seconds(),
+        0 if limit is None else math.ceil(kept * (limit - attempts.count)),
+    )
 
 
 def _offer_published(attempts: Attempts, choices: Choices) -> None:

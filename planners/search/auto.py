@@ -7,21 +7,22 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from planners.bounds import Bound, bounds_of
+import numpy as np
+
 from planners.budget import Budget
 from planners.exact.branch_and_bound import Resumable
 from planners.exact.branch_and_bound import search as branch_and_bound
 from planners.exact.incumbent import Start
 from planners.exact.outcome import Outcome, result_of
 from planners.greedy.attempts import SECONDS_A_BLOCK, Attempts
+from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
-from planners.plan import Plan, Result, infeasible, no_plan_found
+from planners.greedy.stacking import stack_rest
+from planners.plan import Plan, Result, above_capacity, no_plan_found
 from planners.problem import Problem, Safety, Scalar
 from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
-from planners.search.last_resort import offer_without_reuse
 from planners.search.order_walk import OrderWalk
-from planners.search.portfolio import Portfolio
 from planners.search.windows import Windows
 
 NAME = "auto"
@@ -92,24 +93,24 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
     budget = _with_node_limit(problem, budget)
     if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
         return no_plan_found("the time limit leaves no room for a plan")
-    bound = max(bounds_of(problem, budget.remaining_seconds()), key=lambda known: known.bytes)
-    goal = bound.bytes if problem.capacity is None else problem.capacity
-    if goal < bound.bytes:
-        reason = f"at least {bound.bytes} bytes are needed, the capacity is {goal}"
-        return replace(infeasible(bound.name, reason), lower_bound=bound.bytes)
-    attempts = Attempts(problem, goal, budget)
+    attempts = Attempts(problem, budget, problem.capacity)
+    if attempts.bound.bytes > attempts.goal:
+        bound = attempts.bound
+        return above_capacity(bound.name, bound.bytes, attempts.goal)
     step = ExactStep(attempts, exact)
     reason, interrupted = "", False
     try:
-        _search(attempts, bound, step)
+        _search(attempts, step)
     except TimeoutError:
         reason = "time limit"
     except KeyboardInterrupt:
         reason, interrupted = "interrupted", True
-    if attempts.best is None and not offer_without_reuse(attempts):
+    if attempts.best is None:
+        _offer_without_reuse(attempts)
+    if attempts.best is None:
         ended = "Ctrl-C came" if interrupted else "the time limit passed"
+        bound = attempts.bound
         return no_plan_found(f"{ended} before the first greedy plan", bound.bytes, bound.name)
-    assert attempts.best is not None
     statistics: dict[str, Scalar] = {"attempts": attempts.count, "found_by": attempts.found_by}
     if interrupted:
         statistics["interrupted"] = True
@@ -119,7 +120,16 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
         reason=reason,
         statistics=statistics,
     )
-    return result_of(problem, Start(attempts.best, bound), NAME, outcome)
+    return result_of(problem, Start(attempts.best, attempts.bound), NAME, outcome)
+
+
+def _offer_without_reuse(attempts: Attempts) -> None:
+    """Offer a plan in which no two blocks share a byte, for there was no time for another."""
+    problem = attempts.problem
+    nowhere = np.zeros(problem.tensor_count, dtype=np.int64)
+    plan = stack_rest(problem, nowhere, np.arange(problem.blocks.count))
+    if plan is not None:
+        attempts.offer(plan, "no reuse")
 
 
 def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
@@ -130,24 +140,22 @@ def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
     return replace(budget, node_limit=limit)
 
 
-def _search(attempts: Attempts, bound: Bound, step: ExactStep) -> None:
+def _search(attempts: Attempts, step: ExactStep) -> None:
     """Improve the best plan until the attempts are over.
 
     Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
     asks for no less ends at the first block in the way. So everything is asked for the proof
-    first, and only then for anything better than the best plan. The pressure orders share more of
-    their work than the portfolio, and where they prove nothing they end sooner.
+    first, as far as the greedy planners leave time for it, and only then for anything better than
+    the best plan. The pressure orders share more of their work than the portfolio, and where they
+    prove nothing they end sooner.
     """
-    problem = attempts.problem
-    portfolio = Portfolio(problem)
-    portfolio.run_first(attempts)
+    portfolio = Portfolio(attempts.problem)
+    portfolio.run(attempts, prove=lambda: _prove(attempts, portfolio))
     if attempts.over:
         return
-    pressure = None if problem.safety is Safety.PAIRS else PressureOrders(problem, bound)
-    for only_goal in (True, False):
-        if pressure is not None:
-            pressure.run(attempts, only_goal=only_goal)
-        portfolio.run_others(attempts, only_goal=only_goal)
+    attempts.ask_for_bounds()
+    if attempts.problem.safety is not Safety.PAIRS:
+        PressureOrders(attempts.problem, attempts.bound).run(attempts, only_goal=False)
     if attempts.over:
         return
     searches = _searches(attempts, portfolio, step)
@@ -156,6 +164,14 @@ def _search(attempts: Attempts, bound: Bound, step: ExactStep) -> None:
             if attempts.over or step.exhausted:
                 return
             search(1 << min(turn, MOST_DOUBLINGS))
+
+
+def _prove(attempts: Attempts, portfolio: Portfolio) -> None:
+    """Ask everything for a plan that meets the goal, and for nothing less."""
+    attempts.ask_for_bounds()
+    if attempts.problem.safety is not Safety.PAIRS:
+        PressureOrders(attempts.problem, attempts.bound).run(attempts, only_goal=True)
+    portfolio.run_others(attempts, only_goal=True)
 
 
 def _searches(
@@ -172,6 +188,7 @@ def _searches(
     if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
         windows = Windows(attempts, partial(place_window, exact=step.search))
         searches.append(windows.improve)
+    searches.append(lambda _: attempts.ask_for_bounds())
     return searches
 
 
@@ -200,7 +217,7 @@ def place_window(
         The time limit passed.
     """
     assert problem.capacity is not None
-    attempts = Attempts(problem, problem.capacity, budget)
+    attempts = Attempts(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
     portfolio.run_first(attempts)
     if not attempts.over:

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from instances.synthetic import data_parallel_graph, random_lifetimes, training_graph
-from planners import Budget, Problem, Result, Safety, Status, bounds_of, check, place, registry, run
-from planners.greedy.attempts import Attempts
+from planners import (
+    Budget,
+    Problem,
+    Result,
+    Safety,
+    Status,
+    bounds_of,
+    check,
+    place_in_objects,
+    registry,
+    run,
+)
+from planners.greedy.stacking import stack_rest
 from planners.registry import get
-from planners.search.last_resort import offer_without_reuse
 from tests.interrupts import interrupt_after, stop_after
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -113,13 +123,9 @@ def test_before_the_first_plan_there_is_one_without_reuse(
         rng = random.Random(f"no reuse {seed}")
         problem = random_problem(rng, rng.choice(list(Safety)), (1, 12), features=SOLVABLE)
         result = auto(problem)
-        pinned = bool((problem.pinned >= 0).any())
-        assert (result.plan is None) == pinned, result
-        if pinned:
-            assert result.status is Status.NO_PLAN_FOUND
-        else:
-            assert result.statistics["found_by"] == "no reuse"
-            assert result.statistics.get("interrupted", False) == (ends is KeyboardInterrupt)
+        assert result.plan is not None, result
+        assert result.statistics["found_by"] == "no reuse"
+        assert result.statistics.get("interrupted", False) == (ends is KeyboardInterrupt)
 
 
 def test_no_plan_without_reuse_leaves_int64() -> None:
@@ -127,8 +133,8 @@ def test_no_plan_without_reuse_leaves_int64() -> None:
     ones = np.ones((1 << 21) + 1, dtype=np.int64)
     alignment = ones.copy()
     alignment[0] = 1 << 40
-    attempts = Attempts(Problem(ones, 0 * ones, ones, alignment=alignment), 1, Budget())
-    assert not offer_without_reuse(attempts)
+    problem = Problem(ones, 0 * ones, ones, alignment=alignment)
+    assert stack_rest(problem, 0 * ones, np.arange(problem.blocks.count)) is None
 
 
 def test_the_time_limit_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +151,7 @@ def test_no_time_for_the_first_plan_is_no_proof() -> None:
 
 
 def test_a_plan_that_fits_ends_the_search() -> None:
-    result = auto(HARD.with_capacity(place(HARD).peak))
+    result = auto(HARD.with_capacity(place_in_objects(HARD).peak))
     assert result.status is Status.FEASIBLE
     assert result.statistics["attempts"] == 1
 

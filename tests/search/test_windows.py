@@ -73,7 +73,7 @@ def test_what_reaches_above_the_capacity_is_cut_and_stays_in_the_way() -> None:
 )
 def test_windows_improve_a_bad_plan(problem: Problem) -> None:
     bound = max(bound.bytes for bound in bounds_of(problem))
-    attempts = Attempts(problem, bound, Budget(node_limit=60_000).started())
+    attempts = Attempts(problem, Budget(node_limit=60_000).started(), bound)
     start = place(problem, "source")
     attempts.offer(start, "start")
     windows = Windows(attempts, place_window)

@@ -43,6 +43,14 @@ NumpyArray<T> to_numpy(std::vector<T>&& values) {
     return NumpyArray<T>(kept->data(), {kept->size()}, owner);
 }
 
+// The same with rows of `width` values each.
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<2>> to_numpy_rows(std::vector<T>&& values, std::size_t width) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return {kept->data(), {kept->size() / width, width}, owner};
+}
+
 // Rows (tensor, start, end) as segments, which live as long as the table. Throws std::out_of_range
 // for a tensor that does not exist.
 std::span<const Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors);

@@ -3,6 +3,9 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "arrays.h"
 #include "instance.h"
 
@@ -104,7 +107,32 @@ void bind_instance(nb::module_& module) {
             },
             nb::arg("tensor"), "The tensors that one is unsafe with, rising.")
         .def("unsafe_degrees",
-             [](const Instance& instance) { return to_numpy(instance.unsafe_degrees()); });
+             [](const Instance& instance) { return to_numpy(instance.unsafe_degrees()); })
+        .def(
+            "unsafe_pairs",
+            [](const Instance& instance) {
+                std::vector<std::int64_t> pairs;
+                {
+                    nb::gil_scoped_release without_python;
+                    pairs = instance.unsafe_pairs();
+                }
+                return to_numpy_rows(std::move(pairs), 2);
+            },
+            "Every unsafe pair of tensors that both have bytes: rows (a, b) with a < b, sorted.")
+        .def(
+            "grow_clique",
+            [](const Instance& instance, std::int64_t first, Array<std::int64_t> order) {
+                const auto tensors = static_cast<std::int64_t>(instance.tensor_count());
+                const auto exists = [&](std::int64_t t) { return t >= 0 && t < tensors; };
+                if (!instance.unsafe_rows) throw std::invalid_argument("rows are needed");
+                if (!exists(first) || !std::ranges::all_of(view(order), exists)) {
+                    throw nb::index_error("no such tensor");
+                }
+                return to_numpy(instance.grow_clique(first, view(order)));
+            },
+            nb::arg("first"), nb::arg("order"),
+            "Pairwise unsafe tensors: the first, and each of an order that is unsafe with all so "
+            "far. Needs rows.");
 }
 
 }  // namespace gapless::bindings

@@ -10,7 +10,7 @@ namespace gapless::bindings {
 
 namespace {
 
-using Placed = std::pair<NumpyArray<std::int64_t>, std::int64_t>;
+using Placed = std::tuple<NumpyArray<std::int64_t>, std::int64_t, bool>;
 
 template <class Place>
 Placed place(Place algorithm, const Instance& instance, Array<std::int32_t> order,
@@ -21,7 +21,7 @@ Placed place(Place algorithm, const Instance& instance, Array<std::int32_t> orde
         nb::gil_scoped_release without_python;
         placement = algorithm(instance, view(order), rules, stop);
     }
-    return {to_numpy(std::move(placement.offsets)), placement.placed};
+    return {to_numpy(std::move(placement.offsets)), placement.placed, placement.out_of_time};
 }
 
 }  // namespace
@@ -40,9 +40,9 @@ void bind_placement(nb::module_& module) {
         },
         nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
         nb::arg("limit"), nb::arg("seconds"),
-        "Algorithm 6: offsets for blocks placed in this order, and how many of the order were "
-        "placed "
-        "before one would have ended at or above the limit.");
+        "Algorithm 6: offsets for blocks placed in this order; how many of the order were placed "
+        "before one would have ended at or above the limit, or the time was over; and whether it "
+        "was.");
     module.def(
         "place_many_objects",
         [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
@@ -51,9 +51,9 @@ void bind_placement(nb::module_& module) {
         },
         nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
         nb::arg("limit"), nb::arg("seconds"),
-        "Algorithm 7: offsets for blocks placed in this order, and how many of the order were "
-        "placed "
-        "before one would have ended at or above the limit.");
+        "Algorithm 7: offsets for blocks placed in this order; how many of the order were placed "
+        "before one would have ended at or above the limit, or the time was over; and whether it "
+        "was.");
     module.def(
         "search_orders",
         [](const Instance& instance, Array<std::int32_t> order, std::int64_t limit,

@@ -21,11 +21,18 @@
 // residual arc leaves R, so arcs out of R do not exist, and arcs into R carry exactly their lower
 // bound: the flow equals the bytes of the tensors that enter R. R is closed under successors, so a
 // path enters it once and these tensors are an antichain. It is the certificate.
+//
+// Interrupts. The search asks whether to stop between augmenting paths alone, where the residual
+// network holds a feasible flow; so the next call goes on from that flow. Only a network that was
+// not complete is built anew.
 #include "antichain.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "clocks.h"
 
@@ -41,8 +48,10 @@ struct Arc {
     std::int64_t flow;
 };
 
+}  // namespace
+
 // The network of the Note, with a flow that is feasible.
-class Network {
+class AntichainSearch::Network {
   public:
     Network(const Graph& graph, const std::vector<std::int64_t>& size, Stop& stop)
         : graph_(graph), clocks_(graph, stop), vertices_(2 * graph.node_count()) {
@@ -187,7 +196,7 @@ class Network {
 };
 
 // Maximum flow from the sink of the network back to its source, in its residual network.
-class Reduction {
+class AntichainSearch::Reduction {
   public:
     explicit Reduction(const Network& network)
         : source_(network.sink()),
@@ -210,13 +219,13 @@ class Reduction {
         }
     }
 
+    // Returns the flow of all calls together, also of those that `stop` ended.
     std::int64_t run(Stop& stop) {
-        std::int64_t total = 0;
         while (levels()) {
             std::copy(first_.begin(), first_.end() - 1, next_.begin());
-            total += blocking_flow(stop);
+            block_flow(stop);
         }
-        return total;
+        return total_;
     }
 
     // After run(): what the sink of the network still reaches.
@@ -245,14 +254,13 @@ class Reduction {
     }
 
     // Depth-first along rising levels with an explicit path; paths can be as long as the graph.
-    std::int64_t blocking_flow(Stop& stop) {
-        std::int64_t total = 0;
+    void block_flow(Stop& stop) {
         std::vector<std::int32_t> path;
         std::int32_t v = source_;
         while (true) {
             stop.poll();
             if (v == target_) {
-                total += augment(path);
+                total_ += augment(path);
                 // Back to the tail of the first edge that is now full.
                 std::size_t keep = 0;
                 while (edges_[path[keep]].residual > 0) ++keep;
@@ -269,7 +277,7 @@ class Reduction {
                 path.push_back(e);
                 v = edges_[e].to;
             } else if (path.empty()) {
-                return total;
+                return;
             } else {
                 v = edges_[edges_[path.back()].twin].to;
                 path.pop_back();
@@ -294,20 +302,41 @@ class Reduction {
     std::vector<std::int32_t> first_;
     std::vector<std::int32_t> level_, next_, queue_;
     std::vector<Edge> edges_;
+    std::int64_t total_ = 0;
 };
 
-}  // namespace
+AntichainSearch::AntichainSearch(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> size)
+    : graph_(std::move(graph)), size_(std::move(size)) {
+    if (size_.size() != static_cast<std::size_t>(graph_->tensor_count())) {
+        throw std::invalid_argument("one size a tensor is needed, found " +
+                                    std::to_string(size_.size()) + " for " +
+                                    std::to_string(graph_->tensor_count()) + " tensors");
+    }
+}
 
-Antichain heaviest_antichain(const Graph& graph, const std::vector<std::int64_t>& size,
-                             Stop& stop) {
-    const Network network(graph, size, stop);
-    Reduction reduction(network);
+AntichainSearch::~AntichainSearch() = default;
+
+const Antichain& AntichainSearch::run(Stop& stop) {
+    if (found_) return *found_;
+    if (!network_) network_ = std::make_unique<const Network>(*graph_, size_, stop);
+    if (!reduction_) reduction_ = std::make_unique<Reduction>(*network_);
+    const std::int64_t spared = reduction_->run(stop);
+    found_ = cut();
+    found_->bytes = network_->value() - spared;
+    reduction_.reset();
+    network_.reset();
+    return *found_;
+}
+
+// The tensors that enter what the sink reaches.
+Antichain AntichainSearch::cut() const {
     Antichain antichain;
-    antichain.bytes = network.value() - reduction.run(stop);
-    for (std::size_t a = 0; a < network.arcs().size(); ++a) {
-        const Arc& arc = network.arcs()[a];
-        if (arc.lower == 0 || reduction.reached(arc.from) || !reduction.reached(arc.to)) continue;
-        const auto& tensors = network.tensors(a);
+    for (std::size_t a = 0; a < network_->arcs().size(); ++a) {
+        const Arc& arc = network_->arcs()[a];
+        if (arc.lower == 0 || reduction_->reached(arc.from) || !reduction_->reached(arc.to)) {
+            continue;
+        }
+        const auto& tensors = network_->tensors(a);
         antichain.tensors.insert(antichain.tensors.end(), tensors.begin(), tensors.end());
     }
     std::sort(antichain.tensors.begin(), antichain.tensors.end());

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "graph.h"
@@ -14,7 +16,27 @@ struct Antichain {
     std::vector<std::int32_t> tensors;
 };
 
-// Exact. `size` has one entry a tensor. See the Note in antichain.cpp.
-Antichain heaviest_antichain(const Graph& graph, const std::vector<std::int64_t>& size, Stop& stop);
+// The search for it, which may be stopped and goes on where it was. See the Note in antichain.cpp.
+class AntichainSearch {
+  public:
+    // `size` has one entry a tensor.
+    AntichainSearch(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> size);
+    ~AntichainSearch();
+
+    // Exact. What `stop` throws ends the call alone.
+    const Antichain& run(Stop& stop);
+
+  private:
+    class Network;
+    class Reduction;
+
+    Antichain cut() const;
+
+    std::shared_ptr<const Graph> graph_;
+    std::vector<std::int64_t> size_;
+    std::unique_ptr<const Network> network_;
+    std::unique_ptr<Reduction> reduction_;
+    std::optional<Antichain> found_;
+};
 
 }  // namespace gapless

@@ -1,6 +1,7 @@
 // A relation between tensors as rows of bits: which pairs may not share bytes.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -34,6 +35,16 @@ class BitRows {
 
     // Number of ones in a row.
     std::int64_t count_row(std::size_t r) const;
+
+    // Calls `see` with the column of every one in a row, rising.
+    template <class See>
+    void for_each_in_row(std::size_t r, See see) const {
+        for (std::size_t w = 0; w < words_; ++w) {
+            for (std::uint64_t bits = row(r)[w]; bits != 0; bits &= bits - 1) {
+                see(w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits)));
+            }
+        }
+    }
 
     static std::uint64_t bit(std::size_t c) { return std::uint64_t{1} << (c % kWordBits); }
 

@@ -26,14 +26,12 @@ std::vector<Placed> pinned_tensors(const Instance& instance) {
     return placed;
 }
 
-}  // namespace
-
-Instance Instance::with_rows() const {
-    if (unsafe_rows) return *this;
-    auto rows = std::make_shared<BitRows>(size.size(), size.size());
+// Calls `meet` for any two ranges of different tensors that share a section.
+template <class Meet>
+void for_each_overlap(const Sections& sections, std::int32_t tensors, Meet meet) {
     std::vector<std::pair<SectionRange, std::int32_t>> by_first;
-    for (std::int32_t t = 0; t < tensor_count(); ++t) {
-        for (const SectionRange& range : sections->of(t)) by_first.emplace_back(range, t);
+    for (std::int32_t t = 0; t < tensors; ++t) {
+        for (const SectionRange& range : sections.of(t)) by_first.emplace_back(range, t);
     }
     std::sort(by_first.begin(), by_first.end(),
               [](const auto& a, const auto& b) { return a.first.first < b.first.first; });
@@ -41,10 +39,20 @@ Instance Instance::with_rows() const {
         const auto& [range, tensor] = by_first[i];
         for (std::size_t j = i + 1; j < by_first.size(); ++j) {
             if (by_first[j].first.first >= range.last) break;
-            rows->set(tensor, by_first[j].second);
-            rows->set(by_first[j].second, tensor);
+            if (by_first[j].second != tensor) meet(tensor, by_first[j].second);
         }
     }
+}
+
+}  // namespace
+
+Instance Instance::with_rows() const {
+    if (unsafe_rows) return *this;
+    auto rows = std::make_shared<BitRows>(size.size(), size.size());
+    for_each_overlap(*sections, tensor_count(), [&](std::int32_t a, std::int32_t b) {
+        rows->set(a, b);
+        rows->set(b, a);
+    });
     return {columns, size, blocks, std::nullopt, std::move(rows)};
 }
 
@@ -76,6 +84,43 @@ std::vector<std::int64_t> Instance::unsafe_degrees() const {
     std::vector<std::int64_t> degree(size.size());
     for (std::size_t t = 0; t < size.size(); ++t) degree[t] = unsafe_rows->count_row(t);
     return degree;
+}
+
+std::vector<std::int64_t> Instance::unsafe_pairs() const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+    if (sections) {
+        for_each_overlap(*sections, tensor_count(), [&](std::int32_t a, std::int32_t b) {
+            if (size[a] > 0 && size[b] > 0) pairs.emplace_back(std::minmax(a, b));
+        });
+        // Tensors with gaps may meet more than once.
+        std::sort(pairs.begin(), pairs.end());
+        pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+    } else {
+        for (std::int32_t a = 0; a < tensor_count(); ++a) {
+            if (size[a] == 0) continue;
+            unsafe_rows->for_each_in_row(a, [&](std::size_t b) {
+                if (static_cast<std::int32_t>(b) > a && size[b] > 0) pairs.emplace_back(a, b);
+            });
+        }
+    }
+    std::vector<std::int64_t> flat;
+    flat.reserve(2 * pairs.size());
+    for (const auto& [a, b] : pairs) flat.insert(flat.end(), {a, b});
+    return flat;
+}
+
+std::vector<std::int64_t> Instance::grow_clique(std::int64_t first,
+                                                std::span<const std::int64_t> order) const {
+    const std::uint64_t* row = unsafe_rows->row(first);
+    std::vector<std::uint64_t> candidates(row, row + unsafe_rows->words());
+    std::vector<std::int64_t> clique{first};
+    for (const std::int64_t t : order) {
+        if ((candidates[t / kWordBits] & BitRows::bit(t)) == 0) continue;
+        clique.push_back(t);
+        row = unsafe_rows->row(t);
+        for (std::size_t w = 0; w < candidates.size(); ++w) candidates[w] &= row[w];
+    }
+    return clique;
 }
 
 }  // namespace gapless

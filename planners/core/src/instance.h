@@ -62,6 +62,14 @@ struct Instance {
 
     // Number of tensors that each tensor is unsafe with.
     std::vector<std::int64_t> unsafe_degrees() const;
+
+    // Every unsafe pair of tensors that both have bytes, once: a, b, a, b, ... with a < b, sorted.
+    std::vector<std::int64_t> unsafe_pairs() const;
+
+    // Pairwise unsafe tensors: `first`, then each of `order` that is unsafe with all before it.
+    // Needs rows.
+    std::vector<std::int64_t> grow_clique(std::int64_t first,
+                                          std::span<const std::int64_t> order) const;
 };
 
 }  // namespace gapless

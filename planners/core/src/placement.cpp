@@ -20,6 +20,16 @@ void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
     }
 }
 
+// Whether the time limit has passed. What else `stop` throws, such as an interrupt, goes on.
+bool is_over(Stop& stop) {
+    try {
+        stop.poll();
+    } catch (const TimeLimitReached&) {
+        return true;
+    }
+    return false;
+}
+
 // ---- Lifetimes: the tree of sections --------------------------------------------------------
 
 // Walks the lists of taken bytes of all members of a block side by side, in memory that the next
@@ -135,7 +145,10 @@ Placement single_object(const Instance& instance, std::span<const std::int32_t> 
         if (blocks.pinned[block] != kNotPinned) space.occupy(block, blocks.pinned[block]);
     }
     for (const std::int32_t block : order) {
-        stop.poll();
+        if (is_over(stop)) {
+            placement.out_of_time = true;
+            return placement;
+        }
         const bool pinned = blocks.pinned[block] != kNotPinned;
         const std::int64_t head = pinned ? blocks.pinned[block] : space.fit(block, rules);
         if (head + blocks.size[block] >= rules.limit) return placement;
@@ -244,7 +257,10 @@ Placement many_objects(const Instance& instance, std::span<const std::int32_t> o
     Objects objects(instance);
     Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
     for (const std::int32_t block : order) {
-        stop.poll();
+        if (is_over(stop)) {
+            placement.out_of_time = true;
+            return placement;
+        }
         const std::int64_t head = objects.place(block, rules);
         if (head + instance.blocks.size[block] >= rules.limit) return placement;
         set_offsets(instance.blocks, block, head, placement.offsets);

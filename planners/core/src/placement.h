@@ -31,10 +31,12 @@ struct PlacementRules {
 };
 
 // How far an algorithm came. Where `placed` is the length of the order, `offsets` holds one offset
-// a tensor. Otherwise order[placed] is the block that would have ended at or above the limit.
+// a tensor. Otherwise the offsets of the blocks before order[placed] do, and that block would have
+// ended at or above the limit, or the time was over.
 struct Placement {
     std::vector<std::int64_t> offsets;
     std::int64_t placed = 0;
+    bool out_of_time = false;
 };
 
 // Throws std::invalid_argument unless the order holds every block once.

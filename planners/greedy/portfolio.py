@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 from planners.blocks import NOT_PINNED
 from planners.columns import IntColumn
+from planners.core_instance import lifetimes_decide
 from planners.greedy.attempts import Attempts
 from planners.greedy.orders import ORDERS, block_order
 from planners.greedy.place import FITS
@@ -25,16 +27,48 @@ class Portfolio:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._orders: dict[str, IntColumn] = {}
-        families = {"greedy": False}
+        families = [("greedy", False)]
         if (problem.blocks.pinned == NOT_PINNED).all():
-            families["many-objects"] = True
+            families.append(("many-objects", True))
+            if not lifetimes_decide(problem):
+                families.reverse()  # over rows of unsafe pairs objects cost less
         # First fit costs less, and the orders stand from the best on most problems to the worst.
         self._planners = [
             (f"{family}-{order}-{fit}", order, fit, objects)
             for fit, order, (family, objects) in product(
-                FITS, ("size", "breadth", "unsafe", "source"), families.items()
+                FITS, ("size", "breadth", "unsafe", "source"), families
             )
         ]
+
+    def run(self, attempts: Attempts, prove: Callable[[], None] = lambda: None) -> None:
+        """Run every planner, and between the first and the others look for a proof.
+
+        Note: what a proof may cost. Whoever asks for a plan within a time is owed the best that
+        greedy planners reach in that time, so nothing else may take what they need. The first one
+        is timed, and as much is kept for each of the others; they mostly end sooner, for they are
+        given up where they get worse than the best. What is left beyond that goes to the proof,
+        which mostly succeeds and saves all the others.
+
+        Parameters
+        ----------
+        attempts
+            Where plans go.
+        prove
+            Looks for a plan that meets the goal, or for a better goal. It may run out of time.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        started = time.monotonic()
+        self.run_first(attempts)
+        if attempts.over:
+            return
+        with attempts.leaving((time.monotonic() - started) * len(self._planners[1:])):
+            attempts.require_time()
+            prove()
+        self.run_others(attempts, only_goal=False)
 
     def run_first(self, attempts: Attempts) -> None:
         """Run the first planner to its end, so that there is a plan.

@@ -1,0 +1,50 @@
+"""The rest of a plan where there was no time to place it: every block gets bytes of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.blocks import NOT_PINNED
+from planners.columns import IntColumn
+from planners.plan import Plan
+from planners.problem import Problem
+
+MOST_BYTES = 1 << 62
+
+
+def stack_rest(problem: Problem, offsets: IntColumn, rest: NDArray[np.integer]) -> Plan | None:
+    """Complete a plan: what is not placed yet is stacked above what is.
+
+    It takes milliseconds for a million tensors, for every block is padded to the strictest
+    alignment of all, so that no loop over blocks is needed.
+
+    Parameters
+    ----------
+    problem
+        What is planned, without conflicting pins.
+    offsets
+        int64 bytes, one a tensor; those of the rest are ignored.
+    rest
+        Blocks that are not placed. Pinned ones get their pins, and what is placed is clear of them.
+
+    Returns
+    -------
+    Plan or None
+        None where alignments lead beyond any memory.
+    """
+    blocks = problem.blocks
+    heads = offsets[blocks.members[blocks.offsets[:-1]]]
+    pinned = rest[blocks.pinned[rest] != NOT_PINNED]
+    heads[pinned] = blocks.pinned[pinned]
+    free = rest[blocks.pinned[rest] == NOT_PINNED]
+    placed = np.ones(blocks.count, dtype=np.bool_)
+    placed[free] = False
+    top = int((heads + blocks.size)[placed].max(initial=0))
+    strictest = int(blocks.modulus[free].max(initial=1))
+    if top + int(blocks.size[free].sum()) + 2 * strictest * (len(free) + 1) > MOST_BYTES:
+        return None
+    padded = -(-(blocks.residue[free] + blocks.size[free]) // strictest) * strictest
+    floor = -(-top // strictest) * strictest
+    heads[free] = floor + np.cumsum(padded) - padded + blocks.residue[free]
+    return Plan.of_blocks(problem, heads)
