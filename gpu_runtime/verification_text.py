@@ -10,7 +10,7 @@ from gpu_runtime.injection import Injection
 from gpu_runtime.verification import Verification
 from planners.aligned_text import aligned_text
 from planners.problem import Problem
-from planners.units import exact_bytes, human_bytes
+from planners.units import both_bytes, exact_bytes
 
 SCHEMA_VERSION = 1
 SHOWN_ROWS = 20
@@ -116,7 +116,7 @@ def _corruption_record(found: Corruption) -> dict[str, Any]:
 def _circumstances(verification: Verification, plan_name: str) -> list[str]:
     figures, problem = verification.figures, verification.problem
     return [
-        f"{problem.name}, plan {plan_name}: peak {_both(verification.peak)}",
+        f"{problem.name}, plan {plan_name}: peak {both_bytes(verification.peak)}",
         f"program: {_plural(problem.tensor_count, 'tensor')}, "
         f"{_plural(verification.nodes, 'node')}, "
         f"{_plural(verification.streams, 'stream')}, {_plural(verification.events, 'event')}",
@@ -125,8 +125,8 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
         f"arena: {exact_bytes(figures.arena_bytes)} bytes for a peak of "
         f"{exact_bytes(verification.peak)}{_compression(verification)}; "
         f"the allocator took {exact_bytes(figures.reserved_bytes)}",
-        f"a trial stamps {_both(figures.stamped_bytes)} and checks "
-        f"{_both(figures.checked_bytes)}, {_undisturbed(verification)}",
+        f"a trial stamps {both_bytes(figures.stamped_bytes)} and checks "
+        f"{both_bytes(figures.checked_bytes)}, {_undisturbed(verification)}",
         f"{_plural(verification.trials, 'trial')}, {verification.directed_trials} of them "
         f"directed, in {verification.seconds:.1f} s all told"
         f"{', then interrupted' if verification.interrupted else ''}",
@@ -215,10 +215,6 @@ def _verdict(verification: Verification, injections: Sequence[Injection]) -> str
 
 def _name(problem: Problem, tensor: int) -> str:
     return problem.describe(tensor).removeprefix("tensor ")
-
-
-def _both(size: int) -> str:
-    return f"{human_bytes(size)} ({exact_bytes(size)})"
 
 
 def _plural(count: int, noun: str) -> str:

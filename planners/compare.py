@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -18,10 +16,9 @@ from planners.budget import Budget
 from planners.comparison import Comparison, compare_planners
 from planners.comparison_records import (
     CSV_COLUMNS,
-    SCHEMA_VERSION,
     comparison_record,
     csv_lines,
-    environment,
+    json_text,
 )
 from planners.comparison_table import (
     SortBy,
@@ -35,7 +32,7 @@ from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
-from planners.exit_status import EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
+from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.formats import read_any
 from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
@@ -43,12 +40,21 @@ from planners.plan_file import write_plan
 from planners.plots import Draw, find_plot
 from planners.problem import Problem, Safety
 from planners.registry import ChosenPlanner, choose, load_plugin
+from planners.units import parse_bytes
+from planners.verdict import Answer, verdict_of
 
 # A planner that searches takes all the time it is given; with a handful of them, an instance of
 # some thousand tensors is answered in seconds.
 DEFAULT_TIME_LIMIT_SECONDS = 3.0
 
 EXIT_INVALID_PLAN = 1
+EXIT_OF_ANSWER = {Answer.FITS: 0, Answer.DOES_NOT_FIT: 3, Answer.NOT_KNOWN: 4}
+# Of several instances: one that does not fit answers whether all of them do, so it comes before
+# one of which that is not known.
+GRAVEST_FIRST = [
+    EXIT_INTERRUPTED, EXIT_ERROR, EXIT_INVALID_PLAN, EXIT_OF_ANSWER[Answer.DOES_NOT_FIT],
+    EXIT_OF_ANSWER[Answer.NOT_KNOWN], 0,
+]  # fmt: skip
 
 app = typer.Typer(add_completion=False)
 
@@ -91,7 +97,8 @@ def compare(
     seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
     sort: Annotated[SortBy, typer.Option(help="What the rows are sorted by.")] = SortBy.PEAK,
     capacity: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="Ask whether a plan fits.")
+        str | None,
+        typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
     ] = None,
     iteration: Annotated[
         str,
@@ -102,9 +109,9 @@ def compare(
         typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
     ] = True,
     round_to: Annotated[
-        int,
+        str,
         typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
-    ] = 1,
+    ] = "1",
     dynamic_modules: Annotated[
         str,
         typer.Option(
@@ -132,7 +139,11 @@ def compare(
 ) -> None:
     """Compare planners on instance files: peak, gap to the lower bound, and time.
 
-    Exits with 1 where a planner returned an invalid plan, 2 after an error, 130 after Ctrl-C.
+    Exits with 130 after Ctrl-C, 2 after an error, 1 after an invalid plan; else:
+
+    0 without a capacity, or where every instance that has one fits it;
+
+    3 where one of them does not, which is proven; 4 where one is not known to.
     """
     with warnings.catch_warnings(), Interrupt() as interrupt:
         warnings.showwarning = _show_warning
@@ -150,13 +161,13 @@ def compare(
                     excerpt=Excerpt(
                         parse_iteration(iteration),
                         persistent=persistent,
-                        round_to=round_to,
+                        round_to=parse_bytes("--round-to", round_to),
                         dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
                     ),
                     only_static=only_static,
                     chosen=chosen,
                     budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
-                    capacity=capacity,
+                    capacity=None if capacity is None else parse_bytes("--capacity", capacity),
                     sort=sort,
                     as_json=as_json,
                     as_csv=as_csv,
@@ -202,13 +213,16 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
             comparison = _compare_problem(whole, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
             if request.as_json:
-                records.append({"file": str(path), **comparison_record(comparison, rows)})
+                records.append(comparison_record(comparison, rows, str(path)))
             elif request.as_csv:
-                standard_output.write(csv_lines(comparison, rows))
+                standard_output.write(csv_lines(comparison, rows, str(path), request.budget))
             else:
                 _show(comparison, request, gap_above=index > 0)
             if any(not row.result.valid for row in rows):
                 codes.add(EXIT_INVALID_PLAN)
+            verdict = verdict_of(comparison)
+            if verdict is not None:
+                codes.add(EXIT_OF_ANSWER[verdict.answer])
             _keep_best(comparison, whole, request)
         except GaplessError as error:
             codes.add(complain(error))
@@ -220,8 +234,8 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
             codes.add(EXIT_INTERRUPTED)
             break
     if request.as_json:
-        standard_output.write(_json_text(request.budget, records))
-    return max(codes)
+        standard_output.write(json_text(request.budget, records))
+    return min(codes, key=GRAVEST_FIRST.index)
 
 
 def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> Comparison:
@@ -282,22 +296,6 @@ def _show(comparison: Comparison, request: Request, *, gap_above: bool) -> None:
     standard_output.write(above)
     console.print(rich_table(comparison, rows, console.width))
     standard_output.write(below)
-
-
-def _json_text(budget: Budget, records: list[dict[str, Any]]) -> str:
-    limit = budget.time_limit_seconds
-    answer = {
-        "schema": "gapless-comparison",
-        "version": SCHEMA_VERSION,
-        "environment": environment(),
-        "budget": {
-            "time_limit_seconds": limit if limit is not None and math.isfinite(limit) else None,
-            "threads": budget.threads,
-            "seed": budget.seed,
-        },
-        "instances": records,
-    }
-    return json.dumps(answer, indent=1, allow_nan=False) + "\n"
 
 
 def _listing(chosen: Sequence[ChosenPlanner]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ from planners.problem import Problem
 from planners.reference import Reference, reference_of
 from planners.registry import ChosenPlanner
 from planners.run import run, with_bounds
+
+# Of the pairs with a tensor that has gaps each is looked at, some 15 ns long.
+MAX_PAIRS_WITH_GAPS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +54,17 @@ class ReferenceRow:
     reference
         Neither a plan nor judged.
     gap_to_bound, gap_to_best
-        As in :class:`Row`.
+        As in :class:`Row`; None where the allocator had less than it served, for that is no whole
+        figure.
+    below_what_it_served
+        Whether less was reserved than the lifetime bound: the recording began when memory had
+        been reserved already, and does not know how much.
     """
 
     reference: Reference
     gap_to_bound: float | None
     gap_to_best: float | None
+    below_what_it_served: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +87,8 @@ class Comparison:
         Whether Ctrl-C ended the comparison early.
     reference
         What an allocator had reserved in the run that was recorded, where the problem knows it.
+    unsafe_pairs
+        Number of pairs of tensors that may not share bytes; None where counting takes too long.
     """
 
     problem: Problem
@@ -88,20 +99,39 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     interrupted: bool = False
     reference: Reference | None = None
+    unsafe_pairs: int | None = None
+
+    @property
+    def unsafe_share(self) -> float | None:
+        """Unsafe pairs among all pairs, from 0 to 1; None without pairs, or where not counted."""
+        pairs = math.comb(self.problem.tensor_count, 2)
+        return None if self.unsafe_pairs is None or not pairs else self.unsafe_pairs / pairs
 
     @property
     def reference_row(self) -> ReferenceRow | None:
         """The reference beside the bound and the best plan; None without one."""
         if self.reference is None:
             return None
-        bounds = [bound.bytes for bound in self.bounds]
-        bounds += [row.result.lower_bound for row in self.rows if row.result.valid]
         reserved = self.reference.reserved
+        lifetime = next((bound.bytes for bound in self.bounds if bound.name == "lifetime"), 0)
+        if reserved < lifetime:
+            return ReferenceRow(self.reference, None, None, below_what_it_served=True)
         return ReferenceRow(
             self.reference,
-            _gap(reserved, max(bounds, default=0)),
+            _gap(reserved, self.best_bound[0]),
             _gap(reserved, self.best.result.peak or 0) if self.best is not None else None,
         )
+
+    @property
+    def best_bound(self) -> tuple[int, str]:
+        """The most bytes that are proven to be needed, and the certificate; 0 without one."""
+        known = [(bound.bytes, bound.name) for bound in self.bounds]
+        known += [
+            (row.result.lower_bound, row.result.certificate)
+            for row in self.rows
+            if row.result.status not in (Status.INVALID, Status.UNSUPPORTED)
+        ]
+        return max(known, key=lambda bound: bound[0], default=(0, ""))
 
     @property
     def best(self) -> Row | None:
@@ -148,6 +178,7 @@ def compare_planners(
     limit = budget.time_limit_seconds
     bounds = bounds_of(problem) if limit is None else bounds_of(problem, limit)
     bounds_done = time.perf_counter()
+    unsafe_pairs = _count_quickly(problem)
     results: list[Result] = []
     interrupted = False
     for index, planner in enumerate(chosen):
@@ -171,6 +202,7 @@ def compare_planners(
         tuple(labels[len(results) :]),
         interrupted,
         reference,
+        unsafe_pairs,
     )
 
 
@@ -215,6 +247,14 @@ def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -
         with_bounds(problem, result, bounds) if stands else result
         for result, stands in zip(settled, standing, strict=True)
     ]
+
+
+def _count_quickly(problem: Problem) -> int | None:
+    """Count the unsafe pairs; None where each tensor with gaps against all others takes long."""
+    with_gaps = len(np.unique(problem.gaps[:, 0]))
+    if with_gaps * problem.tensor_count > MAX_PAIRS_WITH_GAPS:
+        return None
+    return int(problem.core.unsafe_degrees().sum()) // 2
 
 
 def _refuted_claim(result: Result, peak: int, fits: bool) -> str:

@@ -1,26 +1,122 @@
-"""A comparison for programs: JSON and CSV, every number exact and finite."""
+"""A comparison for programs: JSON and CSV of the same fields, every number exact and finite."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import os
 import platform
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, TypedDict
 
-from planners.comparison import Comparison, ReferenceRow, Row
+from planners.budget import Budget
+from planners.comparison import Comparison, Row
+from planners.comparison_table import about_reference
+from planners.json_file import compact_json
+from planners.verdict import verdict_of
 
-SCHEMA_VERSION = 1
+SCHEMA = "gapless-comparison"
+SCHEMA_VERSION = 2
 PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp")
-CSV_COLUMNS = (
-    "instance", "planner", "status", "peak", "lower_bound", "certificate", "gap_to_bound",
-    "gap_to_best", "seconds", "cpu_seconds", "valid", "reason",
+REFERENCE_STATUS = "reference"
+
+
+class InstanceFields(TypedDict):
+    """What both outputs say of an instance; docs/comparing.md says what each means."""
+
+    instance: str
+    file: str
+    tensors: int
+    streams: int
+    chains: int
+    unsafe_share: float | None
+    naive: int
+    capacity: int | None
+    verdict: str | None
+    verdict_by: str | None
+    bounds: dict[str, int]
+    safety_seconds: float
+    bounds_seconds: float
+    interrupted: bool
+    left_out: list[str]
+
+
+class ResultFields(TypedDict):
+    """What both outputs say of a planner's answer."""
+
+    planner: str
+    status: str
+    peak: int | None
+    lower_bound: int
+    certificate: str
+    gap_to_bound: float | None
+    gap_to_best: float | None
+    seconds: float
+    cpu_seconds: float
+    valid: bool
+    reason: str
+    label: str
+    parameters: dict[str, str | int | float | bool]
+    seed: int
+
+
+class BudgetFields(TypedDict):
+    """What each planner was given."""
+
+    time_limit_seconds: float | None
+    threads: int
+    seed: int
+
+
+class EnvironmentFields(TypedDict):
+    """Where and with what everything ran."""
+
+    platform: str
+    processors: int | None
+    python: str
+    packages: dict[str, str | None]
+
+
+class RunFields(TypedDict):
+    """What both outputs say of a run as a whole."""
+
+    version: int
+    environment: EnvironmentFields
+    budget: BudgetFields
+
+
+# Columns are only ever added, at the end, for those who count them.
+CSV_COLUMNS = tuple(
+    dict.fromkeys(
+        ["instance", *ResultFields.__annotations__, *InstanceFields.__annotations__, "version",
+         *BudgetFields.__annotations__, *EnvironmentFields.__annotations__]
+    )
 )  # fmt: skip
 
 
-def comparison_record(comparison: Comparison, rows: Iterable[Row]) -> dict[str, Any]:
+def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
+    """Return what ``--json`` prints.
+
+    Parameters
+    ----------
+    budget
+        Of each planner.
+    instances
+        From :func:`comparison_record`.
+
+    Returns
+    -------
+    str
+        One object.
+    """
+    answer = {"schema": SCHEMA, **_run_fields(budget), "instances": instances}
+    return json.dumps(answer, indent=1, allow_nan=False) + "\n"
+
+
+def comparison_record(comparison: Comparison, rows: Iterable[Row], file: str) -> dict[str, Any]:
     """Return a comparison as plain values.
 
     Parameters
@@ -29,31 +125,22 @@ def comparison_record(comparison: Comparison, rows: Iterable[Row]) -> dict[str, 
         What was compared.
     rows
         Its rows in the order in which they are shown.
+    file
+        Where the instance was read from.
 
     Returns
     -------
     dict
         One entry of ``instances``; sizes in bytes, gaps as ratios, None for what does not exist.
     """
-    problem = comparison.problem
     return {
-        "instance": problem.name,
-        "tensors": problem.tensor_count,
-        "streams": problem.stream_count,
-        "chains": len(problem.contiguous),
-        "naive": problem.naive_bytes,
-        "capacity": problem.capacity,
-        "bounds": {bound.name: bound.bytes for bound in comparison.bounds},
-        "reference": _reference_record(comparison.reference_row),
-        "safety_seconds": comparison.safety_seconds,
-        "bounds_seconds": comparison.bounds_seconds,
-        "interrupted": comparison.interrupted,
-        "left_out": list(comparison.left_out),
-        "results": [_row_record(row) for row in rows],
+        **_instance_fields(comparison, file),
+        "reference": _reference_record(comparison),
+        "results": [_result_fields(row) for row in rows],
     }
 
 
-def csv_lines(comparison: Comparison, rows: Iterable[Row]) -> str:
+def csv_lines(comparison: Comparison, rows: Iterable[Row], file: str, budget: Budget) -> str:
     """Return a comparison as lines of CSV, without the header.
 
     Parameters
@@ -62,30 +149,49 @@ def csv_lines(comparison: Comparison, rows: Iterable[Row]) -> str:
         What was compared.
     rows
         Its rows in the order in which they are shown.
+    file
+        Where the instance was read from.
+    budget
+        Of each planner.
 
     Returns
     -------
     str
-        One line a row with the columns ``CSV_COLUMNS``; a value that does not exist is empty. The
-        reference, if there is one, is the last; its status is ``reference``.
+        One line a row with the columns ``CSV_COLUMNS``; a value that does not exist is empty, and
+        lists and objects are JSON. The reference, if there is one, is the last; its status is
+        ``reference``.
     """
     text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
-    instance = {"instance": comparison.problem.name}
-    for row in rows:
-        cells = {key: _csv_cell(value) for key, value in _row_record(row).items()}
-        writer.writerow(instance | cells)
-    reference = _reference_record(comparison.reference_row)
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    run = _run_fields(budget)
+    shared = {
+        "version": run["version"],
+        **run["budget"],
+        **run["environment"],
+        **_instance_fields(comparison, file),
+    }
+    lines: list[Mapping[str, object]] = [_result_fields(row) for row in rows]
+    reference = _reference_record(comparison)
     if reference is not None:
-        writer.writerow(
-            instance
-            | reference
-            | {"planner": reference["label"], "status": "reference", "peak": reference["reserved"]}
+        lines.append(
+            {
+                "planner": reference["label"],
+                "label": reference["label"],
+                "status": REFERENCE_STATUS,
+                "peak": reference["reserved"],
+                "gap_to_bound": reference["gap_to_bound"],
+                "gap_to_best": reference["gap_to_best"],
+                "reason": reference["about"],
+                "seed": None,
+            }
         )
+    for line in lines:
+        writer.writerow({key: _csv_cell(value) for key, value in {**shared, **line}.items()})
     return text.getvalue()
 
 
-def environment() -> dict[str, Any]:
+@cache
+def environment() -> EnvironmentFields:
     """Return where and with what a comparison ran: machine, Python, versions of packages."""
     # Imported here because the text table does without it.
     from importlib import metadata
@@ -104,25 +210,59 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _reference_record(row: ReferenceRow | None) -> dict[str, Any] | None:
+def _run_fields(budget: Budget) -> RunFields:
+    limit = budget.time_limit_seconds
+    return {
+        "version": SCHEMA_VERSION,
+        "environment": environment(),
+        "budget": {
+            "time_limit_seconds": limit if limit is not None and math.isfinite(limit) else None,
+            "threads": budget.threads,
+            "seed": budget.seed,
+        },
+    }
+
+
+def _instance_fields(comparison: Comparison, file: str) -> InstanceFields:
+    problem, verdict = comparison.problem, verdict_of(comparison)
+    return {
+        "instance": problem.name,
+        "file": file,
+        "tensors": problem.tensor_count,
+        "streams": problem.stream_count,
+        "chains": len(problem.contiguous),
+        "unsafe_share": comparison.unsafe_share,
+        "naive": problem.naive_bytes,
+        "capacity": problem.capacity,
+        "verdict": None if verdict is None else verdict.answer.value,
+        "verdict_by": None if verdict is None else verdict.by or None,
+        "bounds": {bound.name: bound.bytes for bound in comparison.bounds},
+        "safety_seconds": comparison.safety_seconds,
+        "bounds_seconds": comparison.bounds_seconds,
+        "interrupted": comparison.interrupted,
+        "left_out": list(comparison.left_out),
+    }
+
+
+def _reference_record(comparison: Comparison) -> dict[str, Any] | None:
+    row = comparison.reference_row
     if row is None:
         return None
     return {
         "label": row.reference.label,
         "reserved": row.reference.reserved,
         "exact": row.reference.exact,
+        "below_what_it_served": row.below_what_it_served,
         "gap_to_bound": row.gap_to_bound,
         "gap_to_best": row.gap_to_best,
+        "about": about_reference(comparison),
     }
 
 
-def _row_record(row: Row) -> dict[str, Any]:
+def _result_fields(row: Row) -> ResultFields:
     result = row.result
     return {
         "planner": result.planner,
-        "label": row.label,
-        "parameters": {key: _plain(value) for key, value in result.parameters.items()},
-        "seed": result.seed,
         "status": result.status.value,
         "peak": result.peak,
         "lower_bound": result.lower_bound,
@@ -133,6 +273,9 @@ def _row_record(row: Row) -> dict[str, Any]:
         "cpu_seconds": result.cpu_seconds,
         "valid": result.valid,
         "reason": result.reason,
+        "label": row.label,
+        "parameters": {key: _plain(value) for key, value in result.parameters.items()},
+        "seed": result.seed,
     }
 
 
@@ -144,4 +287,6 @@ def _plain(value: object) -> str | int | float | bool:
 
 
 def _csv_cell(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return compact_json(value) if isinstance(value, (dict, list)) else value

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from planners.aligned_text import aligned_text
 from planners.comparison import Comparison, ReferenceRow, Row
-from planners.plan import Status
-from planners.reference import Reference
-from planners.units import exact_bytes, human_bytes
+from planners.plan import Result, Status
+from planners.run import over_capacity
+from planners.units import both_bytes, exact_bytes, human_bytes
+from planners.verdict import Answer, Verdict, verdict_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,6 +23,7 @@ HEADINGS = (
 LEFT_ALIGNED = 3
 BEST_MARK = "*"
 REFERENCE_MARK = "~"
+NOT_SINCE_THE_START = "what it reserved before the recording is not known"
 REFERENCE_STYLE = "dim italic"
 STYLES = {
     Status.INVALID: "bold red",
@@ -78,7 +80,7 @@ def sorted_rows(rows: Sequence[Row], by: SortBy) -> list[Row]:
 
 
 def instance_line(comparison: Comparison) -> str:
-    """Return the line above the table: the instance, its naive sum and its bounds.
+    """Return the line above the table: the instance, its unsafe pairs, naive sum and bounds.
 
     Parameters
     ----------
@@ -98,11 +100,14 @@ def instance_line(comparison: Comparison) -> str:
     ]
     if problem.dynamic is not None and problem.dynamic.any():
         counts.insert(1, f"{problem.dynamic.sum():,} of them dynamic")
-    parts = [f"{', '.join(counts)}", f"naive sum {_both(problem.naive_bytes)}"]
-    bounds = [f"{bound.name} {_both(bound.bytes)}" for bound in comparison.bounds]
+    parts = [", ".join(counts)]
+    if comparison.unsafe_share is not None:
+        parts.append(f"{percent(comparison.unsafe_share)} of pairs unsafe")
+    parts.append(f"naive sum {both_bytes(problem.naive_bytes)}")
+    bounds = [f"{bound.name} {both_bytes(bound.bytes)}" for bound in comparison.bounds]
     parts.append(f"bounds: {', '.join(bounds)}")
     if problem.capacity is not None:
-        parts.append(f"capacity {_both(problem.capacity)}")
+        parts.append(f"capacity {both_bytes(problem.capacity)}")
     parts.append(
         f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
     )
@@ -180,7 +185,7 @@ def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table
 
 
 def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
-    """Return the lines below the table: what the gaps refer to, and every reason.
+    """Return the lines below the table: what the gaps refer to, every reason once, the verdict.
 
     Parameters
     ----------
@@ -198,16 +203,48 @@ def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     best = comparison.best
     if best is not None:
         result = best.result
-        lines.append(f"gap to bound: above {result.certificate}, {_both(result.lower_bound)}")
+        lines.append(f"gap to bound: above {result.certificate}, {both_bytes(result.lower_bound)}")
     if comparison.reference is not None:
-        lines.append(_about(comparison.reference))
+        lines.append(f"{REFERENCE_MARK} no plan: {about_reference(comparison)}")
+    verdict = verdict_of(comparison)
+    told: dict[str, list[str]] = {}
     for row in rows:
-        if row.result.reason:
-            reason = " ".join(row.result.reason.split())
-            lines.append(f"{row.label}: {row.result.status.value}, {reason}")
+        reason = _beside_the_verdict(row.result, verdict, comparison.problem.capacity)
+        if reason:
+            told.setdefault(f"{row.result.status.value}, {reason}", []).append(row.label)
+    lines += [f"{', '.join(labels)}: {reason}" for reason, labels in told.items()]
     if comparison.left_out:
         lines.append(f"interrupted; not run: {', '.join(comparison.left_out)}")
+    if verdict is not None:
+        lines.append(f"{comparison.problem.name}: {_in_words(verdict)}")
     return lines
+
+
+def about_reference(comparison: Comparison) -> str:
+    """Return what the reference of a comparison is, and how far it can be trusted.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+
+    Returns
+    -------
+    str
+        One phrase; empty without a reference.
+    """
+    row = comparison.reference_row
+    if row is None:
+        return ""
+    what = f"what {row.reference.allocator} had reserved at the peak of the recorded run"
+    if row.below_what_it_served:
+        rounded = comparison.problem.origin.get("round_to", 1) != 1
+        return (
+            f"{what}; that is below the lifetime bound of what it served, so the recording began "
+            f"late, when more was reserved already{', or sizes are rounded up here' * rounded}; "
+            "no gap"
+        )
+    return what if row.reference.exact else f"{what}; {NOT_SINCE_THE_START}"
 
 
 def is_best(comparison: Comparison, row: Row) -> bool:
@@ -277,20 +314,32 @@ def _reference_cells(row: ReferenceRow) -> tuple[str, ...]:
     )
 
 
-def _about(reference: Reference) -> str:
-    unknown = "" if reference.exact else "; what it reserved before the recording is not known"
-    return (
-        f"{REFERENCE_MARK} no plan: what {reference.allocator} had reserved at the peak of the "
-        f"recorded run{unknown}"
-    )
+def _in_words(verdict: Verdict) -> str:
+    said = {
+        Answer.FITS: f"fits, shown by {verdict.by}",
+        Answer.DOES_NOT_FIT: f"does not fit, proven by {verdict.by}",
+        Answer.NOT_KNOWN: "not known whether it fits",
+    }
+    return f"{said[verdict.answer]}: {_one_line(verdict.because)}"
+
+
+def _beside_the_verdict(result: Result, verdict: Verdict | None, capacity: int | None) -> str:
+    """Return the reason of a result, less what the verdict and the peaks say already."""
+    proven = verdict is not None and verdict.answer is Answer.DOES_NOT_FIT
+    if proven and result.status is Status.INFEASIBLE:
+        return ""
+    reason = result.reason
+    if capacity is not None and result.status is Status.NO_PLAN_FOUND and result.plan is not None:
+        reason = reason.removeprefix(over_capacity(result.plan, capacity)).removeprefix("; ")
+    return _one_line(reason)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _last_without(value: float | None) -> tuple[bool, float]:
     return value is None, value or 0
-
-
-def _both(size: int) -> str:
-    return f"{human_bytes(size)} ({exact_bytes(size)})"
 
 
 def _count(number: int, noun: str) -> str:

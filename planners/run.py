@@ -133,10 +133,7 @@ def _with_status(problem: Problem, answer: Result) -> Result:
     if capacity is not None and answer.plan.peak > capacity:
         if answer.status is Status.INFEASIBLE:
             return answer
-        missing = (
-            f"the best plan needs {answer.plan.peak - capacity} bytes more than the capacity of "
-            f"{capacity}"
-        )
+        missing = over_capacity(answer.plan, capacity)
         if answer.reason.startswith(missing):  # judged already, with fewer bounds
             return answer
         # What ended the planner says whether more time could help.
@@ -145,6 +142,11 @@ def _with_status(problem: Problem, answer: Result) -> Result:
     if answer.plan.peak == answer.lower_bound:
         return replace(answer, status=Status.OPTIMAL)
     return answer
+
+
+def over_capacity(plan: Plan, capacity: int) -> str:
+    """Say by how much a plan misses a capacity."""
+    return f"the best plan needs {plan.peak - capacity} bytes more than the capacity of {capacity}"
 
 
 def solve(problem: Problem, planner: ChosenPlanner, budget: Budget | None = None) -> Plan:

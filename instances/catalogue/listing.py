@@ -11,7 +11,7 @@ from instances.catalogue.entry import Entry, entry_to_fields
 from planners.aligned_text import aligned_text
 from planners.comparison_table import percent
 from planners.errors import InstanceError, near_names
-from planners.units import exact_bytes, human_bytes
+from planners.units import both_bytes, exact_bytes, human_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -163,15 +163,15 @@ def description(entry: Entry, folder: Path) -> str:
     bounds = fields.pop("bounds")
     for field in ("naive", "capacity", "optimum"):
         if field in fields:
-            fields[field] = _both(fields[field])
+            fields[field] = both_bytes(fields[field])
     if entry.tags:
         fields["tags"] = ", ".join(entry.tags)
     fields["file"] = f"{entry.file}, {_where(entry, folder)}"
     del fields["committed"]
     for name, size in bounds.items():
-        fields[f"bound {name}"] = _both(size)
-    fields["best known"] = f"{_both(best['peak'])}, {best['status']}"
-    fields["best bound"] = f"{_both(best['lower_bound'])}, {best['certificate']}"
+        fields[f"bound {name}"] = both_bytes(size)
+    fields["best known"] = f"{both_bytes(best['peak'])}, {best['status']}"
+    fields["best bound"] = f"{both_bytes(best['lower_bound'])}, {best['certificate']}"
     fields["gap"] = percent(entry.gap)
     if entry.fits is not None:
         fields["fits"] = "yes" if entry.fits else "no"
@@ -223,7 +223,3 @@ def _where(entry: Entry, folder: Path) -> str:
 
 def _is_right_aligned(index: int) -> bool:
     return index in RIGHT_ALIGNED or index == GAP
-
-
-def _both(size: int) -> str:
-    return f"{human_bytes(size)} ({exact_bytes(size)})"

@@ -73,8 +73,10 @@ def test_json_and_csv_carry_the_reference(compare: Compare, recording: Path) -> 
     instance = only_instance(compare(recording, *QUICK, "--json").stdout)
     assert instance["reference"] == {
         "label": "PyTorch reserved", "reserved": 1000, "exact": True,
+        "below_what_it_served": False,
         "gap_to_bound": pytest.approx(1000 / 840 - 1),
         "gap_to_best": pytest.approx(1000 / 840 - 1),
+        "about": "what PyTorch had reserved at the peak of the recorded run",
     }  # fmt: skip
     assert [row["planner"] for row in instance["results"]] == ["greedy-size-first", "naive"]
     rows = list(csv.DictReader(io.StringIO(compare(recording, *QUICK, "--csv").stdout)))
@@ -106,9 +108,8 @@ def test_a_terminal_shows_the_reference_dim(recording: Path) -> None:
     assert "PyTorch reserved" in capture.get()
 
 
-def test_what_was_there_before_makes_the_reference_a_bound(
-    compare: Compare, tmp_path: Path
-) -> None:
+def late_recording(path: Path, reserved: int) -> Path:
+    """Write a recording in which 50 bytes were in use already, and 59 are at the peak."""
     trace = AllocationTrace(
         4,
         [50, 9],
@@ -117,14 +118,47 @@ def test_what_was_there_before_makes_the_reference_a_bound(
         [4, 3],
         address=[0, 512],
         before=[True, False],
-        segments=[(0, 0, 0, 20, 0)],
+        segments=[(0, 0, 0, reserved, 0)],
     )
-    path = tmp_path / "late.npz"
     write_recorded_trace(trace, path)
+    return path
+
+
+def test_what_was_there_before_makes_the_reference_a_bound(
+    compare: Compare, tmp_path: Path
+) -> None:
+    lines = compare(late_recording(tmp_path / "late.npz", 118), *QUICK).stdout.splitlines()
+    assert "PyTorch reserved, at least" in lines[4]
+    assert "100.0 %" in lines[4]
+    assert lines[-1].endswith("; what it reserved before the recording is not known")
+
+
+def test_less_reserved_than_in_use_says_that_the_recording_began_late(
+    compare: Compare, tmp_path: Path
+) -> None:
+    path = late_recording(tmp_path / "late.npz", 20)
     lines = compare(path, *QUICK).stdout.splitlines()
     assert "PyTorch reserved, at least" in lines[4]
-    assert "-66.102 %" in lines[4]
-    assert lines[-1].endswith("; what it reserved before the recording is not known")
+    assert "%" not in lines[4]
+    assert lines[-1] == (
+        "~ no plan: what PyTorch had reserved at the peak of the recorded run; that is below the "
+        "lifetime bound of what it served, so the recording began late, when more was reserved "
+        "already; no gap"
+    )
+    reference = only_instance(compare(path, *QUICK, "--json").stdout)["reference"]
+    assert reference["below_what_it_served"] is True
+    assert (reference["gap_to_bound"], reference["gap_to_best"]) == (None, None)
+    *_, row = csv.DictReader(io.StringIO(compare(path, *QUICK, "--csv").stdout))
+    assert (row["status"], row["peak"], row["seed"]) == ("reference", "20", "")
+    assert (row["gap_to_bound"], row["gap_to_best"]) == ("", "")
+    assert "the recording began late" in row["reason"]
+
+
+def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(
+    compare: Compare, recording: Path
+) -> None:
+    lines = compare(recording, *QUICK, "--round-to", "2MiB").stdout.splitlines()
+    assert lines[-1].endswith("reserved already, or sizes are rounded up here; no gap")
 
 
 @pytest.mark.parametrize(
