@@ -202,7 +202,7 @@ class StepPlanner:
     def _plan(self, profile: StepProfile, log: StepLog) -> None:
         problems = step_problems(profile, "training step")
         results = tuple(
-            run(self.planner, stream.problem, self._budget, bounds_of(stream.problem))
+            run(stream.problem, self.planner, self._budget, bounds_of(stream.problem))
             for stream in problems
         )
         if any(result.statistics.get("interrupted") for result in results):

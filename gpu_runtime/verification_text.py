@@ -10,7 +10,7 @@ from gpu_runtime.injection import Injection
 from gpu_runtime.verification import Verification
 from planners.aligned_text import aligned_text
 from planners.problem import Problem
-from planners.units import both_bytes, exact_bytes
+from planners.units import both_bytes, counted, exact_bytes
 
 SCHEMA_VERSION = 1
 SHOWN_ROWS = 20
@@ -117,9 +117,9 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
     figures, problem = verification.figures, verification.problem
     return [
         f"{problem.name}, plan {plan_name}: peak {both_bytes(verification.peak)}",
-        f"program: {_plural(problem.tensor_count, 'tensor')}, "
-        f"{_plural(verification.nodes, 'node')}, "
-        f"{_plural(verification.streams, 'stream')}, {_plural(verification.events, 'event')}",
+        f"program: {counted(problem.tensor_count, 'tensor')}, "
+        f"{counted(verification.nodes, 'node')}, "
+        f"{counted(verification.streams, 'stream')}, {counted(verification.events, 'event')}",
         f"device: {figures.name}; a large copy reads and writes "
         f"{figures.copy_bytes_per_second / _GIGA:,.3g} GB/s",
         f"arena: {exact_bytes(figures.arena_bytes)} bytes for a peak of "
@@ -127,7 +127,7 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
         f"the allocator took {exact_bytes(figures.reserved_bytes)}",
         f"a trial stamps {both_bytes(figures.stamped_bytes)} and checks "
         f"{both_bytes(figures.checked_bytes)}, {_undisturbed(verification)}",
-        f"{_plural(verification.trials, 'trial')}, {verification.directed_trials} of them "
+        f"{counted(verification.trials, 'trial')}, {verification.directed_trials} of them "
         f"directed, in {verification.seconds:.1f} s all told"
         f"{', then interrupted' if verification.interrupted else ''}",
     ]
@@ -199,23 +199,19 @@ def _verdict(verification: Verification, injections: Sequence[Injection]) -> str
     alarms = len(verification.false_alarms(injections))
     if injections:
         caught = sum(bool(verification.caught(injection)) for injection in injections)
-        return f"{caught} of {len(injections)} injected caught, {_plural(alarms, 'false alarm')}"
+        return f"{caught} of {len(injections)} injected caught, {counted(alarms, 'false alarm')}"
     if verification.passed and verification.interrupted:
-        return f"interrupted: no byte was lost in {_plural(verification.trials, 'trial')}"
+        return f"interrupted: no byte was lost in {counted(verification.trials, 'trial')}"
     if verification.passed:
         return "verified: every tensor held every byte in every trial"
     found = verification.corruptions
     victims = len({corruption.victim for corruption in found})
     lost = f", {verification.lost} wrong words not reported" if verification.lost else ""
     return (
-        f"CORRUPTED: {_plural(victims, 'tensor')} by {_plural(len(found), 'pair')}, "
+        f"CORRUPTED: {counted(victims, 'tensor')} by {counted(len(found), 'pair')}, "
         f"{alarms} of them not unsafe{lost}"
     )
 
 
 def _name(problem: Problem, tensor: int) -> str:
     return problem.describe(tensor).removeprefix("tensor ")
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

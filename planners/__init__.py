@@ -28,14 +28,14 @@ from planners.errors import (
     MissingDependencyError,
     UnknownPlannerError,
 )
-from planners.formats import Format, read_any
+from planners.formats import Format, read_any, read_problem
 from planners.graph import Graph
 from planners.greedy.heuristic import register_sort_key
 from planners.greedy.place import place, place_in_objects
 from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.plan_file import read_plan, write_plan
 from planners.problem import Problem, Safety
-from planners.problem_file import read_problem, write_problem
+from planners.problem_file import write_problem
 from planners.registry import UnsupportedProblemError, get, register
 from planners.run import run, solve
 

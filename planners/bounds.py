@@ -26,6 +26,7 @@ from planners.core_instance import lifetimes_decide
 from planners.live_bytes import live_profile
 from planners.problem import Problem, Safety
 from planners.safety import core_graph
+from planners.units import both_bytes, counted
 
 # Tensors that start a clique each, the largest first.
 CLIQUE_STARTS = 256
@@ -53,6 +54,10 @@ class Bound:
     name: str
     bytes: int
     witness: IntColumn
+
+    def __repr__(self) -> str:
+        witness = counted(len(self.witness), "tensor")
+        return f"<Bound {self.name}: {both_bytes(self.bytes)}, by {witness}>"
 
 
 def _no_clique() -> Bound:

@@ -33,7 +33,7 @@ from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
 from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
-from planners.formats import read_any
+from planners.formats import read_problem
 from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
 from planners.plan_file import write_plan
@@ -209,7 +209,7 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
         standard_output.write(",".join(CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
-            whole = read_any(path, request.excerpt)
+            whole = read_problem(path, request.excerpt)
             comparison = _compare_problem(whole, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
             if request.as_json:

@@ -184,7 +184,7 @@ def compare_planners(
     for index, planner in enumerate(chosen):
         try:
             on_start(index, planner.label)
-            results.append(run(planner, problem, budget, bounds))
+            results.append(run(problem, planner, budget, bounds))
         except KeyboardInterrupt:
             results.append(_lost(planner, budget))
             interrupted = True

@@ -11,7 +11,7 @@ from planners.aligned_text import aligned_text
 from planners.comparison import Comparison, ReferenceRow, Row
 from planners.plan import Result, Status
 from planners.run import over_capacity
-from planners.units import both_bytes, exact_bytes, human_bytes
+from planners.units import both_bytes, counted, exact_bytes, human_bytes
 from planners.verdict import Answer, Verdict, verdict_of
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def instance_line(comparison: Comparison) -> str:
     """
     problem = comparison.problem
     counts = [
-        _count(problem.tensor_count, "tensor"),
-        _count(problem.stream_count, "stream"),
-        _count(len(problem.contiguous), "chain"),
+        counted(problem.tensor_count, "tensor"),
+        counted(problem.stream_count, "stream"),
+        counted(len(problem.contiguous), "chain"),
     ]
     if problem.dynamic is not None and problem.dynamic.any():
         counts.insert(1, f"{problem.dynamic.sum():,} of them dynamic")
@@ -340,7 +340,3 @@ def _one_line(text: str) -> str:
 
 def _last_without(value: float | None) -> tuple[bool, float]:
     return value is None, value or 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +13,7 @@ from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError
 from planners.excerpt import Excerpt
 from planners.problem import Problem
-from planners.problem_file import read_problem
+from planners.problem_file import read_gapless_json
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
@@ -51,13 +53,16 @@ class Format:
 
 
 def _is_json(path: Path, head: bytes) -> bool:
+    if path.suffix == ".gz":
+        with suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     return GAPLESS_JSON.has_suffix(path) or head.lstrip().startswith(b"{")
 
 
-GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_problem)
+GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
 
 
-def read_any(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
+def read_problem(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
     """Read an instance file of any known format.
 
     Parameters
@@ -97,6 +102,10 @@ def read_any(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
         raise InstanceError(
             f"{path}: the reader {form.name} failed, {type(error).__name__}: {error}"
         ) from error
+
+
+# The name under which it was first exported.
+read_any = read_problem
 
 
 @cache

@@ -16,6 +16,7 @@ from planners.columns import (
     frozen_rows,
 )
 from planners.errors import InstanceError
+from planners.units import counted
 
 MAX_STREAMS = 1 << 20
 MAX_NODES = 20_000_000
@@ -77,6 +78,11 @@ class Graph:
         object.__setattr__(self, "consumer_nodes", nodes)
         object.__setattr__(self, "control", frozen_rows("graph.control", control, width=2))
         self._validate()
+
+    def __repr__(self) -> str:
+        tensors = counted(self.tensor_count, "tensor")
+        streams = counted(self.stream_count, "stream")
+        return f"<Graph: {counted(self.node_count, 'node')} on {streams}, {tensors}>"
 
     @property
     def node_count(self) -> int:

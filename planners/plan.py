@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planners.columns import IntColumn, frozen_column
+from planners.columns import IntColumn, frozen_column, shown
 from planners.problem import Problem, Scalar
+from planners.units import both_bytes, counted
 
 Parameters = Mapping[str, Scalar]
 
@@ -43,6 +44,9 @@ class Plan:
     def __init__(self, offsets: Iterable[int] | IntColumn, peak: int) -> None:
         object.__setattr__(self, "offsets", frozen_column("offsets", offsets))
         object.__setattr__(self, "peak", int(peak))
+
+    def __repr__(self) -> str:
+        return f"<Plan: {counted(len(self.offsets), 'offset')}, peak {both_bytes(self.peak)}>"
 
     @classmethod
     def of(cls, problem: Problem, offsets: Iterable[int] | IntColumn) -> Plan:
@@ -122,6 +126,17 @@ class Result:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        # A third party may have put anything anywhere.
+        parts = [self.status.value if isinstance(self.status, Status) else shown(self.status)]
+        if self.plan is not None:
+            parts.append(repr(self.plan) if isinstance(self.plan, Plan) else shown(self.plan))
+        if self.certificate:
+            parts.append(f"lower bound {shown(self.lower_bound)} by {shown(self.certificate)}")
+        if self.reason:
+            parts.append(shown(self.reason))
+        return f"<Result of {shown(self.planner)}: {', '.join(parts)}>"
 
     @property
     def peak(self) -> int | None:

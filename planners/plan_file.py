@@ -15,8 +15,8 @@ from planners.errors import GaplessError, InstanceError, InvalidPlanError
 from planners.json_file import compact_json, read_json, refuse, require_fields, require_list
 from planners.plan import Plan, Result, Status
 from planners.problem import Problem
+from planners.problem_file import PLAN_FORMAT
 
-FORMAT = "gapless-plan"
 VERSION = 1
 # With the part `reusable_space`, which readers of version 1 do not know.
 VERSION_WITH_SPACE = 2
@@ -72,7 +72,7 @@ def write_plan(
     if result.plan is None or result.status.value not in _WITH_A_PLAN:
         raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
     fields = {
-        "format": FORMAT,
+        "format": PLAN_FORMAT,
         "version": VERSION if reusable_space is None else VERSION_WITH_SPACE,
         "instance": problem.name,
         "digest": problem_digest(problem),
@@ -138,8 +138,9 @@ def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
 
 
 def _result_from_fields(problem: Problem, fields: Any) -> Result:
+    if isinstance(fields, dict) and "format" in fields:
+        _require_value("format", fields, PLAN_FORMAT)
     require_fields("", fields, _FIELDS, {_SPACE})
-    _require_value("format", fields, FORMAT)
     _require_value("version", fields, VERSION_WITH_SPACE if _SPACE in fields else VERSION)
     for field in ("instance", "digest", "planner", "status", "certificate"):
         if not isinstance(fields[field], str):

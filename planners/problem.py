@@ -28,6 +28,7 @@ from planners.columns import (
 )
 from planners.errors import InstanceError
 from planners.graph import Graph
+from planners.units import both_bytes, counted
 
 if TYPE_CHECKING:
     from planners._core import Instance
@@ -171,6 +172,17 @@ class Problem:
         put("origin", _as_origin(origin or {}))
         self._validate()
         put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
+
+    def __repr__(self) -> str:
+        parts = [
+            counted(self.tensor_count, "tensor"),
+            counted(self.stream_count, "stream"),
+            counted(len(self.contiguous), "chain"),
+            f"naive sum {both_bytes(self.naive_bytes)}",
+        ]
+        if self.capacity is not None:
+            parts.append(f"capacity {both_bytes(self.capacity)}")
+        return f"<Problem {shown(self.name)}: {', '.join(parts)}>"
 
     @property
     def tensor_count(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from planners.blocks import NOT_PINNED
-from planners.columns import frozen_names, frozen_rows
+from planners.columns import frozen_names, frozen_rows, shown
 from planners.errors import InstanceError
 from planners.graph import Graph
 from planners.json_file import compact_json, read_json, refuse, require_fields, require_list
@@ -19,6 +19,8 @@ from planners.problem import Problem, Safety
 
 FORMAT = "gapless-problem"
 VERSION = 1
+# What `planners.plan_file` writes, which holds no instance.
+PLAN_FORMAT = "gapless-plan"
 
 _REQUIRED = {"format", "version", "size"}
 _COLUMNS = ("start", "end", "alignment", "phase_start", "phase_end", "layer_start", "layer_end")
@@ -32,8 +34,8 @@ _LISTS = {
 _GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
 
 
-def read_problem(path: str | Path) -> Problem:
-    """Read an instance file.
+def read_gapless_json(path: str | Path) -> Problem:
+    """Read an instance file of this format; :func:`planners.read_problem` reads every format.
 
     Parameters
     ----------
@@ -55,6 +57,10 @@ def read_problem(path: str | Path) -> Problem:
         return problem_from_fields(read_json(path))
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
+
+
+# The name of this function before it was that of one which reads every format.
+read_problem = read_gapless_json
 
 
 def write_problem(problem: Problem, path: str | Path) -> None:
@@ -136,9 +142,15 @@ def problem_from_fields(fields: Any) -> Problem:
     InstanceError
         A field is missing, unknown, or breaks a rule.
     """
-    require_fields("", fields, _REQUIRED, _OPTIONAL)
-    if fields["format"] != FORMAT:
+    if isinstance(fields, dict) and fields.get("format") == PLAN_FORMAT:
+        raise InstanceError(
+            f"this is a plan, made for the instance {shown(fields.get('instance'))}: give that "
+            f"instance, and the plan to what takes one (instances.convert and gpu_runtime.verify "
+            f"as --plan, in Python planners.read_plan)"
+        )
+    if isinstance(fields, dict) and fields.get("format", FORMAT) != FORMAT:
         refuse("format", repr(FORMAT), fields["format"])
+    require_fields("", fields, _REQUIRED, _OPTIONAL)
     if type(fields["version"]) is not int or fields["version"] != VERSION:
         refuse("version", f"{VERSION} (the only one so far)", fields["version"])
     for field in sorted(_LISTS & fields.keys()):

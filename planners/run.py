@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import resource
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 from planners.bounds import Bound
 from planners.budget import Budget
 from planners.check import find_violation_fast
-from planners.errors import InvalidPlanError, MissingDependencyError
+from planners.columns import shown
+from planners.errors import (
+    InstanceError,
+    InvalidPlanError,
+    MissingDependencyError,
+    UnknownPlannerError,
+)
 from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found
 from planners.problem import Problem
-from planners.registry import ChosenPlanner, UnsupportedProblemError
+from planners.registry import ChosenPlanner, UnsupportedProblemError, choose_one
 
 
 def run(
-    chosen: ChosenPlanner,
     problem: Problem,
+    planner: ChosenPlanner | str,
     budget: Budget | None = None,
     bounds: Sequence[Bound] = (),
 ) -> Result:
@@ -26,10 +33,11 @@ def run(
 
     Parameters
     ----------
-    chosen
-        The planner and its parameters, from :func:`planners.registry.get`.
     problem
         What to plan.
+    planner
+        Its name, with parameters as on the command line, or what :func:`planners.get` returns.
+        The two in the other order are taken as well, as they once were, with a warning.
     budget
         Limits; none by default.
     bounds
@@ -40,6 +48,7 @@ def run(
     Result
         Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
     """
+    problem, chosen = _in_order(problem, planner)
     budget = (budget or Budget()).started()
     wall, cpu = time.perf_counter(), _cpu_seconds()
     answer = _pins_in_conflict(problem) or _answer(chosen, problem, budget)
@@ -149,7 +158,7 @@ def over_capacity(plan: Plan, capacity: int) -> str:
     return f"the best plan needs {plan.peak - capacity} bytes more than the capacity of {capacity}"
 
 
-def solve(problem: Problem, planner: ChosenPlanner, budget: Budget | None = None) -> Plan:
+def solve(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None = None) -> Plan:
     """Return the plan of one planner, or raise what stands against it.
 
     Parameters
@@ -157,7 +166,7 @@ def solve(problem: Problem, planner: ChosenPlanner, budget: Budget | None = None
     problem
         What to plan.
     planner
-        Who plans.
+        As for :func:`run`.
     budget
         Limits; none by default.
 
@@ -171,12 +180,34 @@ def solve(problem: Problem, planner: ChosenPlanner, budget: Budget | None = None
     InvalidPlanError
         There is no valid plan to return; the message says why.
     """
-    result = run(planner, problem, budget)
+    problem, chosen = _in_order(problem, planner)
+    result = run(problem, chosen, budget)
     if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
         raise InvalidPlanError(
-            f"planner {planner.label} on {problem.name}: {result.status.value}, {result.reason}"
+            f"planner {chosen.label} on {problem.name}: {result.status.value}, {result.reason}"
         )
     return result.plan
+
+
+def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:
+    if isinstance(planner, Problem) and isinstance(problem, ChosenPlanner | str):
+        problem, planner = planner, problem
+        warnings.warn(
+            "run(planner, problem) is now run(problem, planner)", DeprecationWarning, stacklevel=3
+        )
+    if not isinstance(problem, Problem):
+        raise InstanceError(
+            f"problem: a planners.Problem is needed, such as from planners.read_problem(path), "
+            f"found {shown(problem)}"
+        )
+    if isinstance(planner, str):
+        return problem, choose_one(planner)
+    if not isinstance(planner, ChosenPlanner):
+        raise UnknownPlannerError(
+            f"planner: a name such as 'auto', or planners.get(name, ...), is needed, found "
+            f"{shown(planner)}"
+        )
+    return problem, planner
 
 
 def _answer(chosen: ChosenPlanner, problem: Problem, budget: Budget) -> Result:

@@ -1,4 +1,4 @@
-"""Bytes as people read and write them."""
+"""Bytes and counts as people read and write them."""
 
 from __future__ import annotations
 
@@ -100,6 +100,11 @@ def parse_bytes(where: str, text: str) -> int:
             f"{where}: whole bytes from 0 to 2**63 - 1 are needed, found {shown(text)}"
         )
     return int(size)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``"1 tensor"`` or ``"4,406 tensors"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def both_bytes(size: int) -> str:

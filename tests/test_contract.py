@@ -65,7 +65,7 @@ FIXED = {
 
 def answer(name: str, problem: Problem, seconds: float = ENOUGH_SECONDS, seed: int = 0) -> Result:
     budget = Budget(time_limit_seconds=seconds, seed=seed)
-    return run(registry.get(name), problem, budget, bounds_of(problem))
+    return run(problem, registry.get(name), budget, bounds_of(problem))
 
 
 def require_contract(problem: Problem, result: Result) -> None:

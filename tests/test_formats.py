@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import planners
 from planners import entry_points
 from planners.errors import InstanceError
 from planners.excerpt import Excerpt
@@ -41,6 +43,24 @@ def one_tensor(path: Path) -> Problem:
 
 def test_the_package_offers_json_and_minimalloc() -> None:
     assert [form.name for form in formats()][:2] == ["gapless-json", "minimalloc-csv"]
+
+
+def test_what_the_package_exports_reads_every_format(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
+    assert planners.read_problem(path).naive_bytes == 9
+    assert planners.read_problem(str(path), Excerpt()).name == "a"
+    assert planners.read_any is planners.read_problem
+
+
+def test_packed_json_is_known_whatever_comes_before_its_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "run.gz"
+    planners.write_problem(Problem([1], [0], [1], name="packed"), path)
+    assert planners.read_problem(path).name == "packed"
+    for content in (b"", b"\x1f\x8b", gzip.compress(b"id,lower,upper,size\n")):
+        path.write_bytes(content)
+        with pytest.raises(InstanceError, match="no known format recognises this file"):
+            planners.read_problem(path)
 
 
 def test_the_first_bytes_decide_where_the_suffix_does_not(

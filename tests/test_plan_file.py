@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planners import get, run
+from planners import get, read_problem, run, write_problem
 from planners.bounds import bounds_of
 from planners.digest import problem_digest
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
@@ -22,7 +22,7 @@ def problem_of(size: list[int] = [4, 2], **more: Any) -> Problem:  # noqa: B006
 
 
 def result_of(problem: Problem) -> Result:
-    return run(get("greedy-size-first"), problem, bounds=bounds_of(problem))
+    return run(problem, get("greedy-size-first"), bounds=bounds_of(problem))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -40,6 +40,24 @@ def test_a_plan_fits_whatever_the_problem_is_called(tmp_path: Path) -> None:
     write_plan(problem_of(), result_of(problem_of()), tmp_path / "plan.json")
     renamed = problem_of(name="other", tensor_name=["a", "b"], capacity=100, origin={"x": 1})
     assert read_plan(renamed, tmp_path / "plan.json").peak == 6
+
+
+def test_a_plan_read_as_an_instance_says_that_it_is_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(problem_of(name="toy"), result_of(problem_of()), path)
+    with pytest.raises(
+        InstanceError, match=r"plan\.json: this is a plan, made for the instance 'toy'.*--plan"
+    ):
+        read_problem(path)
+
+
+def test_an_instance_read_as_a_plan_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "toy.json"
+    write_problem(problem_of(), path)
+    with pytest.raises(
+        InstanceError, match="field format: 'gapless-plan' is needed, found 'gapless-problem'"
+    ):
+        read_plan(problem_of(), path)
 
 
 def test_the_digest_tells_problems_apart() -> None:

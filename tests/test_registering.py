@@ -39,7 +39,7 @@ def problem() -> Problem:
 
 def run(name: str, problem: Problem, **parameters: str | int | bool) -> Result:
     bounds = planners.bounds_of(problem)
-    return planners.run(planners.get(name, **parameters), problem, bounds=bounds)
+    return planners.run(problem, planners.get(name, **parameters), bounds=bounds)
 
 
 def test_a_sort_key_in_one_line(problem: Problem) -> None:

@@ -204,7 +204,7 @@ def _plan(problem: Problem, *, planner: str, budget: Budget) -> Plan | Result:
 
 
 def _run(problem: Problem, *, planner: str, budget: Budget, parameters: Parameters) -> Result:
-    return run(registry.get(planner, **parameters), problem, budget)
+    return run(problem, registry.get(planner, **parameters), budget)
 
 
 def _as_result(_problem: Problem, answer: Plan | Result) -> Result:

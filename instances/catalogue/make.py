@@ -13,7 +13,7 @@ from pathlib import Path
 from instances.catalogue.entry import Entry
 from planners.digest import problem_digest
 from planners.errors import GaplessError, InstanceError
-from planners.problem_file import read_problem
+from planners.problem_file import read_gapless_json
 
 # What a command must be, so that a catalogue runs nothing but our own generators.
 PROGRAM = ("python", "-m")
@@ -78,7 +78,7 @@ def make(entry: Entry, folder: Path) -> Path:
         raise InstanceError(f"{folder}: the folder does not exist")
     path = folder / entry.file
     _run([sys.executable, "-m", module, *arguments, "-o", str(path)], entry.name)
-    found = problem_digest(read_problem(path))
+    found = problem_digest(read_gapless_json(path))
     if found != entry.facts.digest:
         raise GaplessError(
             f"{path}: another instance than the recorded one, digest {found}, not "

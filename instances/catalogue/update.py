@@ -15,7 +15,7 @@ from instances.catalogue.best_plan import (
 from instances.catalogue.entry import Best, Entry, Facts, Kind
 from instances.catalogue.facts import facts_of
 from planners.problem import Problem, Safety
-from planners.problem_file import read_problem
+from planners.problem_file import read_gapless_json
 
 SUFFIXES = (".json.gz", ".json")
 BOUND_SECONDS = 60.0
@@ -83,7 +83,7 @@ def updated_entry(
     GaplessError
         The file is no instance, or a planner failed on it.
     """
-    problem = read_problem(path)
+    problem = read_gapless_json(path)
     facts = facts_of(problem, BOUND_SECONDS)
     found = find_best(problem, facts, planners, seconds, on_start=on_start)
     entry = _described(problem, path, name, facts, found, committed=committed)

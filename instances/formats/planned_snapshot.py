@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from planners.problem import Problem
 TARGET = "a memory snapshot"
 # Where the one segment lies. The viewer is JavaScript, whose whole numbers are exact to 2**53.
 SEGMENT_ADDRESS = 0x7F0000000000
+# Says in place of an allocator's settings that nothing was allocated; the viewer shows it.
+SETTINGS = {"planned_by": "gapless"}
 # The viewer reads protocols 2 to 4.
 PICKLE_PROTOCOL = 4
 
@@ -49,9 +52,14 @@ def write_planned_snapshot(problem: Problem, plan: Plan, path: Path) -> None:
     snapshot = {
         "segments": [_segment(plan.peak)] if plan.peak else [],
         "device_traces": [events],
-        "allocator_settings": {},
+        "allocator_settings": SETTINGS,
     }
     write_target(path, pickle.dumps(snapshot, protocol=PICKLE_PROTOCOL))
+
+
+def is_planned_snapshot(snapshot: Mapping[str, Any]) -> bool:
+    """Return whether a snapshot shows a plan, not what an allocator did."""
+    return bool(snapshot.get("allocator_settings") == SETTINGS)
 
 
 def _segment(peak: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from instances.formats.bounded_file import read_bounded
 from instances.formats.plain_pickle import load_plain
+from instances.formats.planned_snapshot import is_planned_snapshot
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
     EVENT_KINDS,
@@ -161,7 +162,11 @@ def _log_of_device(snapshot: dict[str, Any], device: int) -> EventLog:
     if not 0 <= device < len(traces) and not segments:
         raise InstanceError(f"device {device}: the snapshot has {len(traces)} devices, from 0")
     entries = traces[device] if 0 <= device < len(traces) else []
-    kind, address, size, stream = _events(f"device {device}", entries).T
+    rows = _events(f"device {device}", entries)
+    if is_planned_snapshot(snapshot):
+        # Its segment is a plan's peak, which no allocator had reserved.
+        rows = rows[rows[:, 0] <= FREE_COMPLETED]
+    kind, address, size, stream = rows.T
     told = set(address[kind <= FREE_COMPLETED].tolist())
     return EventLog(kind, address, size, stream, before=_held_without_event(segments, told))
 

@@ -14,7 +14,7 @@ from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
 from planners.exit_status import complain
-from planners.formats import read_any
+from planners.formats import read_problem
 from planners.homosize.choices import Choices
 from planners.homosize.explain import explain
 from planners.homosize.paper import synthesize
@@ -61,12 +61,12 @@ def homosize(
 
     Exits with 1 where the plan is invalid, and with 2 after an error.
     """
-    problem = read_any(file, Excerpt(parse_iteration(iteration), persistent=persistent))
+    problem = read_problem(file, Excerpt(parse_iteration(iteration), persistent=persistent))
     if only_static:
         problem = static_part(problem).problem
     chosen = get(NAME, variant=variant, phases=phases, fusion=fusion)
     budget = Budget(time_limit_seconds=time_limit)
-    result = run(chosen, problem, budget, bounds_of(problem))
+    result = run(problem, chosen, budget, bounds_of(problem))
     if result.status is Status.UNSUPPORTED:
         raise GaplessError(f"{file}: {result.reason}")
     stages = _stages(problem, Choices(phases=phases, fusion=fusion)) if explained else ""

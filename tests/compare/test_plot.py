@@ -20,7 +20,7 @@ from tests.compare.conftest import Compare
 
 
 def result_of(problem: Problem) -> Any:
-    return run(get("greedy-size-first"), problem, bounds=bounds_of(problem))
+    return run(problem, get("greedy-size-first"), bounds=bounds_of(problem))
 
 
 def corners(problem: Problem) -> list[list[float]]:

@@ -65,7 +65,7 @@ def trace_file(tmp_path: Path) -> Path:
 
 
 def in_this_process(source: Source, parameters: Parameters, repetitions: int) -> Runs:
-    results = [run(get("homosize", **parameters), source()) for _ in range(repetitions)]
+    results = [run(source(), get("homosize", **parameters)) for _ in range(repetitions)]
     return Runs(results, [1 << 20] * repetitions)
 
 

@@ -55,7 +55,7 @@ def compare_from(seed: int, problems: int) -> Counter[tuple[str, Status]]:
         problem = random_problem(rng, rng.choice(list(Safety)), (0, 7))
         optimum = optimal_peak(problem)
         for planner in PLANNERS:
-            result = run(get(planner), problem, Budget(seed=index))
+            result = run(problem, get(planner), Budget(seed=index))
             wrong = find_mistake(problem, result, optimum)
             assert wrong is None, f"seed {seed}, problem {index}, {planner}: {wrong}, {result}"
             answers[planner, result.status] += 1

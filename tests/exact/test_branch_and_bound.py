@@ -31,7 +31,7 @@ Window = tuple[int, int, int, int]
 
 
 def answer(problem: Problem, rules: Mapping[str, bool] | None = None, **limits: int) -> Result:
-    return run(get(NAME, **(rules or {})), problem, Budget(**{"node_limit": MOST_NODES, **limits}))
+    return run(problem, get(NAME, **(rules or {})), Budget(**{"node_limit": MOST_NODES, **limits}))
 
 
 def find_mistake(problem: Problem, result: Result, *, complete: bool = True) -> str | None:
@@ -76,7 +76,7 @@ def compare(seed: int, indices: range) -> Counter[object]:
         wrong = find_mistake(problem, result)
         assert wrong is None, f"{where}: {wrong}, {result}"
         if index % CP_SAT_EVERY == 0:
-            other = run(get("cp-sat"), problem)
+            other = run(problem, get("cp-sat"))
             assert (other.status is Status.INFEASIBLE) == (result.status is Status.INFEASIBLE), (
                 where
             )
@@ -186,7 +186,7 @@ def confirm_infeasible(seed: int, wanted: int) -> int:
         tight = free.with_capacity(best.peak - 1)
         where = f"seed {seed}, problem {index}"
         assert answer(tight).status is Status.INFEASIBLE, where
-        second = run(get("cp-sat"), tight, Budget(time_limit_seconds=20.0))
+        second = run(tight, get("cp-sat"), Budget(time_limit_seconds=20.0))
         # CP-SAT may run out of time, but not find a plan.
         assert second.status in (Status.INFEASIBLE, Status.NO_PLAN_FOUND), where
         proofs += second.status is Status.INFEASIBLE
@@ -326,7 +326,7 @@ def test_training_graphs_agree_with_cp_sat(streams: int, chains: int) -> None:
         problem = training_graph(12, streams=streams, chains=chains, chain_length=3, seed=seed)
         result = answer(problem)
         assert result.status is Status.OPTIMAL
-        assert result.peak == run(get("cp-sat"), problem).peak
+        assert result.peak == run(problem, get("cp-sat")).peak
 
 
 @pytest.mark.usefixtures("worst_started")

@@ -26,7 +26,7 @@ every_planner = pytest.mark.parametrize("planner", PLANNERS)
 
 
 def answer(planner: str, problem: Problem, **limits: float) -> Result:
-    return run(get(planner), problem, Budget(**limits))  # type: ignore[arg-type]
+    return run(problem, get(planner), Budget(**limits))  # type: ignore[arg-type]
 
 
 def with_capacity(problem: Problem, capacity: int) -> Problem:
@@ -124,7 +124,7 @@ def test_a_node_limit_proves_nothing_wrong(planner: str, nodes: int) -> None:
             9,
             features=frozenset({"alignment", "chains", "divisor", "zero"}),
         )
-        best = run(get("ilp-highs"), problem)
+        best = run(problem, get("ilp-highs"))
         assert best.status is Status.OPTIMAL
         result = answer(planner, problem, node_limit=nodes)
         assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
@@ -209,7 +209,7 @@ def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(planner: str)
         if problem.graph is None and problem.unsafe_pairs is None:
             safety = {"start": problem.start, "end": problem.end}
         problem = Problem(size, **safety)  # type: ignore[arg-type]
-        exact = run(get("cp-sat"), problem)
+        exact = run(problem, get("cp-sat"))
         result = answer(planner, problem)
         assert exact.status is Status.OPTIMAL
         assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
@@ -292,5 +292,5 @@ def test_a_slow_import_costs_no_greedy_plan(
 
 @every_planner
 def test_an_answer_survives_judgement_against_all_bounds(planner: str, hard: Problem) -> None:
-    result = run(get(planner), hard, Budget(time_limit_seconds=0.5), bounds_of(hard))
+    result = run(hard, get(planner), Budget(time_limit_seconds=0.5), bounds_of(hard))
     assert result.status is Status.FEASIBLE

@@ -108,7 +108,7 @@ def require_plan(
 
 def optimum_of(problem: Problem) -> int | None:
     """Return what the planner says is the optimum, proven by brute force."""
-    result = run(get(NAME), problem, Budget(node_limit=MANY_NODES))
+    result = run(problem, get(NAME), Budget(node_limit=MANY_NODES))
     if result.status is not Status.OPTIMAL or result.peak is None:
         return None
     assert find_violation(problem, result.plan) is None if result.plan else False

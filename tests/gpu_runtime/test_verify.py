@@ -230,7 +230,7 @@ def leave(_text: str) -> None:
 def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
     problem = read_problem(graph)
     plan = tmp_path / "best.json"
-    write_plan(problem, run(get("greedy-size-best"), problem), plan)
+    write_plan(problem, run(problem, get("greedy-size-best")), plan)
     answer = verify(graph, "--plan", plan, "--trials", "2")
     assert answer.exit_code == 0, answer.output
     assert f"plan {plan}: peak" in answer.stdout

@@ -120,7 +120,7 @@ def test_the_heaviest_antichain_comes_first() -> None:
 def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_lifetimes(200, seed=4)
     interrupt_after(monkeypatch, attempts=5)
-    result = run(get("pressure"), problem)
+    result = run(problem, get("pressure"))
     assert (result.status, result.reason) == (Status.FEASIBLE, "interrupted")
     assert result.statistics["interrupted"] is True
     assert result.statistics["attempts"] == 5
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_proves_what_greedy_by_size_misses() -> None:
     toy = Problem([1024, 768, 640, 512, 256], [0, 3, 1, 4, 2], [2, 5, 3, 6, 5])
     assert place(toy, "size").peak == 1920
-    result = run(get("pressure"), toy)
+    result = run(toy, get("pressure"))
     assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 1664, "lifetime")
 
 
@@ -144,7 +144,7 @@ def test_it_proves_what_greedy_by_size_misses() -> None:
     ids=lambda problem: problem.name,
 )
 def test_it_is_never_worse_than_first_fit_by_its_own_keys(problem: Problem) -> None:
-    result = run(get("pressure"), problem)
+    result = run(problem, get("pressure"))
     assert result.plan is not None
     check(problem, result.plan)
     single_level = [place(problem, key(problem)).peak for key in KEYS.values()]
@@ -153,9 +153,9 @@ def test_it_is_never_worse_than_first_fit_by_its_own_keys(problem: Problem) -> N
 
 def test_a_node_limit_counts_attempts() -> None:
     problem = random_lifetimes(200, seed=4)
-    result = run(get("pressure"), problem, Budget(node_limit=3))
+    result = run(problem, get("pressure"), Budget(node_limit=3))
     assert result.statistics["attempts"] == 3
-    again = run(get("pressure"), problem, Budget(node_limit=3))
+    again = run(problem, get("pressure"), Budget(node_limit=3))
     assert result.plan is not None
     assert again.plan is not None
     assert np.array_equal(result.plan.offsets, again.plan.offsets)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from instances.formats.planned_snapshot import SEGMENT_ADDRESS, write_planned_snapshot
 from instances.formats.pytorch_snapshot import read_pytorch_snapshot_trace
-from planners import Plan, Problem, place
+from planners import Plan, Problem, place, read_problem
 from planners.errors import InstanceError, InvalidPlanError
 from planners.graph import Graph
+from planners.reference import reference_of
 
 # What the viewer's own reader, in JavaScript, knows of a pickle.
 VIEWER_OPCODES = {
@@ -142,3 +143,16 @@ def test_pytorch_takes_it(tmp_path: Path) -> None:
     shown: Any = viewer.trace_plot(snapshot)
     assert "MemoryViz.js" in shown
     assert "MemoryViz.js" in viewer.segment_plot(snapshot)
+
+
+def test_a_plan_that_is_read_again_tells_nothing_of_an_allocator(tmp_path: Path) -> None:
+    path = tmp_path / "plan.pickle"
+    write_planned_snapshot(PROBLEM, PLAN, path)
+    assert reference_of(read_problem(path)) is None
+    assert len(read_pytorch_snapshot_trace(path).segments) == 0
+    # The same events of an allocator are what it had reserved.
+    snapshot = pickle.loads(path.read_bytes())
+    path.write_bytes(pickle.dumps({**snapshot, "allocator_settings": {}}))
+    reference = reference_of(read_problem(path))
+    assert reference is not None
+    assert reference.reserved == PLAN.peak

@@ -33,14 +33,14 @@ GREEDY = [info.name for info in registry.planners("greedy-*,many-objects-*")]
 
 def auto(problem: Problem, budget: Budget | None = None) -> Result:
     """Run it as a user does, and have the slow referee look at the plan."""
-    result = run(get("auto"), problem, budget, bounds_of(problem))
+    result = run(problem, get("auto"), budget, bounds_of(problem))
     if result.plan is not None:
         check(problem, result.plan)
     return result
 
 
 def best_greedy(problem: Problem) -> int | None:
-    plans = [run(get(name), problem).peak for name in GREEDY]
+    plans = [run(problem, get(name)).peak for name in GREEDY]
     return min((peak for peak in plans if peak is not None), default=None)
 
 
@@ -79,7 +79,7 @@ def test_names_the_bound_that_it_met_and_what_met_it() -> None:
     ids=lambda problem: problem.name,
 )
 def test_local_search_meets_bounds_that_no_order_of_levels_does(problem: Problem) -> None:
-    assert run(get("pressure"), problem, bounds=bounds_of(problem)).status is Status.FEASIBLE
+    assert run(problem, get("pressure"), bounds=bounds_of(problem)).status is Status.FEASIBLE
     assert auto(problem, Budget(node_limit=300_000)).status is Status.OPTIMAL
 
 

@@ -36,7 +36,7 @@ def test_a_plan_of_a_part_fits_back_into_the_whole(safety: Safety) -> None:
         # With the old peak as capacity the old plan itself fits.
         heads = heads_of(problem, plan)
         window = Subproblem(problem, free, heads, plan.peak)
-        answer = run(get("cp-sat"), window.problem)
+        answer = run(window.problem, get("cp-sat"))
         assert answer.status in (Status.OPTIMAL, Status.FEASIBLE)
         assert answer.plan is not None
         before = heads.tolist()

@@ -67,7 +67,7 @@ def beaten(entry: Entry, result: Result) -> str:
 
 def require_not_beaten(name: str, patterns: str) -> None:
     asked = problem_of(name).with_capacity(None)
-    said = [beaten(ENTRIES[name], run(chosen, asked)) for chosen in choose(patterns)]
+    said = [beaten(ENTRIES[name], run(asked, chosen)) for chosen in choose(patterns)]
     assert not any(said), "; ".join(filter(None, said))
 
 
@@ -117,7 +117,7 @@ def test_a_better_plan_makes_the_test_say_what_to_run() -> None:
     entry = ENTRIES["synthetic-size-order-trap-80"]
     worse = replace(entry, best=replace(entry.best, peak=entry.best.peak + 1))
     (chosen,) = choose("greedy-breadth-first")
-    result = run(chosen, problem_of(entry.name))
+    result = run(problem_of(entry.name), chosen)
     assert beaten(entry, result) == ""
     assert beaten(worse, result) == (
         f"a plan of {entry.best.peak} bytes by greedy-breadth-first beats the best known "

@@ -112,7 +112,7 @@ def test_a_planner_fills_the_offsets(toy: Path, tmp_path: Path) -> None:
 
 
 def test_a_plan_file_is_shown(toy: Path, tmp_path: Path) -> None:
-    result = run(get("naive"), PROBLEM)
+    result = run(PROBLEM, get("naive"))
     write_plan(PROBLEM, result, tmp_path / "best.json")
     for name in ("a.pickle", "a.perfetto.json"):
         convert(Conversion(toy, tmp_path / name, plan=tmp_path / "best.json"))
@@ -190,7 +190,7 @@ def test_an_unknown_planner_is_named(toy: Path, tmp_path: Path) -> None:
 
 
 def test_a_plan_for_another_problem_is_refused(toy: Path, tmp_path: Path) -> None:
-    write_plan(GRAPH, run(get("naive"), GRAPH), tmp_path / "best.json")
+    write_plan(GRAPH, run(GRAPH, get("naive")), tmp_path / "best.json")
     with pytest.raises(InstanceError, match="the plan is for another problem"):
         convert(Conversion(toy, tmp_path / "a.csv", plan=tmp_path / "best.json"))
 

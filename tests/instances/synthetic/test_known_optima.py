@@ -127,7 +127,7 @@ def test_a_ring_misses_its_capacity_by_one_unit(pairs: int, seed: int) -> None:
     assert lifetime_bound(problem).bytes == problem.capacity == 2 * pairs * UNIT_BYTES
     assert problem.origin["optimum"] == problem.capacity + UNIT_BYTES
     for planner in ("branch-and-bound", "cp-sat"):
-        result = run(get(planner), problem, Budget(time_limit_seconds=60))
+        result = run(problem, get(planner), Budget(time_limit_seconds=60))
         assert result.status is Status.INFEASIBLE, planner
 
 
