@@ -242,9 +242,32 @@ class Problem:
         InstanceError
             The capacity is no number of bytes.
         """
-        _ = self.known_bounds  # no bound depends on the capacity
+        return self._copy_with("capacity", _as_capacity(capacity))
+
+    def with_name(self, name: str) -> Problem:
+        """Return the same problem under another name; the rest is shared, not copied.
+
+        Parameters
+        ----------
+        name
+            Printable.
+
+        Returns
+        -------
+        Problem
+            Validated.
+
+        Raises
+        ------
+        InstanceError
+            The name cannot be printed.
+        """
+        return self._copy_with("name", _as_name(name))
+
+    def _copy_with(self, field: str, value: object) -> Problem:
+        _ = self.known_bounds  # no bound depends on the capacity or the name
         problem = copy.copy(self)
-        object.__setattr__(problem, "capacity", _as_capacity(capacity))
+        object.__setattr__(problem, field, value)
         return problem
 
     def describe(self, tensor: int) -> str:

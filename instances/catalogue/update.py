@@ -14,10 +14,10 @@ from instances.catalogue.best_plan import (
 )
 from instances.catalogue.entry import Best, Entry, Facts, Kind
 from instances.catalogue.facts import facts_of
+from instances.instance_name import name_of_file
 from planners.problem import Problem, Safety
 from planners.problem_file import read_gapless_json
 
-SUFFIXES = (".json.gz", ".json")
 BOUND_SECONDS = 60.0
 
 # Fields of an instance's origin that say what made it.
@@ -39,9 +39,9 @@ def instance_files(folder: Path) -> dict[str, Path]:
     """
     found = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        suffix = next((suffix for suffix in SUFFIXES if path.name.endswith(suffix)), None)
-        if suffix is not None:
-            found[path.name.removesuffix(suffix)] = path
+        name = name_of_file(path)
+        if name is not None:
+            found[name] = path
     return found
 
 

@@ -11,6 +11,7 @@ import typer
 from instances.extract.eager.command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
+from instances.instance_name import named_after
 from planners.errors import GaplessError, InstanceError
 from planners.problem_file import write_problem
 
@@ -74,7 +75,7 @@ def main(
         given = {setting: value for setting, value in options.items() if value is not None}
         problem = extract(name, find_model(name).settings(**given))
         try:
-            write_problem(problem, output)
+            write_problem(named_after(problem, output), output)
         except OSError as error:
             raise InstanceError(f"{output}: cannot be written: {error.strerror}") from None
     except GaplessError as error:

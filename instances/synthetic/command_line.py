@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from instances.instance_name import named_after
 from instances.synthetic import FAMILIES
 from instances.synthetic.provenance import Parameter
 from planners.errors import InstanceError
@@ -39,7 +40,7 @@ def command_of(family: Callable[..., Problem]) -> Callable[..., None]:
     def command(output: Path, **parameters: Parameter | None) -> None:
         problem = family(**parameters)
         try:
-            write_problem(problem, output)
+            write_problem(named_after(problem, output), output)
         except OSError as error:
             raise InstanceError(f"{output}: cannot be written: {error.strerror}") from None
         typer.echo(

@@ -22,6 +22,7 @@ from instances.extract.eager.loop_options import (
 from instances.extract.eager.recording import record
 from instances.extract.eager.settings import TraceSettings
 from instances.formats.recorded_trace import write_recorded_trace
+from instances.instance_name import named_after
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import GaplessError, InstanceError
@@ -83,7 +84,7 @@ def _writer(output: Path) -> Callable[[AllocationTrace, Path], None]:
     if name.endswith(".npz"):
         return write_recorded_trace
     if name.endswith((".json", ".json.gz")):
-        return lambda trace, path: write_problem(iteration_problem(trace), path)
+        return lambda trace, path: write_problem(named_after(iteration_problem(trace), path), path)
     raise InstanceError(
         f"{output}: a trace is written as .npz, the problem of its last iteration as .json or "
         f".json.gz, found the name {output.name!r}"

@@ -82,6 +82,12 @@ def test_every_committed_file_is_in_the_catalogue_and_the_other_way_round() -> N
         assert entry.file in (f"{name}.json", f"{name}.json.gz")
 
 
+def test_every_instance_is_called_what_the_catalogue_calls_it() -> None:
+    names = [problem_of(name).name for name in COMMITTED]
+    assert names == COMMITTED
+    assert len(set(names)) == len(names)
+
+
 def test_the_repository_stays_small() -> None:
     assert sum(path.stat().st_size for path in committed_files() if path.exists()) < LIMIT_BYTES
 
@@ -171,7 +177,9 @@ def test_a_synthetic_instance_is_made_again(name: str, tmp_path: Path) -> None:
     path = tmp_path / ENTRIES[name].file
     done = CliRunner().invoke(app, [*arguments, "-o", str(path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    assert problem_digest(read_problem(path)) == ENTRIES[name].facts.digest
+    again = read_problem(path)
+    assert problem_digest(again) == ENTRIES[name].facts.digest
+    assert again.name == name
 
 
 @pytest.mark.parametrize("arguments", [["--batches", "1"], ["--batch", "one"], ["more"]])

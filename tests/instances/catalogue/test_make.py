@@ -49,6 +49,7 @@ def test_the_recorded_instance_is_made(tmp_path: Path) -> None:
     path = make(ring(), tmp_path)
     assert path == tmp_path / "ring.json.gz"
     assert problem_digest(read_problem(path)) == ring().facts.digest
+    assert read_problem(path).name == "ring"
 
 
 def test_another_instance_is_told_from_the_recorded_one(tmp_path: Path) -> None:

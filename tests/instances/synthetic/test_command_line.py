@@ -40,6 +40,7 @@ def test_the_recorded_command_makes_the_same_instance(family: str, tmp_path: Pat
     again = read_problem(path)
     assert problem_digest(again) == problem_digest(problem)
     assert dict(again.origin) == dict(problem.origin)
+    assert again.name == "made"
     assert f"{problem.tensor_count} tensors" in done.output
 
 
