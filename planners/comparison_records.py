@@ -63,6 +63,18 @@ class ResultFields(TypedDict):
     seed: int
 
 
+class ReferenceFields(TypedDict):
+    """What the allocator of a recorded run had reserved; in CSV a line of its own."""
+
+    label: str
+    reserved: int
+    exact: bool
+    below_what_it_served: bool
+    gap_to_bound: float | None
+    gap_to_best: float | None
+    about: str
+
+
 class BudgetFields(TypedDict):
     """What each planner was given."""
 
@@ -135,7 +147,7 @@ def comparison_record(comparison: Comparison, rows: Iterable[Row], file: str) ->
     """
     return {
         **_instance_fields(comparison, file),
-        "reference": _reference_record(comparison),
+        "reference": _reference_fields(comparison),
         "results": [_result_fields(row) for row in rows],
     }
 
@@ -171,7 +183,7 @@ def csv_lines(comparison: Comparison, rows: Iterable[Row], file: str, budget: Bu
         **_instance_fields(comparison, file),
     }
     lines: list[Mapping[str, object]] = [_result_fields(row) for row in rows]
-    reference = _reference_record(comparison)
+    reference = _reference_fields(comparison)
     if reference is not None:
         lines.append(
             {
@@ -244,7 +256,7 @@ def _instance_fields(comparison: Comparison, file: str) -> InstanceFields:
     }
 
 
-def _reference_record(comparison: Comparison) -> dict[str, Any] | None:
+def _reference_fields(comparison: Comparison) -> ReferenceFields | None:
     row = comparison.reference_row
     if row is None:
         return None

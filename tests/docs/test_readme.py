@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from planners.comparison_table import percent
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 ROW = re.compile(r"^[* ]  (\S+) +(\S+) +[\d.]+ \S+ +([\d,]+)  ", re.MULTILINE)
@@ -28,6 +30,8 @@ def test_the_table_is_what_the_first_command_prints() -> None:
     (instance,) = json.loads(run.stdout)["instances"]
     found = {row["planner"]: (row["status"], row["peak"]) for row in instance["results"]}
     assert printed == found
+    assert f"\n{instance['instance']}: {instance['tensors']:,} tensors, " in README
+    assert f"; {percent(instance['unsafe_share'])} of pairs unsafe; " in README
     for name, bound in instance["bounds"].items():
         assert f"({bound:,})" in README, name
 

@@ -71,7 +71,7 @@ def test_a_trace_and_the_problem_of_its_last_iteration(
     assert recorded.iteration_count == 2
     assert recorded.mark_microbatch.tolist() == [0, 0, 1, 1, 2, 2, 0] * 2
     problem = read_problem(paths[1])
-    assert problem.name == "bert-base"
+    assert problem.name == "tiny"
     assert problem.origin["microbatches"] == 3
     assert problem.origin["device"] == "fake"
     assert problem.phase_start is not None

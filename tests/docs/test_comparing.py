@@ -1,0 +1,57 @@
+"""The page on what ``planners.compare`` says: every field, status and exit status is there."""
+
+from __future__ import annotations
+
+import re
+from itertools import dropwhile, takewhile
+from pathlib import Path
+
+from planners.compare import EXIT_INVALID_PLAN, EXIT_OF_ANSWER, GRAVEST_FIRST
+from planners.comparison_records import (
+    CSV_COLUMNS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    BudgetFields,
+    EnvironmentFields,
+    InstanceFields,
+    ReferenceFields,
+    ResultFields,
+)
+from planners.plan import Status
+from planners.verdict import Answer
+
+PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text()
+
+
+def first_cells(after: str) -> list[str]:
+    """Return what stands first in the rows of the first table after some words."""
+    lines = dropwhile(lambda line: not line.startswith("|"), PAGE.split(after)[1].splitlines())
+    _heading, _rule, *rows = takewhile(lambda line: line.startswith("|"), lines)
+    return [row.split("|")[1].strip() for row in rows]
+
+
+def fields(after: str) -> set[str]:
+    return {name for cell in first_cells(after) for name in re.findall(r"`(\w+)`", cell)}
+
+
+def test_every_field_is_described() -> None:
+    run = {"version", *BudgetFields.__annotations__, *EnvironmentFields.__annotations__}
+    assert fields("Of the run:") == run
+    assert fields("Of an instance:") == set(InstanceFields.__annotations__)
+    assert fields("Of a result:") == set(ResultFields.__annotations__)
+    assert fields("`reference` is null") == set(ReferenceFields.__annotations__)
+    assert set(CSV_COLUMNS) == run | fields("Of an instance:") | fields("Of a result:")
+    assert f"`{SCHEMA}`" in PAGE
+    assert f"of these fields: {SCHEMA_VERSION} |" in PAGE
+
+
+def test_every_status_is_described() -> None:
+    assert fields("## Rows") == {status.value for status in Status}
+    (verdicts,) = re.findall(r"\| `verdict` \|(.*)", PAGE)
+    assert set(re.findall(r"`(\w+)`", verdicts)) == {answer.value for answer in Answer}
+
+
+def test_exit_statuses_are_in_the_order_in_which_they_count() -> None:
+    assert [int(cell) for cell in first_cells("The exit status is")] == GRAVEST_FIRST
+    assert len({*GRAVEST_FIRST}) == len(GRAVEST_FIRST) == 6
+    assert {EXIT_INVALID_PLAN, *EXIT_OF_ANSWER.values()} <= {*GRAVEST_FIRST}
