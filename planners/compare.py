@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -293,9 +294,15 @@ def _show(comparison: Comparison, request: Request, *, gap_above: bool) -> None:
     from rich.console import Console
 
     console = Console()
-    standard_output.write(above)
+    standard_output.write(_wrapped(above, console.width))
     console.print(rich_table(comparison, rows, console.width))
-    standard_output.write(below)
+    standard_output.write(_wrapped(below, console.width))
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Break lines between words, as a terminal does not; a pipe keeps them whole."""
+    lines = [textwrap.fill(line, width, break_long_words=False) for line in text.split("\n")]
+    return "\n".join(lines)
 
 
 def _listing(chosen: Sequence[ChosenPlanner]) -> str:

@@ -54,17 +54,16 @@ class ReferenceRow:
     reference
         Neither a plan nor judged.
     gap_to_bound, gap_to_best
-        As in :class:`Row`; None where the allocator had less than it served, for that is no whole
-        figure.
-    below_what_it_served
-        Whether less was reserved than the lifetime bound: the recording began when memory had
+        As in :class:`Row`; None below the lifetime bound.
+    below_lifetime_bound
+        Whether less was reserved than was in use at once: the recording began when memory had
         been reserved already, and does not know how much.
     """
 
     reference: Reference
     gap_to_bound: float | None
     gap_to_best: float | None
-    below_what_it_served: bool = False
+    below_lifetime_bound: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ class Comparison:
         reserved = self.reference.reserved
         lifetime = next((bound.bytes for bound in self.bounds if bound.name == "lifetime"), 0)
         if reserved < lifetime:
-            return ReferenceRow(self.reference, None, None, below_what_it_served=True)
+            return ReferenceRow(self.reference, None, None, below_lifetime_bound=True)
         return ReferenceRow(
             self.reference,
             _gap(reserved, self.best_bound[0]),

@@ -69,7 +69,7 @@ class ReferenceFields(TypedDict):
     label: str
     reserved: int
     exact: bool
-    below_what_it_served: bool
+    below_lifetime_bound: bool
     gap_to_bound: float | None
     gap_to_best: float | None
     about: str
@@ -264,7 +264,7 @@ def _reference_fields(comparison: Comparison) -> ReferenceFields | None:
         "label": row.reference.label,
         "reserved": row.reference.reserved,
         "exact": row.reference.exact,
-        "below_what_it_served": row.below_what_it_served,
+        "below_lifetime_bound": row.below_lifetime_bound,
         "gap_to_bound": row.gap_to_bound,
         "gap_to_best": row.gap_to_best,
         "about": about_reference(comparison),

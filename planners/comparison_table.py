@@ -237,13 +237,12 @@ def about_reference(comparison: Comparison) -> str:
     if row is None:
         return ""
     what = f"what {row.reference.allocator} had reserved at the peak of the recorded run"
-    if row.below_what_it_served:
+    if row.below_lifetime_bound:
         rounded = comparison.problem.origin.get("round_to", 1) != 1
-        return (
-            f"{what}; that is below the lifetime bound of what it served, so the recording began "
-            f"late, when more was reserved already{', or sizes are rounded up here' * rounded}; "
-            "no gap"
-        )
+        late = not (rounded and row.reference.exact)
+        causes = ["the recording began late, when more was reserved already"] * late
+        causes += ["sizes are rounded up here"] * rounded
+        return f"{what}; no gap, for it is below the lifetime bound: {', or '.join(causes)}"
     return what if row.reference.exact else f"{what}; {NOT_SINCE_THE_START}"
 
 

@@ -73,7 +73,7 @@ def test_json_and_csv_carry_the_reference(compare: Compare, recording: Path) -> 
     instance = only_instance(compare(recording, *QUICK, "--json").stdout)
     assert instance["reference"] == {
         "label": "PyTorch reserved", "reserved": 1000, "exact": True,
-        "below_what_it_served": False,
+        "below_lifetime_bound": False,
         "gap_to_bound": pytest.approx(1000 / 840 - 1),
         "gap_to_best": pytest.approx(1000 / 840 - 1),
         "about": "what PyTorch had reserved at the peak of the recorded run",
@@ -141,12 +141,11 @@ def test_less_reserved_than_in_use_says_that_the_recording_began_late(
     assert "PyTorch reserved, at least" in lines[4]
     assert "%" not in lines[4]
     assert lines[-1] == (
-        "~ no plan: what PyTorch had reserved at the peak of the recorded run; that is below the "
-        "lifetime bound of what it served, so the recording began late, when more was reserved "
-        "already; no gap"
+        "~ no plan: what PyTorch had reserved at the peak of the recorded run; no gap, for it is "
+        "below the lifetime bound: the recording began late, when more was reserved already"
     )
     reference = only_instance(compare(path, *QUICK, "--json").stdout)["reference"]
-    assert reference["below_what_it_served"] is True
+    assert reference["below_lifetime_bound"] is True
     assert (reference["gap_to_bound"], reference["gap_to_best"]) == (None, None)
     *_, row = csv.DictReader(io.StringIO(compare(path, *QUICK, "--csv").stdout))
     assert (row["status"], row["peak"], row["seed"]) == ("reference", "20", "")
@@ -158,7 +157,10 @@ def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(
     compare: Compare, recording: Path
 ) -> None:
     lines = compare(recording, *QUICK, "--round-to", "2MiB").stdout.splitlines()
-    assert lines[-1].endswith("reserved already, or sizes are rounded up here; no gap")
+    assert lines[-1].endswith("below the lifetime bound: sizes are rounded up here")
+    late = late_recording(recording.with_name("late.npz"), 20)
+    lines = compare(late, *QUICK, "--round-to", "2MiB").stdout.splitlines()
+    assert lines[-1].endswith("was reserved already, or sizes are rounded up here")
 
 
 @pytest.mark.parametrize(
