@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ def write(text: str) -> None:
     """
     if sys.stdout is None:  # closed before the interpreter began
         raise BrokenPipeError
+    # A name of an instance may have letters that the locale's encoding has not.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,3 +36,26 @@ def test_a_closed_output_is_nobody_who_reads(commands: list[str], which: int) ->
     ended = run(commands[which], ">&-")
     assert ended.stderr == ""
     assert ended.returncode not in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "option", "letters"),
+    [
+        ("ascii", "--csv", "b\\xe4r"),
+        ("ascii", "--json", "b\\u00e4r"),
+        ("utf-8", "--csv", "b\u00e4r"),
+    ],
+)
+def test_letters_that_the_output_has_not_are_escaped(
+    tmp_path: Path, encoding: str, option: str, letters: str
+) -> None:
+    path = tmp_path / "\udcff.json"
+    write_problem(Problem([8], [0], [1], name="b\u00e4r"), path)
+    ended = subprocess.run(
+        [sys.executable, "-m", "planners.compare", path, "--planners", "naive", option],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding}, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    said = ended.stdout.decode(encoding)
+    assert letters in said
+    assert "\\udcff.json" in said
