@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -141,12 +142,12 @@ def test_a_reader_that_leaves_is_no_error(small: Path) -> None:
     assert process.returncode == 141
 
 
-def test_a_terminal_gets_colour_and_progress(small: Path) -> None:
+def shown_on_a_terminal(columns: int, *arguments: str | Path) -> str:
     main, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
-        [*COMMAND, str(small), "--planners", "naive,greedy-size-first"],
+        [*COMMAND, *map(str, arguments)],
         stdout=terminal, stderr=terminal, stdin=terminal, env=environment,
     )  # fmt: skip
     os.close(terminal)
@@ -161,10 +162,27 @@ def test_a_terminal_gets_colour_and_progress(small: Path) -> None:
         received += piece
     os.close(main)
     assert process.wait(PATIENCE_SECONDS) == 0
-    text = received.decode()
+    return received.decode()
+
+
+def test_a_terminal_gets_colour_and_progress(small: Path) -> None:
+    text = shown_on_a_terminal(120, small, "--planners", "naive,greedy-size-first")
     assert "small: greedy-size-first (2 of 2)" in text
     assert "\x1b[1;32m" in text
     assert "optimal" in text
+
+
+def test_on_a_terminal_lines_break_between_words(small: Path) -> None:
+    text = shown_on_a_terminal(60, small, "--planners", "greedy-size-first", "--capacity", "1GiB")
+    # What stays on the screen of each line, without colours.
+    lines = [
+        re.sub(r"\x1b\[[0-9;]*[mK]", "", line).removesuffix("\r").split("\r")[-1]
+        for line in text.split("\n")
+    ]
+    assert max(map(len, lines)) <= 60
+    assert lines[0].startswith("small: 5 tensors, ")
+    assert {"unsafe;", "lifetime", "(1,073,741,824);"} <= set(" ".join(lines[:4]).split())
+    assert "small: fits, shown by greedy-size-first: peak 10 B (10)" in lines
 
 
 @pytest.mark.parametrize("option", ["--json", "--csv"])
