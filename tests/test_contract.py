@@ -157,13 +157,13 @@ def test_a_slow_bound_costs_no_plan(name: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(bounds_module, "antichain_bound", clock.slow_bound)
     problem = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
     best = min(
-        run(chosen, problem).peak or 0
+        run(problem, chosen).peak or 0
         for chosen in registry.choose("greedy-*,many-objects-*")
         if chosen.info.name != name
     )
     for seconds in (0.2, 1.0):
         budget = Budget(time_limit_seconds=seconds)
-        result = run(registry.get(name), problem, budget)
+        result = run(problem, registry.get(name), budget)
         require_contract(problem, result)
         assert result.peak is not None
         assert result.peak <= best or name in ("pressure", "homosize")
@@ -175,12 +175,12 @@ def test_the_largest_graphs_get_a_plan_in_a_fifth_of_a_second(instance: str) -> 
     _ = whole.core
     for seconds in (0.2, 0.5):
         rows = [
-            run(chosen, whole, Budget(time_limit_seconds=seconds))
+            run(whole, chosen, Budget(time_limit_seconds=seconds))
             for chosen in registry.choose("many-objects-size-first,greedy-size-first")
         ]
         for name in ("auto", *NEVER_WORSE):
             budget = Budget(time_limit_seconds=seconds)
-            result = run(registry.get(name), whole.with_capacity(None), budget)
+            result = run(whole.with_capacity(None), registry.get(name), budget)
             assert result.status is Status.FEASIBLE, result.reason
             assert result.peak is not None
             assert result.peak < whole.naive_bytes

@@ -97,7 +97,7 @@ def test_packings_on_which_now_one_and_now_another_planner_is_best(problem: Prob
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_part_is_the_best_somewhere(problem: Problem, length: int, order: str) -> None:
-    result = run(get("homosize"), with_phases(problem, length))
+    result = run(with_phases(problem, length), get("homosize"))
     assert (result.status, result.statistics["order"]) == (Status.FEASIBLE, order)
 
 
@@ -105,7 +105,7 @@ def test_every_part_is_the_best_somewhere(problem: Problem, length: int, order: 
 def test_the_published_planner_on_random_problems(seed: int) -> None:
     problem = random_problem(Random(seed), Safety.LIFETIMES, (0, 12))
     for parameters in PAPER:
-        result = run(get("homosize", variant="paper", **parameters), problem)
+        result = run(problem, get("homosize", variant="paper", **parameters))
         assert result.status is not Status.INVALID, result.reason
         if result.plan is not None:
             check(problem, result.plan)
@@ -128,13 +128,13 @@ def test_the_published_planner_on_random_problems(seed: int) -> None:
     ],
 )  # fmt: skip
 def test_what_the_published_planner_refuses(problem: Problem, reason: str) -> None:
-    result = run(get("homosize", variant="paper"), problem)
+    result = run(problem, get("homosize", variant="paper"))
     assert (result.status is Status.UNSUPPORTED) == bool(reason), result.reason
     assert reason in result.reason
 
 
 def test_the_default_refuses_explicit_pairs_alone() -> None:
-    result = run(get("homosize"), Problem([1, 2], unsafe_pairs=[(0, 1)]))
+    result = run(Problem([1, 2], unsafe_pairs=[(0, 1)]), get("homosize"))
     assert result.status is Status.UNSUPPORTED
     for problem in (
         training_graph(40, streams=3, chains=2),
@@ -157,10 +157,10 @@ def test_groups_are_aligned() -> None:
 
 def test_the_counts_of_every_stage_are_reported() -> None:
     problem = with_phases(training_trace(400, seed=1), 100)
-    statistics = run(get("homosize", variant="paper"), problem).statistics
+    statistics = run(problem, get("homosize", variant="paper")).statistics
     assert set(statistics) == {"groups", "fusions", "layers", "inserted"}
     assert statistics["groups"] > 0
-    layers_alone = run(get("homosize", variant="paper", phases=False), problem).statistics
+    layers_alone = run(problem, get("homosize", variant="paper", phases=False)).statistics
     assert layers_alone["groups"] == 0
 
 
@@ -253,20 +253,20 @@ def test_groups_come_by_their_byte_steps() -> None:
 def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_lifetimes(200, seed=4)
     interrupt_after(monkeypatch, attempts=5)
-    result = run(get("homosize"), problem)
+    result = run(problem, get("homosize"))
     assert (result.status, result.reason) == (Status.FEASIBLE, "interrupted")
     assert result.statistics["interrupted"] is True
 
 
 def test_a_node_limit_counts_attempts() -> None:
     problem = random_lifetimes(200, seed=4)
-    result = run(get("homosize"), problem, Budget(node_limit=2))
+    result = run(problem, get("homosize"), Budget(node_limit=2))
     assert result.statistics["attempts"] == 2
 
 
 def test_a_training_run_is_planned_at_its_bound_by_the_first_order() -> None:
     problem = with_phases(training_trace(3000, seed=3), 300)
-    result = run(get("homosize"), problem, bounds=bounds_of(problem))
+    result = run(problem, get("homosize"), bounds=bounds_of(problem))
     assert (result.status, result.statistics["attempts"]) == (Status.OPTIMAL, 1)
     assert result.statistics["order"] == "layers"
 
@@ -275,7 +275,7 @@ def test_a_training_run_is_planned_at_its_bound_by_the_first_order() -> None:
 def test_either_variant_gives_the_same_plan_again(problem: Problem, seed: int) -> None:
     for variant in ("best", "paper"):
         first, second = (
-            run(get("homosize", variant=variant), problem, Budget(seed=seed)) for _ in range(2)
+            run(problem, get("homosize", variant=variant), Budget(seed=seed)) for _ in range(2)
         )
         assert first.status is second.status
         assert (first.plan is None) == (second.plan is None)
