@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from planners.columns import IntColumn
+from planners.columns import IntColumn, read_only
 from planners.errors import InstanceError
 
 NOT_PINNED = -1
@@ -53,7 +53,7 @@ class Blocks:
 
     def __post_init__(self) -> None:
         for column in fields(self):
-            getattr(self, column.name).setflags(write=False)
+            object.__setattr__(self, column.name, read_only(getattr(self, column.name)))
 
     @property
     def count(self) -> int:
@@ -87,6 +87,8 @@ def make_blocks(
         No offset of a chain satisfies the alignment, or the pins, of all its members.
     """
     tensors = len(size)
+    if not chains:
+        return _one_a_tensor(size, alignment, pinned)
     leader = np.arange(tensors)
     position = np.zeros(tensors, dtype=np.int64)
     for chain in chains:
@@ -98,9 +100,6 @@ def make_blocks(
     block_of_member = np.repeat(np.arange(len(heads)), np.diff(offsets))
     block_of = np.empty(tensors, dtype=np.int64)
     block_of[members] = block_of_member
-    if not tensors:
-        empty = np.empty(0, dtype=np.int64)
-        return Blocks(offsets, members, empty, empty, empty, empty, empty, block_of)
     ends = np.cumsum(size[members])
     before = ends - size[members]
     before -= before[heads][block_of_member]
@@ -116,6 +115,14 @@ def make_blocks(
         offsets, members, before, np.add.reduceat(size[members], heads), modulus, residue,
         head_pin, block_of,
     )  # fmt: skip
+
+
+def _one_a_tensor(size: IntColumn, alignment: IntColumn, pinned: IntColumn) -> Blocks:
+    """Return the blocks of a problem without chains, at the cost of three new columns."""
+    offsets = read_only(np.arange(len(size) + 1))
+    tensors, zero = offsets[:-1], read_only(np.zeros(len(size), dtype=np.int64))
+    head_pin = _pin_heads(tensors, zero, pinned, alignment, zero, tensors)
+    return Blocks(offsets, tensors, zero, size, alignment, zero, head_pin, tensors)
 
 
 def _require_alignment(

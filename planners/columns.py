@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from planners.errors import InstanceError
 
 INT64_MAX = int(np.iinfo(np.int64).max)
 
+Entry = TypeVar("Entry", bound=np.generic)
 IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
 
@@ -115,13 +116,13 @@ def frozen_lists(
     listed = _listed_rows(field, rows, entry)
     offsets = np.zeros(len(listed) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in listed], out=offsets[1:])
-    offsets.setflags(write=False)
+    frozen_offsets = read_only(offsets)
 
     def where(index: int) -> str:
         row = int(np.searchsorted(offsets, index, side="right")) - 1
         return f"field {field}, {entry} {row}"
 
-    return offsets, _frozen_int64(list(chain.from_iterable(listed)), where)
+    return frozen_offsets, _frozen_int64(list(chain.from_iterable(listed)), where)
 
 
 def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
@@ -175,6 +176,21 @@ class _ShortRepr(reprlib.Repr):
 _SHORT = _ShortRepr()
 
 
+def read_only(column: NDArray[Entry]) -> NDArray[Entry]:
+    """Return a column that nothing can make writable again: a copy, if it is not one already.
+
+    Note: why not the flag alone. Whoever holds an array that owns its memory can set the flag
+    back. The copy lies in a ``bytes`` object, which NumPy never writes to; it costs one pass over
+    the memory.
+    """
+    owner: object = column
+    while type(owner) is np.ndarray:
+        owner = owner.base
+    if isinstance(owner, bytes) and column.flags.c_contiguous:
+        return column
+    return np.ndarray(column.shape, column.dtype, buffer=column.tobytes())
+
+
 def _listed(field: str, values: Iterable[Any]) -> list[Any]:
     try:
         return list(values)
@@ -199,9 +215,7 @@ def _frozen_int64(values: list[Any] | NDArray[Any], where: Callable[[int], str])
         kind = values.dtype.kind
         fits = kind == "i" or (kind == "u" and (not values.size or values.max() <= INT64_MAX))
         if fits:
-            column = np.array(values, dtype=np.int64, copy=True, order="C")
-            column.setflags(write=False)
-            return column
+            return read_only(np.asarray(values, dtype=np.int64))
         values = values.tolist()
     if all(map(is_integer_type, set(map(type, values)))):
         try:
@@ -209,8 +223,7 @@ def _frozen_int64(values: list[Any] | NDArray[Any], where: Callable[[int], str])
         except OverflowError:
             pass
         else:
-            column.setflags(write=False)
-            return column
+            return read_only(column)
     wrong = next(
         index
         for index, value in enumerate(values)

@@ -14,6 +14,7 @@ from planners.columns import (
     frozen_lists,
     frozen_names,
     frozen_rows,
+    read_only,
 )
 from planners.errors import InstanceError
 from planners.units import counted
@@ -102,9 +103,7 @@ class Graph:
     @cached_property
     def consumer_tensors(self) -> IntColumn:
         """Tensor of each entry of ``consumer_nodes``, int64."""
-        tensors = np.repeat(np.arange(self.tensor_count), np.diff(self.consumer_offsets))
-        tensors.setflags(write=False)
-        return tensors
+        return read_only(np.repeat(np.arange(self.tensor_count), np.diff(self.consumer_offsets)))
 
     def consumers_of(self, tensor: int) -> IntColumn:
         """Return the nodes that read a tensor.

@@ -24,6 +24,7 @@ from planners.columns import (
     frozen_names,
     frozen_rows,
     is_integer_type,
+    read_only,
     shown,
 )
 from planners.errors import InstanceError
@@ -313,9 +314,7 @@ class Problem:
                     f"field {field}, tensor {index}: true or false is needed, found {shown(value)}"
                 )
         self._require_length(field, len(listed))
-        flags = np.array(listed, dtype=np.bool_)
-        flags.setflags(write=False)
-        return flags
+        return read_only(np.array(listed, dtype=np.bool_))
 
     def _require_length(self, field: str, found: int) -> None:
         if found != self.tensor_count:
@@ -358,8 +357,7 @@ class Problem:
             )
         column = np.full(self.tensor_count, NOT_PINNED, dtype=np.int64)
         column[rows[:, 0]] = rows[:, 1]
-        column.setflags(write=False)
-        return column
+        return read_only(column)
 
     def _require_tensors(self, field: str, rows: IntColumn) -> None:
         wrong = np.argwhere((rows < 0) | (rows >= self.tensor_count))
