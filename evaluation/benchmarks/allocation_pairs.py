@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from evaluation.benchmarks.measure import progress
 from gpu_runtime.training.children import allocator_environment
 from gpu_runtime.training.job import Allocator
+from planners.child_process import tied_to_this_process
 from planners.errors import GaplessError
 
 PAIR_BYTES = 1 << 20
@@ -176,7 +177,9 @@ def turns_in_a_process(case: PairCase, device: str = "cuda") -> Iterator[Turn]:
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_answer_turns, args=(theirs, case, device), daemon=True)
+    process = context.Process(
+        target=_answer_turns, args=(theirs, case, device, tied_to_this_process()), daemon=True
+    )
     process.start()
     theirs.close()
 
@@ -206,8 +209,11 @@ def _answer(connection: Connection, case: PairCase) -> float:
     return answer
 
 
-def _answer_turns(connection: Connection, case: PairCase, device: str) -> None:
+def _answer_turns(
+    connection: Connection, case: PairCase, device: str, end_with_parent: Callable[[], None]
+) -> None:
     """Answer when ready, after each turn, and at the end."""
+    end_with_parent()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     # PyTorch, which reads it, is not imported before.
     environment = allocator_environment(case.allocator, os.environ)

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from planners.child_process import tied_to_this_process
 from planners.errors import GaplessError
 
 State = TypeVar("State")
@@ -86,7 +87,9 @@ def run_in_child(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
         The child died, or the system does not tell peaks of resident memory. What the job itself
         raises is raised here.
     """
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        max_workers=1, mp_context=get_context("spawn"), initializer=tied_to_this_process()
+    ) as pool:
         try:
             return pool.submit(_run, job).result()
         except BrokenProcessPool:

@@ -16,6 +16,7 @@ from evaluation.benchmarks.measure import measure, progress
 from evaluation.benchmarks.page import Page, milliseconds
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
+from planners.child_process import run_to_end
 
 TENSORS = 20_000
 COMPARE = ("-m", "planners.compare")
@@ -78,7 +79,7 @@ def _rows(processes: dict[str, Sequence[str]], repetitions: int) -> list[list[st
 def _run(arguments: Sequence[str]) -> tuple[float, float]:
     """Return wall and processor seconds of one Python process."""
     before, begun = os.times(), time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    run_to_end([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - begun, os.times()
     processor = after.children_user + after.children_system
     return wall, processor - before.children_user - before.children_system

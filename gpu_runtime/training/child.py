@@ -5,8 +5,6 @@ An allocator is chosen once in the life of a process, so each has processes of i
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import sys
 
 from gpu_runtime.pytorch_allocator import OUT_OF_MEMORY
@@ -15,9 +13,6 @@ from gpu_runtime.training.job import Job, Purpose
 from instances.extract.extraction import require_packages
 from planners import standard_output
 from planners.errors import GaplessError
-
-# Of prctl(2): the signal that this process gets when its parent dies.
-PR_SET_PDEATHSIG = 1
 
 
 def answer_of(job: Job) -> Answer:
@@ -70,8 +65,6 @@ def _line(error: Exception) -> str:
 
 def main() -> None:
     """Read the job, do it, write the answer."""
-    # A parent that is killed cannot end its children; memory of a GPU would stay taken.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     job = Job.from_json(sys.stdin.readline())
     with standard_output.kept_for_the_answer():
         answer = answer_of(job)

@@ -13,6 +13,7 @@ from typing import IO
 
 from gpu_runtime.training.answer import Answer, Failure, read_answer
 from gpu_runtime.training.job import Allocator, Job, Purpose
+from planners import child_process
 
 COMMAND = (sys.executable, "-m", "gpu_runtime.training.child")
 
@@ -47,8 +48,9 @@ def run_child(job: Job) -> Answer:
     """
     with (
         tempfile.TemporaryFile("w+", errors="replace") as complaints,
-        # In a session of its own: Ctrl-C reaches the parent alone, which ends the child.
-        subprocess.Popen(
+        # In a session of its own: Ctrl-C reaches the parent alone, which ends the child. A parent
+        # that is killed takes it along; memory of a GPU would stay taken.
+        child_process.start(
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 from instances.catalogue.entry import Entry
+from planners.child_process import run_to_end
 from planners.digest import problem_digest
 from planners.errors import GaplessError, InstanceError
 from planners.problem_file import read_gapless_json
@@ -89,7 +89,7 @@ def make(entry: Entry, folder: Path) -> Path:
 
 
 def _run(command: Sequence[str], name: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_to_end(command, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it says nothing"]
         raise GaplessError(

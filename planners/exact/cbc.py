@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
+from typing import IO
 
+from planners import child_process
 from planners.budget import Budget
 from planners.errors import MissingDependencyError
 from planners.exact.highs import Solver
@@ -59,8 +61,9 @@ def load_cbc() -> Solver:
         )
 
     def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
-        with TemporaryDirectory(prefix="gapless-cbc-") as folder:
-            return _solve(program, Path(folder), model, budget)
+        # Files without a name: however this process ends, nothing stays behind.
+        with TemporaryFile() as mps, TemporaryFile() as solution, TemporaryFile("w+") as log:
+            return _solve(program, mps.fileno(), solution.fileno(), log, model, budget)
 
     return solve
 
@@ -78,8 +81,10 @@ def _without_highspy() -> Iterator[None]:
         del sys.modules["highspy"]
 
 
-def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> MilpAnswer:
-    model_path, solution_path, log_path = folder / "m.mps", folder / "solution", folder / "log"
+def _solve(
+    program: str, mps: int, solution: int, log: IO[str], model: MilpModel, budget: Budget
+) -> MilpAnswer:
+    model_path, solution_path = Path(f"/dev/fd/{mps}"), Path(f"/dev/fd/{solution}")
     write_mps(model, model_path)
     command = [program, str(model_path), "-ratioGap", "0", "-timeMode", "elapsed"]
     # A seed of 0 means the time of day to CBC.
@@ -95,17 +100,18 @@ def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> Milp
         command += ["-sec", f"{given:.3f}"]
     command += ["-solve", "-solution", str(solution_path)]
     begun = time.monotonic()
-    with log_path.open("w") as log:
-        ended, interrupted = _run(command, log.fileno(), left)
+    ended, interrupted = _run(command, (mps, solution), log.fileno(), left)
     # CBC may take a limit that passes while it prepares the model for a proof, so a proof counts
     # only where it came before the limit. The log rounds the limit, hence the margin.
     stopped = interrupted or time.monotonic() - begun > given - 1e-3
-    if not solution_path.exists():
+    said = solution_path.read_text().splitlines()
+    if not said:
         reason = "interrupted" if interrupted else "CBC did not end within its time limit"
         if ended:
             reason = "CBC wrote no solution"
         return MilpAnswer(reason=reason, statistics=_flags(interrupted))
-    answer = _read_answer(model, log_path.read_text(), solution_path.read_text().splitlines())
+    log.seek(0)
+    answer = _read_answer(model, log.read(), said)
     if stopped:
         claimed = not answer.reason
         reason = "interrupted" if interrupted else answer.reason or "CBC stopped on its time limit"
@@ -119,12 +125,13 @@ def _solve(program: str, folder: Path, model: MilpModel, budget: Budget) -> Milp
     return answer
 
 
-def _run(command: list[str], log: int, seconds: float) -> tuple[bool, bool]:
+def _run(command: list[str], files: tuple[int, int], log: int, seconds: float) -> tuple[bool, bool]:
     """Run the program; return whether it ended by itself, and whether Ctrl-C came."""
     # A session of its own keeps the terminal's Ctrl-C away: Python decides what stops.
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-    ) as process:
+    with child_process.start(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=files,
+        start_new_session=True,
+    ) as process:  # fmt: skip
         try:
             process.wait(seconds if math.isfinite(seconds) else None)
             return True, False
@@ -141,7 +148,7 @@ def _run(command: list[str], log: int, seconds: float) -> tuple[bool, bool]:
 
 
 def _read_answer(model: MilpModel, log: str, solution: list[str]) -> MilpAnswer:
-    status = solution[0] if solution else ""
+    status = solution[0]
     infeasible = status.startswith(("Infeasible", "Integer infeasible"))
     optimal = status.startswith("Optimal")
     values: list[float] | None = None

@@ -138,8 +138,8 @@ def test_a_parent_that_is_killed_takes_its_child_along() -> None:
     # Its standard input stays open in this process: only the parent's death can end the child.
     read, write = os.pipe()
     parent_code = (
-        "import subprocess, sys, time; from gpu_runtime.training.children import COMMAND; "
-        f"child = subprocess.Popen(COMMAND, stdin={read}); print(child.pid, flush=True); "
+        "import time; from gpu_runtime.training.children import COMMAND, child_process; "
+        f"child = child_process.start(COMMAND, stdin={read}); print(child.pid, flush=True); "
         "time.sleep(600)"
     )
     parent = subprocess.Popen(

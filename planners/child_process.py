@@ -1,0 +1,56 @@
+"""Child processes that end with their parent, however that ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+# Of prctl(2): the signal that this process gets when its parent dies.
+PR_SET_PDEATHSIG = 1
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """Start a program that ends with this process; the options are those of ``Popen``."""
+    return subprocess.Popen(command, preexec_fn=tied_to_this_process(), **options)  # noqa: PLW1509
+
+
+def run_to_end(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a program that ends with this process; the options are those of ``subprocess.run``."""
+    return subprocess.run(  # noqa: PLW1510
+        command, preexec_fn=tied_to_this_process(), **options
+    )
+
+
+def tied_to_this_process() -> Callable[[], None]:
+    """Return what a child of this process calls first, to end with it; it can be pickled.
+
+    Note: how a child ends with its parent. Nothing that a parent does at its own end is certain:
+    SIGKILL runs no code. So the kernel does it: the child asks for SIGKILL at its parent's death,
+    which holds through ``exec`` for a program that knows nothing of it. A parent that died before
+    the child asked is seen by the child having another one. The kernel looks at the *thread*
+    that started the child: whoever starts one waits for it in the same thread. Between fork and
+    exec the child makes three system calls through functions that were looked up before; that
+    takes no lock that another thread could have held at the fork.
+    """
+    _prctl()
+    return partial(_end_with, os.getpid())
+
+
+def _end_with(parent: int) -> None:
+    prctl = _prctl()
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@cache
+def _prctl() -> Callable[[int, int], int] | None:
+    """Return the system call; None where the kernel is not Linux."""
+    function: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+    return function
