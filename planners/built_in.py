@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+
+from planners.registry import take_all_as_built_in
 
 BUILT_IN_MODULES = (
     "planners.greedy.naive",
@@ -17,7 +20,9 @@ BUILT_IN_MODULES = (
 )
 
 
+@cache
 def load_built_in() -> None:
-    """Import the modules that register planners; importing one twice does nothing."""
+    """Import the modules that register planners, once, before anyone else can register."""
     for module in BUILT_IN_MODULES:
         import_module(module)
+    take_all_as_built_in()

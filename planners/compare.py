@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ from planners.excerpt import Excerpt, parse_iteration
 from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.formats import read_problem
 from planners.interrupt import Interrupt, run_command_line
+from planners.isolated_answer import GRACE_SECONDS, Isolation
+from planners.plain_text import one_line, text_of
 from planners.plan import Plan
 from planners.plan_file import write_plan
 from planners.plots import Draw, find_plot
@@ -76,6 +79,8 @@ class Request:
     save_plan: Path | None
     plot: Path | None
     draw: Draw | None
+    isolation: Isolation | None
+    show_traceback: bool
 
 
 @app.command()
@@ -134,6 +139,20 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the best plan.")
     ] = None,
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            help=f"Run each planner in a process of its own, killed {GRACE_SECONDS:g} s after its "
+            "time limit."
+        ),
+    ] = False,
+    memory_limit: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", help="With --isolate: memory that a planner may take."),
+    ] = None,
+    show_traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where a planner that fails raised.")
+    ] = False,
     list_planners: Annotated[
         bool, typer.Option("--list", help="List the planners, one line each, and stop.")
     ] = False,
@@ -175,7 +194,11 @@ def compare(
                     save_plan=save_plan,
                     plot=plot,
                     draw=find_plot("layout") if plot else None,
+                    isolation=Isolation(memory_limit) if isolate else None,
+                    show_traceback=show_traceback,
                 )
+                if memory_limit is not None and not isolate:
+                    raise GaplessError("--memory-limit: it needs --isolate, give both")
                 _require_sense(request)
                 code = _answer(request, interrupt)
         except GaplessError as error:
@@ -256,6 +279,8 @@ def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> 
                 request.budget,
                 on_start=show_progress,
                 is_interrupted=lambda: interrupt.came,
+                isolation=request.isolation,
+                on_error=_show_traceback if request.show_traceback else lambda _error: None,
             )
     finally:
         _progress("")
@@ -323,7 +348,15 @@ def _progress(text: str) -> None:
 
 
 def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
-    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+    typer.echo(f"warning: {text_of(message)}", err=True)
+
+
+def _show_traceback(error: BaseException) -> None:
+    """Print where a planner raised, each line fit for a terminal."""
+    _progress("")
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        typer.echo(f"{indent}{one_line(line)}", err=True)
 
 
 def main() -> None:

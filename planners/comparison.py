@@ -6,16 +6,21 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planners.bounds import Bound, bounds_of
 from planners.budget import Budget
-from planners.plan import Result, Status
+from planners.plan import Claim, Result, Status
+from planners.planner_answer import OnError, plain_parameters
 from planners.problem import Problem
 from planners.reference import Reference, reference_of
 from planners.registry import ChosenPlanner
 from planners.run import run, with_bounds
+
+if TYPE_CHECKING:
+    from planners.isolated_answer import Isolation
 
 # Of the pairs with a tensor that has gaps each is looked at, some 15 ns long.
 MAX_PAIRS_WITH_GAPS = 1 << 25
@@ -148,6 +153,8 @@ def compare_planners(
     *,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
     is_interrupted: Callable[[], bool] = lambda: False,
+    isolation: Isolation | None = None,
+    on_error: OnError = lambda _error: None,
 ) -> Comparison:
     """Run planners one after the other, each within the same budget.
 
@@ -164,6 +171,8 @@ def compare_planners(
     is_interrupted
         Whether the user has asked to stop, for planners that catch the interrupt to answer with
         their best plan. An interrupt that a planner lets through loses only its own answer.
+    isolation, on_error
+        As for :func:`planners.run`.
 
     Returns
     -------
@@ -183,11 +192,13 @@ def compare_planners(
     for index, planner in enumerate(chosen):
         try:
             on_start(index, planner.label)
-            results.append(run(problem, planner, budget, bounds))
+            results.append(
+                run(problem, planner, budget, bounds, isolation=isolation, on_error=on_error)
+            )
         except KeyboardInterrupt:
             results.append(_lost(planner, budget))
             interrupted = True
-        interrupted |= is_interrupted() or bool(results[-1].statistics.get("interrupted"))
+        interrupted |= is_interrupted() or _says_interrupted(planner, results[-1])
         if interrupted:
             break
     labels = [planner.label for planner in chosen]
@@ -234,7 +245,7 @@ def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -
             claim = _refuted_claim(result, peaks[best], fits)
             if claim:
                 reason = f"{labels[index]} {claim}, and {witness}"
-                settled[index] = replace(result, status=Status.INVALID, reason=reason)
+                settled[index] = replace(result, status=Status.INVALID, reason=reason, claim=None)
     standing = [r.status not in (Status.INVALID, Status.UNSUPPORTED) for r in settled]
     nothing = np.empty(0, dtype=np.int64)
     bounds = [
@@ -256,13 +267,21 @@ def _count_quickly(problem: Problem) -> int | None:
     return int(problem.core.unsafe_degrees().sum()) // 2
 
 
+def _says_interrupted(planner: ChosenPlanner, result: Result) -> bool:
+    # What a third party counts under this name ends nothing.
+    return planner.info.built_in and bool(result.statistics.get("interrupted"))
+
+
 def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
+    """Return what a result says, if a valid plan of this peak shows that it is wrong."""
     if result.status in (Status.INVALID, Status.UNSUPPORTED):
         return ""
-    if result.lower_bound > peak:
-        return f"claims by {result.certificate!r} that no plan is below {result.lower_bound} bytes"
-    if result.status is Status.INFEASIBLE and fits:
-        return f"claims by {result.certificate!r} that no plan fits"
+    own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)
+    for claim in filter(None, (own, result.claim)):
+        if claim.lower_bound > peak:
+            return str(replace(claim, infeasible=False))
+        if claim.infeasible and fits:
+            return str(claim)
     return ""
 
 
@@ -290,6 +309,6 @@ def _lost(planner: ChosenPlanner, budget: Budget) -> Result:
         Status.NO_PLAN_FOUND,
         reason="interrupted",
         planner=planner.info.name,
-        parameters={**planner.info.defaults, **planner.parameters},
+        parameters=plain_parameters({**planner.info.defaults, **planner.parameters}),
         seed=budget.seed,
     )

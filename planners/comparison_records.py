@@ -61,6 +61,7 @@ class ResultFields(TypedDict):
     label: str
     parameters: dict[str, str | int | float | bool]
     seed: int
+    claim: str | None
 
 
 class ReferenceFields(TypedDict):
@@ -286,16 +287,10 @@ def _result_fields(row: Row) -> ResultFields:
         "valid": result.valid,
         "reason": result.reason,
         "label": row.label,
-        "parameters": {key: _plain(value) for key, value in result.parameters.items()},
+        "parameters": dict(result.parameters),
         "seed": result.seed,
+        "claim": None if result.claim is None else str(result.claim),
     }
-
-
-def _plain(value: object) -> str | int | float | bool:
-    """Return a parameter as JSON can hold it; a third party may have any object as a default."""
-    if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return str(value)
 
 
 def _csv_cell(value: object) -> object:

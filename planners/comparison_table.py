@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planners.aligned_text import aligned_text
 from planners.comparison import Comparison, ReferenceRow, Row
+from planners.plain_text import one_line
 from planners.plan import Result, Status
 from planners.run import over_capacity
 from planners.units import both_bytes, counted, exact_bytes, human_bytes
@@ -21,6 +22,7 @@ HEADINGS = (
     "", "planner", "status", "peak", "bytes", "gap to bound", "gap to best", "seconds",
 )  # fmt: skip
 LEFT_ALIGNED = 3
+MOST_NAME_CHARACTERS = 100
 BEST_MARK = "*"
 REFERENCE_MARK = "~"
 NOT_SINCE_THE_START = "what it reserved before the recording is not known"
@@ -111,7 +113,7 @@ def instance_line(comparison: Comparison) -> str:
     parts.append(
         f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
     )
-    return f"{problem.name}: {'; '.join(parts)}"
+    return f"{one_line(problem.name, MOST_NAME_CHARACTERS)}: {'; '.join(parts)}"
 
 
 def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
@@ -209,7 +211,10 @@ def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     verdict = verdict_of(comparison)
     told: dict[str, list[str]] = {}
     for row in rows:
-        reason = _beside_the_verdict(row.result, verdict, comparison.problem.capacity)
+        said = [_beside_the_verdict(row.result, verdict, comparison.problem.capacity)]
+        if row.result.claim is not None:
+            said.append(f"{row.result.claim}, which nothing here confirms")
+        reason = "; ".join(filter(None, said))
         if reason:
             told.setdefault(f"{row.result.status.value}, {reason}", []).append(row.label)
     lines += [f"{', '.join(labels)}: {reason}" for reason, labels in told.items()]
@@ -319,7 +324,7 @@ def _in_words(verdict: Verdict) -> str:
         Answer.DOES_NOT_FIT: f"does not fit, proven by {verdict.by}",
         Answer.NOT_KNOWN: "not known whether it fits",
     }
-    return f"{said[verdict.answer]}: {_one_line(verdict.because)}"
+    return f"{said[verdict.answer]}: {one_line(verdict.because)}"
 
 
 def _beside_the_verdict(result: Result, verdict: Verdict | None, capacity: int | None) -> str:
@@ -330,11 +335,7 @@ def _beside_the_verdict(result: Result, verdict: Verdict | None, capacity: int |
     reason = result.reason
     if capacity is not None and result.status is Status.NO_PLAN_FOUND and result.plan is not None:
         reason = reason.removeprefix(over_capacity(result.plan, capacity)).removeprefix("; ")
-    return _one_line(reason)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return one_line(reason)
 
 
 def _last_without(value: float | None) -> tuple[bool, float]:

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from planners.plain_text import describe_error
+
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     """Import what installed packages offer in one group.
@@ -29,12 +31,14 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     for entry in entry_points(group=group):
         try:
             loaded = entry.load()
-        except Exception as error:  # a broken third party must not take everything down
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a broken third party must not take everything down
             warn_left_out(f"{what} {entry.name} ({entry.value})", error)
         else:
             yield entry.name, loaded
 
 
-def warn_left_out(what: str, error: Exception) -> None:
+def warn_left_out(what: str, error: BaseException) -> None:
     """Warn that something of a third party is left out, and why."""
-    warnings.warn(f"{what} is left out: {type(error).__name__}: {error}", stacklevel=3)
+    warnings.warn(f"{what} is left out: {describe_error(error)}", stacklevel=3)

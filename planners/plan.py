@@ -92,6 +92,32 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a planner that did not come with this package says it has proven.
+
+    It counts for nobody, and stands in its planner's own row until something of ours confirms it
+    or a valid plan refutes it.
+
+    Parameters
+    ----------
+    certificate
+        Name of what proves it, as the planner has it; may be empty.
+    lower_bound
+        Bytes that no plan can stay below; 0 for nothing.
+    infeasible
+        Whether no plan is said to fit.
+    """
+
+    certificate: str
+    lower_bound: int
+    infeasible: bool
+
+    def __str__(self) -> str:
+        what = "fits" if self.infeasible else f"is below {self.lower_bound} bytes"
+        return f"claims by {self.certificate!r} that no plan {what}"
+
+
+@dataclass(frozen=True)
 class Result:
     """What one planner answered on one problem.
 
@@ -113,6 +139,8 @@ class Result:
         Wall and processor time of the planner alone, its child processes included.
     statistics
         Counters of the search, such as nodes.
+    claim
+        What a third party's planner says it has proven, and nothing of ours has confirmed.
     """
 
     status: Status
@@ -126,6 +154,7 @@ class Result:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
+    claim: Claim | None = None
 
     def __repr__(self) -> str:
         # A third party may have put anything anywhere.

@@ -7,18 +7,22 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from planners.budget import Budget
+from planners.columns import shown
 from planners.entry_points import load_group
 from planners.errors import GaplessError, UnknownPlannerError, near_names
+from planners.plain_text import describe_error, one_line, text_of
 from planners.plan import Parameters, Plan, Result
 from planners.problem import Problem, Scalar
 
 ENTRY_POINT_GROUP = "gapless.planners"
+
+MOST_NAME_CHARACTERS = 100
 
 PlannerFunction = Callable[[Problem, Budget], Plan | Result]
 Registered = TypeVar("Registered", bound=Callable[..., Any])
@@ -46,6 +50,9 @@ class PlannerInfo:
         Returns the function that plans, given values for some of the parameters.
     choices
         The values that a parameter may have, for those that are annotated ``Literal[...]``.
+    built_in
+        Whether it came with this package, so that what it proves holds for others too. Its loader
+        says so, whatever a planner is called.
     """
 
     name: str
@@ -54,6 +61,7 @@ class PlannerInfo:
     defaults: Parameters
     build: Callable[..., PlannerFunction]
     choices: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    built_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ class ChosenPlanner:
     @property
     def label(self) -> str:
         """Name and parameters, as they are written on the command line."""
-        return ":".join([self.info.name, *(f"{k}={v}" for k, v in self.parameters.items())])
+        values = (f"{key}={text_of(value)}" for key, value in self.parameters.items())
+        return ":".join([self.info.name, *values])
 
 
 _planners: dict[str, PlannerInfo] = {}
@@ -102,7 +111,7 @@ def register(
     """
 
     def decorate(planner: Registered) -> Registered:
-        line = summary or (inspect.getdoc(planner) or "").partition("\n")[0]
+        line = summary or one_line((inspect.getdoc(planner) or "").partition("\n")[0])
         if inspect.isclass(planner):
             defaults = _defaults(inspect.signature(planner).parameters.values())
             build: Callable[..., Any] = planner
@@ -122,21 +131,34 @@ def add(info: PlannerInfo) -> None:
     Parameters
     ----------
     info
-        The planner.
+        The planner; registered as a third party's.
 
     Raises
     ------
     GaplessError
         The name is taken or cannot be written on the command line.
     """
-    if not info.name or set(info.name) & set(",:*?[]= \t\n"):
-        raise GaplessError(f"planner name: letters, digits and '-' are needed, found {info.name!r}")
-    if info.name in _planners:
+    name = info.name
+    if type(name) is not str or not 0 < len(name) <= MOST_NAME_CHARACTERS:
         raise GaplessError(
-            f"planner name: must be free, found {info.name!r} registered already; "
-            f"choose another name"
+            f"planner name: a string of 1 to {MOST_NAME_CHARACTERS} characters is needed, found "
+            f"{shown(name)}"
         )
-    _planners[info.name] = info
+    if set(name) & set(",:*?[]= ") or not name.isprintable():
+        raise GaplessError(f"planner name: letters, digits and '-' are needed, found {name!r}")
+    if name in _planners:
+        raise GaplessError(
+            f"planner name: must be free, found {name!r} registered already; choose another name"
+        )
+    _planners[name] = replace(
+        info, summary=text_of(info.summary), source=text_of(info.source), built_in=False
+    )
+
+
+def take_all_as_built_in() -> None:
+    """Take every planner registered so far as one that came with this package."""
+    for name, info in _planners.items():
+        _planners[name] = replace(info, built_in=True)
 
 
 def remove(name: str) -> None:
@@ -295,7 +317,7 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
     path = Path(path)
     if not path.is_file():
         raise GaplessError(f"plugin {path}: a Python file is needed, found none")
-    before = set(_planners)
+    before = dict(_planners)
     name = f"gapless_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -304,10 +326,12 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        for half_done in set(_planners) - before:
-            del _planners[half_done]
-        raise GaplessError(f"plugin {path}: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin may end in any way, SystemExit among them
+        _planners.clear()
+        _planners.update(before)
+        raise GaplessError(f"plugin {path}: {describe_error(error)}") from error
     added = [info for key, info in _planners.items() if key not in before]
     if not added:
         raise GaplessError(f"plugin {path}: it registers no planner; decorate one with @register")
@@ -335,7 +359,7 @@ def _choices(planner: Callable[..., Any], defaults: Parameters) -> dict[str, tup
     takes_them = planner.__init__ if inspect.isclass(planner) else planner
     try:
         hints = get_type_hints(takes_them)
-    except (NameError, TypeError):
+    except Exception:
         return {}  # a third party's annotations may name what is not there at run time
     return {
         name: get_args(hint)
@@ -382,7 +406,7 @@ def _parse_like(info: PlannerInfo, key: str, text: str) -> Scalar:
     else:
         try:
             return type(default)(text)
-        except ValueError:
+        except Exception:  # a third party may have any object as a default
             pass
     raise UnknownPlannerError(
         f"planner {info.name}, parameter {key}: a value like {default!r} is needed, found {text!r}"

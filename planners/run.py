@@ -7,20 +7,20 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planners.bounds import Bound
 from planners.budget import Budget
 from planners.check import find_violation_fast
 from planners.columns import shown
-from planners.errors import (
-    InstanceError,
-    InvalidPlanError,
-    MissingDependencyError,
-    UnknownPlannerError,
-)
-from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found
+from planners.errors import InstanceError, InvalidPlanError, UnknownPlannerError
+from planners.plan import Claim, Plan, Result, Status, infeasible
+from planners.planner_answer import OnError, answer_of, plain_parameters
 from planners.problem import Problem
-from planners.registry import ChosenPlanner, UnsupportedProblemError, choose_one
+from planners.registry import ChosenPlanner, choose_one
+
+if TYPE_CHECKING:
+    from planners.isolated_answer import Isolation
 
 
 def run(
@@ -28,6 +28,9 @@ def run(
     planner: ChosenPlanner | str,
     budget: Budget | None = None,
     bounds: Sequence[Bound] = (),
+    *,
+    isolation: Isolation | None = None,
+    on_error: OnError = lambda _error: None,
 ) -> Result:
     """Run one planner and judge what it answers.
 
@@ -42,6 +45,11 @@ def run(
         Limits; none by default.
     bounds
         Lower bounds known of the problem. A plan that meets one is optimal, whoever made it.
+    isolation
+        Runs the planner in a process of its own, which is ended where it does not end; None
+        runs it here.
+    on_error
+        Called with what a planner raises that makes its answer invalid, where it was raised.
 
     Returns
     -------
@@ -51,19 +59,33 @@ def run(
     problem, chosen = _in_order(problem, planner)
     budget = (budget or Budget()).started()
     wall, cpu = time.perf_counter(), _cpu_seconds()
-    answer = _pins_in_conflict(problem) or _answer(chosen, problem, budget)
+    conflict = _pins_in_conflict(problem)
+    if conflict is not None:
+        answer = conflict
+    elif isolation is not None:
+        # Imported here because most runs do without it.
+        from planners.isolated_answer import answer_in_isolation
+
+        answer = answer_in_isolation(
+            problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)
+        )
+    else:
+        answer = answer_of(chosen, problem, budget, on_error)
     answer = replace(
         answer,
         planner=chosen.info.name,
-        parameters={**chosen.info.defaults, **chosen.parameters},
+        parameters=plain_parameters({**chosen.info.defaults, **chosen.parameters}),
         seed=budget.seed,
         seconds=time.perf_counter() - wall,
         cpu_seconds=_cpu_seconds() - cpu,
     )
-    return judge(problem, answer, bounds)
+    proofs_count = conflict is not None or chosen.info.built_in
+    return judge(problem, answer, bounds, proofs_count=proofs_count)
 
 
-def judge(problem: Problem, answer: Result, bounds: Sequence[Bound] = ()) -> Result:
+def judge(
+    problem: Problem, answer: Result, bounds: Sequence[Bound] = (), *, proofs_count: bool = True
+) -> Result:
     """Hold an answer against the referee, the capacity and the bounds.
 
     Parameters
@@ -71,9 +93,12 @@ def judge(problem: Problem, answer: Result, bounds: Sequence[Bound] = ()) -> Res
     problem
         What was planned.
     answer
-        What a planner says.
+        What a planner says, well formed.
     bounds
         Lower bounds known of the problem.
+    proofs_count
+        Whether what the planner has proven holds. What a third party's has is a claim: the
+        referee can judge a plan, and nobody here can judge a proof.
 
     Returns
     -------
@@ -81,23 +106,41 @@ def judge(problem: Problem, answer: Result, bounds: Sequence[Bound] = ()) -> Res
         The answer with the status that it deserves.
     """
     if answer.status in (Status.INVALID, Status.UNSUPPORTED):
-        return answer
-    if answer.plan is not None:
-        violation = find_violation_fast(problem, answer.plan)
-        if violation is not None:
-            return replace(answer, status=Status.INVALID, reason=violation)
-        if answer.lower_bound > answer.plan.peak:
-            return replace(
-                answer,
-                status=Status.INVALID,
-                reason=f"claims that no plan is below {answer.lower_bound} bytes, and its own "
-                f"plan has {answer.plan.peak}",
-            )
-        if answer.status is Status.OPTIMAL and answer.lower_bound != answer.plan.peak:
-            return replace(
-                answer, status=Status.INVALID, reason="claims an optimum without a bound to match"
-            )
-    return with_bounds(problem, answer, bounds)
+        return replace(answer, plan=None, lower_bound=0, certificate="")
+    wrong = _what_is_wrong(problem, answer)
+    if wrong:
+        return replace(answer, status=Status.INVALID, reason=wrong)
+    return with_bounds(problem, answer if proofs_count else _as_claim(answer), bounds)
+
+
+def _what_is_wrong(problem: Problem, answer: Result) -> str:
+    """Say how a planner's plan is wrong, or refutes what the planner says of it."""
+    plan, capacity = answer.plan, problem.capacity
+    if plan is None:
+        return ""
+    violation = find_violation_fast(problem, plan)
+    if violation is not None:
+        return violation
+    if answer.lower_bound > plan.peak:
+        return (
+            f"claims that no plan is below {answer.lower_bound} bytes, and its own plan has "
+            f"{plan.peak}"
+        )
+    if answer.status is Status.OPTIMAL and answer.lower_bound != plan.peak:
+        return "claims an optimum without a bound to match"
+    if answer.status is Status.INFEASIBLE and (capacity is None or plan.peak <= capacity):
+        return f"claims that no plan fits, and its own plan does, with a peak of {plan.peak}"
+    return ""
+
+
+def _as_claim(answer: Result) -> Result:
+    """Set apart what a planner says it has proven, and leave what can be judged."""
+    is_infeasible = answer.status is Status.INFEASIBLE
+    claim = None
+    if is_infeasible or answer.lower_bound:
+        claim = Claim(answer.certificate, answer.lower_bound, is_infeasible)
+    status = Status.NO_PLAN_FOUND if answer.plan is None else Status.FEASIBLE
+    return replace(answer, status=status, lower_bound=0, certificate="", claim=claim)
 
 
 def with_bounds(problem: Problem, answer: Result, bounds: Sequence[Bound]) -> Result:
@@ -116,8 +159,11 @@ def with_bounds(problem: Problem, answer: Result, bounds: Sequence[Bound]) -> Re
     -------
     Result
         With the largest lower bound. A plan that meets it is optimal; a capacity below it is
-        proof that no plan fits.
+        proof that no plan fits. A proof of that keeps its own bound and certificate, and a claim
+        that the bound confirms is none any more.
     """
+    if answer.status is Status.INFEASIBLE:
+        return answer
     best = max(bounds, key=lambda bound: bound.bytes, default=None)
     # A planner that proved nothing has a bound of 0 without a certificate, and so may give way
     # to a bound of 0 that has one.
@@ -126,7 +172,15 @@ def with_bounds(problem: Problem, answer: Result, bounds: Sequence[Bound]) -> Re
         or (best.bytes == answer.lower_bound and not answer.certificate)
     ):
         answer = replace(answer, lower_bound=best.bytes, certificate=best.name)
-    return _with_status(problem, answer)
+    answer = _with_status(problem, answer)
+    return replace(answer, claim=None) if _is_confirmed(answer) else answer
+
+
+def _is_confirmed(answer: Result) -> bool:
+    claim = answer.claim
+    if claim is None or claim.lower_bound > answer.lower_bound:
+        return False
+    return not claim.infeasible or answer.status is Status.INFEASIBLE
 
 
 def _with_status(problem: Problem, answer: Result) -> Result:
@@ -140,17 +194,14 @@ def _with_status(problem: Problem, answer: Result) -> Result:
     if answer.plan is None:
         return answer
     if capacity is not None and answer.plan.peak > capacity:
-        if answer.status is Status.INFEASIBLE:
-            return answer
         missing = over_capacity(answer.plan, capacity)
         if answer.reason.startswith(missing):  # judged already, with fewer bounds
             return answer
         # What ended the planner says whether more time could help.
         reason = f"{missing}; {answer.reason}" if answer.reason else missing
         return replace(answer, status=Status.NO_PLAN_FOUND, reason=reason)
-    if answer.plan.peak == answer.lower_bound:
-        return replace(answer, status=Status.OPTIMAL)
-    return answer
+    is_optimal = answer.plan.peak == answer.lower_bound
+    return replace(answer, status=Status.OPTIMAL if is_optimal else Status.FEASIBLE)
 
 
 def over_capacity(plan: Plan, capacity: int) -> str:
@@ -208,37 +259,6 @@ def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]
             f"{shown(planner)}"
         )
     return problem, planner
-
-
-def _answer(chosen: ChosenPlanner, problem: Problem, budget: Budget) -> Result:
-    try:
-        answer = chosen.info.build(**chosen.parameters)(problem, budget)
-    except (UnsupportedProblemError, MissingDependencyError) as error:
-        return Result(Status.UNSUPPORTED, reason=str(error))
-    except TimeoutError as error:
-        return no_plan_found(str(error))
-    except (Exception, SystemExit) as error:
-        # A third party's planner may fail in any way; the rest goes on.
-        return Result(Status.INVALID, reason=f"{type(error).__name__}: {error}")
-    if isinstance(answer, Plan):
-        answer = feasible(answer)
-    complaint = _what_is_malformed(answer)
-    return Result(Status.INVALID, reason=complaint) if complaint else answer
-
-
-def _what_is_malformed(answer: object) -> str:
-    """Say what a third party's answer lacks to be judged; empty where it can be."""
-    if not isinstance(answer, Result):
-        return f"a planner returns a Plan or a Result, found {type(answer).__name__}"
-    if not isinstance(answer.status, Status):
-        return f"a result has a status of planners.Status, found {answer.status!r:.40}"
-    if answer.plan is not None and not isinstance(answer.plan, Plan):
-        return f"a result has a planners.Plan or None, found {type(answer.plan).__name__}"
-    if type(answer.lower_bound) is not int or answer.lower_bound < 0:
-        return f"a lower bound is a whole number of bytes, found {answer.lower_bound!r:.40}"
-    if answer.plan is None and answer.status in (Status.OPTIMAL, Status.FEASIBLE):
-        return f"a result that is {answer.status.value} needs a plan, found none"
-    return ""
 
 
 def _cpu_seconds() -> float:

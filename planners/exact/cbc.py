@@ -24,12 +24,14 @@ from planners import child_process
 from planners.budget import Budget
 from planners.errors import MissingDependencyError
 from planners.exact.highs import Solver
-from planners.exact.limits import require_time
+from planners.exact.limits import RESERVE_SECONDS, require_time, solver_seconds
 from planners.exact.milp_model import INFINITE, MilpAnswer, MilpModel
+from planners.exact.solver_package import require_package
 
-# CBC is told to stop this much early, and is stopped when the time is over: it looks at its clock
-# only between steps, and has to write what it has.
-GRACE_SECONDS = 0.3
+
+def require_cbc() -> None:
+    """Raise ``MissingDependencyError`` where PuLP, which brings CBC, is not installed."""
+    require_package("pulp", "PuLP, which brings CBC,", "pip install pulp")
 
 
 def load_cbc() -> Solver:
@@ -43,15 +45,10 @@ def load_cbc() -> Solver:
     Raises
     ------
     MissingDependencyError
-        PuLP is not installed, or has no CBC for this machine.
+        PuLP has no CBC for this machine.
     """
-    try:
-        with _without_highspy():
-            import pulp
-    except ImportError:
-        raise MissingDependencyError(
-            "PuLP, which brings CBC, is not installed; install it with: pip install pulp"
-        ) from None
+    with _without_highspy():
+        import pulp
     # From version 4 on PuLP finds CBC as a package of its own.
     bundled = getattr(pulp, "PULP_CBC_CMD", None)
     program = shutil.which(bundled.pulp_cbc_path if bundled else pulp.COIN_CMD(msg=False).path)
@@ -95,7 +92,7 @@ def _solve(
         command += ["-maxNodes", str(budget.node_limit)]
     require_time(budget)
     left = budget.remaining_seconds()
-    given = max(left - GRACE_SECONDS, left / 2)
+    given = solver_seconds(budget)
     if math.isfinite(left):
         command += ["-sec", f"{given:.3f}"]
     command += ["-solve", "-solution", str(solution_path)]
@@ -141,7 +138,7 @@ def _run(command: list[str], files: tuple[int, int], log: int, seconds: float) -
             # CBC takes this as the order to write what it has.
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
+                process.wait(RESERVE_SECONDS)
             return False, True
         finally:
             process.kill()

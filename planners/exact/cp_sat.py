@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from planners.budget import Budget
-from planners.errors import MissingDependencyError
-from planners.exact.cp_sat_model import OffsetModel, build_model
+from planners.exact.cp_sat_model import OffsetModel, build_model, require_room_for_pairs
 from planners.exact.driver import plan_exactly
 from planners.exact.incumbent import Start
 from planners.exact.interrupt import run_interruptibly
-from planners.exact.limits import require_time
+from planners.exact.limits import require_time, solver_seconds
 from planners.exact.outcome import Outcome
 from planners.exact.scaling import ScaledBlocks, scale_blocks
+from planners.exact.solver_package import load_in_time, require_package
+from planners.isolation import Ended, call_in_child
 from planners.plan import Plan, Result
 from planners.problem import Problem, Scalar
 from planners.registry import register
@@ -25,6 +27,9 @@ NAME = "cp-sat"
 # and at most this much of CP-SAT's own, deterministic, clock: about two minutes of one thread.
 FIRST_SHARE = 0.5
 FIRST_DETERMINISTIC_TIME = 60.0
+
+# More than an offset takes as text; and room for what is no offset.
+MOST_BYTES_A_HEAD = 1000
 
 # How long CP-SAT gets after Ctrl-C to hand over its best plan.
 GRACE_SECONDS = 10.0
@@ -65,18 +70,20 @@ def cp_sat(problem: Problem, budget: Budget) -> Result:
         problem,
         budget,
         NAME,
-        lambda start: _Search(_load_cp_model(), problem, start, budget).outcome(),
-        load=_load_cp_model,
+        lambda start: _search(problem, budget, start),
+        require=lambda: require_package("ortools.sat.python", "OR-Tools", "pip install ortools"),
     )
 
 
+def _search(problem: Problem, budget: Budget, start: Start) -> Outcome:
+    require_room_for_pairs(problem)  # sooner than an import
+    cp_model = load_in_time(_load_cp_model, "OR-Tools", budget)
+    return _Search(cp_model, problem, start, budget).outcome()
+
+
 def _load_cp_model() -> Any:
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        raise MissingDependencyError(
-            "OR-Tools is not installed; install it with: pip install ortools"
-        ) from None
+    from ortools.sat.python import cp_model
+
     return cp_model
 
 
@@ -85,6 +92,34 @@ class _Answer:
     plan: Plan | None = None
     infeasible: bool = False
     bound: int = 0
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """What CP-SAT did, as it comes from its process."""
+
+    status: int
+    conflicts: int
+    branches: int
+    bound: float
+    heads: list[int] | None
+    interrupted: bool
+
+
+def _solve(cp_model: Any, solver: Any, model: OffsetModel) -> bytes:
+    status, interrupted = run_interruptibly(
+        lambda: solver.solve(model.model), solver.stop_search, GRACE_SECONDS
+    )
+    if status is None:
+        raise KeyboardInterrupt
+    heads = None
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        heads = [x if isinstance(x, int) else solver.value(x) for x in model.head]
+    solved = _Solved(
+        int(status), solver.num_conflicts, solver.num_branches, solver.best_objective_bound,
+        heads, interrupted,
+    )  # fmt: skip
+    return json.dumps(asdict(solved)).encode()
 
 
 @dataclass
@@ -96,6 +131,7 @@ class _Search:
     conflicts: int = 0
     branches: int = 0
     interrupted: bool = False
+    reason: str = "the budget was spent before the proof"
     scaled: ScaledBlocks = field(init=False)
 
     def outcome(self) -> Outcome:
@@ -120,7 +156,7 @@ class _Search:
     def _outcome(self, answer: _Answer, least: int) -> Outcome:
         """Answer with what was found, and with the bound in units that was proven."""
         statistics: dict[str, Scalar] = {"branches": self.branches, "conflicts": self.conflicts}
-        reason = "the budget was spent before the proof"
+        reason = self.reason
         if self.interrupted:
             statistics["interrupted"] = True
             reason = "interrupted"
@@ -144,17 +180,27 @@ class _Search:
         )
         solver = self.cp_model.CpSolver()
         self._set_parameters(solver.parameters, share)
-        status, interrupted = run_interruptibly(
-            lambda: solver.solve(model.model), solver.stop_search, GRACE_SECONDS
-        )
-        self.interrupted |= interrupted
-        return _Answer() if status is None else self._read(solver, status, model, decide)
+        # A process can be ended, also in the middle of a long presolve; a thread could not.
+        try:
+            answer = call_in_child(
+                lambda: _solve(self.cp_model, solver, model),
+                seconds=self.budget.remaining_seconds(),
+                most_bytes=MOST_BYTES_A_HEAD * (1 + self.scaled.count),
+                interrupt_grace_seconds=GRACE_SECONDS,
+            )
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return _Answer()
+        if isinstance(answer, Ended):
+            self.reason = f"CP-SAT {answer.how}"
+            return _Answer()
+        return self._read(_Solved(**json.loads(answer)), model, decide)
 
     def _set_parameters(self, parameters: Any, share: float) -> None:
         budget = self.budget
         require_time(budget)
         if math.isfinite(budget.remaining_seconds()):
-            parameters.max_time_in_seconds = share * budget.remaining_seconds()
+            parameters.max_time_in_seconds = share * solver_seconds(budget)
         if share < 1:
             parameters.max_deterministic_time = FIRST_DETERMINISTIC_TIME
         if budget.node_limit is not None:
@@ -170,22 +216,20 @@ class _Search:
         # Ctrl-C comes through Python; CP-SAT's own handler would leave none behind.
         parameters.catch_sigint_signal = False
 
-    def _read(self, solver: Any, status: Any, model: OffsetModel, decide: bool) -> _Answer:
+    def _read(self, solved: _Solved, model: OffsetModel, decide: bool) -> _Answer:
         cp_model = self.cp_model
-        if status == cp_model.MODEL_INVALID:
+        self.interrupted |= solved.interrupted
+        if solved.status == cp_model.MODEL_INVALID:
             raise ValueError(f"CP-SAT rejects the model: {model.model.validate()}")
-        self.conflicts += solver.num_conflicts
-        self.branches += solver.num_branches
-        if status == cp_model.INFEASIBLE:
+        self.conflicts += solved.conflicts
+        self.branches += solved.branches
+        if solved.status == cp_model.INFEASIBLE:
             return _Answer(infeasible=True)
-        plan = None
-        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            heads = [x if isinstance(x, int) else solver.value(x) for x in model.head]
-            plan = self.scaled.plan(self.problem, heads)
+        plan = None if solved.heads is None else self.scaled.plan(self.problem, solved.heads)
         if decide:
             return _Answer(plan)
-        if status == cp_model.OPTIMAL and plan is not None:
+        if solved.status == cp_model.OPTIMAL and plan is not None:
             return _Answer(plan, bound=plan.peak // self.scaled.unit)
         # The bound comes as a double, exact up to 2**53; above that it may have been rounded up.
-        bound = solver.best_objective_bound
+        bound = solved.bound
         return _Answer(plan, bound=math.floor(bound) if 0 <= bound < 1 << 53 else 0)

@@ -97,8 +97,6 @@ def build_model(
     """
     incumbent = max((x + size for x, size in zip(hint, scaled.size, strict=True)), default=0)
     require_room("units of bytes", incumbent, MOST_UNITS)
-    # Before the first variable: of a problem that is too large, variables alone take seconds.
-    _require_room_for_pairs(problem)
     peak = model.new_int_var(*peaks, "peak")
     head, steps = _head_variables(model, scaled, peaks[1], budget)
     for block in range(scaled.count):
@@ -117,7 +115,8 @@ def build_model(
     return OffsetModel(model, head)
 
 
-def _require_room_for_pairs(problem: Problem) -> None:
+def require_room_for_pairs(problem: Problem) -> None:
+    """Raise ``ModelTooLargeError`` for a problem whose variables alone would take seconds."""
     if lifetimes_decide(problem):
         rectangles = np.count_nonzero(problem.size[problem.segments()[:, 0]])
         require_room("rectangles", int(rectangles), MOST_RECTANGLES)
@@ -187,6 +186,7 @@ def _add_cliques(
         model, scaled, head, {tensor for clique in cliques for tensor in clique}, budget
     )
     for clique in cliques:
+        require_time(budget)
         model.add_no_overlap([addresses[tensor] for tensor in clique])
     return symmetry_of(problem, scaled, neighbourhoods(problem.tensor_count, pairs))
 

@@ -18,7 +18,7 @@ def plan_exactly(
     planner: str,
     search: Callable[[Start], Outcome],
     incumbent: Plan | None = None,
-    load: Callable[[], object] | None = None,
+    require: Callable[[], object] | None = None,
 ) -> Result:
     """Start from the greedy plans, search where that proves nothing yet, and answer.
 
@@ -35,18 +35,18 @@ def plan_exactly(
         ``ModelTooLargeError``, and the greedy plan is the answer, with that as its reason.
     incumbent
         A valid plan to start from; None for the greedy plans.
-    load
-        Imports what the search needs, or raises ``MissingDependencyError``. It is called when the
-        greedy plans are there: from a cold disk an import may take all the time that is left.
+    require
+        Raises ``MissingDependencyError`` where what the search needs is not installed. It does not
+        import it: most problems need no search.
 
     Returns
     -------
     Result
         See :func:`planners.exact.outcome.result_of`.
     """
+    if require is not None:
+        require()
     start = start_of(problem, budget, incumbent)
-    if load is not None:
-        load()
     if isinstance(start, Result):
         return start
     try:

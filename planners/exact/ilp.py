@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from planners.budget import Budget
 from planners.exact.big_m import BigM
-from planners.exact.cbc import load_cbc
+from planners.exact.cbc import load_cbc, require_cbc
 from planners.exact.driver import plan_exactly
-from planners.exact.highs import Solver, load_highs
+from planners.exact.highs import Solver, load_highs, require_highs
 from planners.exact.incumbent import Start
 from planners.exact.milp_model import MilpAnswer
 from planners.exact.outcome import Outcome
 from planners.exact.scaling import ScaledBlocks, scale_blocks
+from planners.exact.solver_package import load_in_time
 from planners.plan import Result
 from planners.problem import Problem
 from planners.registry import register
@@ -22,7 +23,9 @@ from planners.registry import register
 TOLERANCE = 1e-6
 
 
-def _register(name: str, solver: str, load: Callable[[], Solver], source: str) -> None:
+def _register(
+    name: str, solver: str, require: Callable[[], None], load: Callable[[], Solver], source: str
+) -> None:
     @register(
         name,
         summary=f"Big-M integer program, solved by {solver}; a reference for n <= 20 or so",
@@ -33,12 +36,14 @@ def _register(name: str, solver: str, load: Callable[[], Solver], source: str) -
             problem,
             budget,
             name,
-            lambda start: _search(problem, budget, start, load()),
-            load=load,
+            lambda start: _search(problem, budget, start, solver, load),
+            require=require,
         )
 
 
-def _search(problem: Problem, budget: Budget, start: Start, solve: Solver) -> Outcome:
+def _search(
+    problem: Problem, budget: Budget, start: Start, solver: str, load: Callable[[], Solver]
+) -> Outcome:
     """Look for a plan that beats the incumbent, or, with a capacity, for one that fits."""
     scaled = scale_blocks(problem)
     decide = problem.capacity is not None
@@ -47,6 +52,8 @@ def _search(problem: Problem, budget: Budget, start: Start, solve: Solver) -> Ou
     program = BigM(problem, scaled, least, most, decide=decide, budget=budget)
     if program.contradiction:
         return Outcome(exhausted=True)
+    # The import comes last: most models are too large, which is found out sooner.
+    solve = load_in_time(load, solver, budget)
     return _outcome(program, scaled, most, solve(program.milp, budget))
 
 
@@ -80,12 +87,14 @@ def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer)
 _register(
     "ilp-highs",
     "HiGHS",
+    require_highs,
     load_highs,
     "SciPy's milp; big-M with ordering binaries, clique rows and tight M",
 )
 _register(
     "ilp-cbc",
     "CBC",
+    require_cbc,
     load_cbc,
     "PuLP's CBC; big-M with ordering binaries, clique rows and tight M",
 )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from planners.budget import Budget
 
+# A solver is told to stop this much early, and is ended when the time is over: it looks at its
+# clock only between steps, and has to hand over what it has.
+RESERVE_SECONDS = 0.3
+
 
 class ModelTooLargeError(Exception):
     """The model would not fit; the message says how large it is and what is taken."""
@@ -43,3 +47,9 @@ def require_time(budget: Budget) -> None:
     """
     if budget.remaining_seconds() == 0:
         raise TimeoutError("the time limit passed while the model was built")
+
+
+def solver_seconds(budget: Budget) -> float:
+    """Return the time limit that a solver is told, infinite without one."""
+    left = budget.remaining_seconds()
+    return max(left - RESERVE_SECONDS, left / 2)

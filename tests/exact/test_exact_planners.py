@@ -7,9 +7,13 @@ import random
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ortools.sat.python import cp_model
+from scipy import optimize
 
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, place, run
 from planners.check import find_violation
@@ -274,20 +278,57 @@ def test_a_slow_import_costs_no_greedy_plan(
 ) -> None:
     budget = Budget(time_limit_seconds=60).started()
 
-    def imported_in_the_last_moment(*_: object, **__: object) -> None:
-        object.__setattr__(budget, "deadline", 0.0)
-
     loaders = {"cp-sat": "cp_sat", "ilp-highs": "ilp", "ilp-cbc": "ilp"}
     module = sys.modules[f"planners.exact.{loaders[solver]}"]
-    honest = module.plan_exactly
+    honest, waited_enough = module.load_in_time, threading.Event()
 
-    def from_a_cold_disk(*arguments: Any, load: Any, **rest: Any) -> Result:
-        return honest(*arguments, load=lambda: (load(), imported_in_the_last_moment()), **rest)
+    def from_a_cold_disk(load: Callable[[], Any], package: str, budget: Budget) -> Any:
+        def slow() -> Any:
+            object.__setattr__(budget, "deadline", 0.0)
+            waited_enough.wait(60)
+            return load()
 
-    monkeypatch.setattr(module, "plan_exactly", from_a_cold_disk)
+        return honest(slow, package, budget)
+
+    monkeypatch.setattr(module, "load_in_time", from_a_cold_disk)
     result = get(solver).info.build()(hard, budget)
+    waited_enough.set()
     assert result.status is Status.FEASIBLE
-    assert "not started" in result.reason
+    assert "not started: the time limit passed while" in result.reason
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "ilp-highs", "ilp-cbc"])
+def test_what_needs_no_search_imports_no_solver(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("cp_sat", "ilp"):
+        monkeypatch.setattr(f"planners.exact.{module}.load_in_time", None)
+    assert answer(solver, Problem([1], [0], [1])).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", ["ilp-highs", "cp-sat"])
+def test_a_solver_that_ignores_its_limit_is_ended(
+    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
+) -> None:
+    monkeypatch.setattr(optimize, "milp", lambda *_, **__: time.sleep(600))
+    monkeypatch.setattr(cp_model.CpSolver, "solve", lambda *_, **__: time.sleep(600))
+    result = answer(solver, hard, time_limit_seconds=1.0)
+    assert result.status is Status.FEASIBLE
+    assert "did not end in time and was killed" in result.reason
+
+
+@pytest.mark.parametrize("solver", ["ilp-highs", "cp-sat"])
+def test_a_solver_that_crashes_costs_no_greedy_plan(
+    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)  # SIGSEGV, without pytest's account of it
+
+    monkeypatch.setattr(optimize, "milp", crash)
+    monkeypatch.setattr(cp_model.CpSolver, "solve", crash)
+    result = answer(solver, hard, time_limit_seconds=30.0)
+    assert result.status is Status.FEASIBLE
+    assert "ended by signal SIGUSR1" in result.reason
 
 
 @every_planner

@@ -1,0 +1,57 @@
+"""Text from outside, made fit to print: one line, of bounded length, without control characters."""
+
+from __future__ import annotations
+
+import re
+
+MOST_CHARACTERS = 1000
+
+# What terminals obey: control sequences (colours, the cursor), and commands such as a new title.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+
+
+def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return text that can stand in a table, a message or a log, whoever wrote it.
+
+    Parameters
+    ----------
+    text
+        Any, also of a subclass: none of its own methods run.
+    most
+        Characters; what is longer is cut, which three dots show.
+
+    Returns
+    -------
+    str
+        Printable on one line: escape sequences are gone; line feeds, control characters, marks
+        that turn the direction of writing and lone surrogates are spaces.
+    """
+    # Only the head is looked at: a text may have gigabytes.
+    head = str.__getitem__(text, slice(0, 4 * most))
+    plain = _ESCAPES.sub("", head)
+    plain = "".join(letter if letter.isprintable() else " " for letter in plain)
+    plain = " ".join(plain.split())
+    if len(plain) <= most and len(head) == str.__len__(text):
+        return plain
+    return plain[: most - 3] + "..."
+
+
+def text_of(value: object) -> str:
+    """Return what an object says it is as one line, also where it refuses to say."""
+    try:
+        return one_line(value if isinstance(value, str) else str(value))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return "an object that does not say what it is"
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the kind of an error and what it says as one line."""
+    kind = type.__dict__["__name__"].__get__(type(error))
+    said = text_of(error)
+    return one_line(f"{kind}: {said}" if said else kind)
