@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planners import standard_output
 from planners.budget import Budget
 from planners.errors import GaplessError
 from planners.isolation import Ended, call_in_child
@@ -81,8 +82,13 @@ def answer_in_isolation(
     KeyboardInterrupt
         The user's, where the planner does not answer to it.
     """
+
+    def in_the_child() -> bytes:
+        standard_output.leave_to_the_parent()
+        return _packed(answer())
+
     sent = call_in_child(
-        lambda: _packed(answer()),
+        in_the_child,
         seconds=budget.remaining_seconds() + isolation.grace_seconds,
         memory_bytes=isolation.memory_bytes,
         most_bytes=MOST_HEADER_BYTES + OFFSET.itemsize * problem.tensor_count,

@@ -11,6 +11,9 @@ from typing import NoReturn
 
 from planners.errors import GaplessError
 
+# Where the answer goes, while descriptor 1 leads to standard error.
+_kept: list[int] = []
+
 
 @contextlib.contextmanager
 def kept_for_the_answer() -> Iterator[None]:
@@ -20,9 +23,17 @@ def kept_for_the_answer() -> Iterator[None]:
         with contextlib.suppress(OSError):
             answer = os.dup(1)
             undo.callback(os.close, answer)
+            _kept.append(answer)
+            undo.callback(_kept.remove, answer)
             os.dup2(2, 1)
             undo.callback(os.dup2, answer, 1)
         yield
+
+
+def leave_to_the_parent() -> None:
+    """Close, in a child process, what leads to the answer that the parent writes."""
+    while _kept:
+        os.close(_kept.pop())
 
 
 def write(text: str) -> None:

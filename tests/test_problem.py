@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import FrozenInstanceError
 from random import Random
 from typing import Any
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Graph, InstanceError, Problem, Safety
+from planners.blocks import Blocks
 from planners.problem import MAX_ALIGNMENT, MAX_TOTAL_BYTES
 from tests import definitions
 from tests.random_problems import random_problem
@@ -408,3 +409,50 @@ def test_an_empty_problem() -> None:
         assert problem.tensor_count == problem.naive_bytes == problem.blocks.count == 0
         assert problem.segments().shape == (0, 3)
         assert problem.core.unsafe_degrees().tolist() == []
+
+
+def columns_of(owner: object) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield every array that a problem holds, and those of what it holds."""
+    for name, value in vars(owner).items():
+        if isinstance(value, np.ndarray):
+            yield name, value
+        elif isinstance(value, (Graph, Blocks)):
+            yield from columns_of(value)
+
+
+def test_no_column_can_be_made_writable() -> None:
+    lifetimes = Problem(
+        np.array([4, 2, 8]), np.array([0, 0, 5]), [9, 5, 9], alignment=[1, 2, 4],
+        contiguous=[(0, 1)], pinned={2: 8}, gaps=[(0, 2, 4)], phase_start=[0, 0, 1],
+        phase_end=[1, 1, 1], dynamic=[True, False, False], layer_start=[0, 0, 0],
+        layer_end=[1, 1, 1],
+    )  # fmt: skip
+    graph = chain_graph()
+    assert len(graph.consumer_tensors) == 2  # kept from here on
+    found = 0
+    for problem in (lifetimes, Problem([1, 2, 3], graph=graph),
+                    Problem([1, 2], unsafe_pairs=[(0, 1)]), Problem([], [], [])):  # fmt: skip
+        for _, column in columns_of(problem):
+            for view in (column, column[:], column.T, column.view()):
+                assert not view.flags.writeable
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    view.setflags(write=True)
+            found += 1
+    assert found > 50
+
+
+def test_what_a_column_was_made_from_stays_the_callers() -> None:
+    size = np.array([3, 4])
+    problem = Problem(size, [0, 0], [1, 1])
+    size[0] = 99
+    assert problem.size.tolist() == [3, 4]
+    again = Problem(problem.size, problem.start, problem.end)
+    assert again.size is problem.size  # which cannot change, so one copy is enough
+
+    class Liar(np.ndarray):
+        base = b""  # type: ignore[assignment]
+
+    mine = np.array([3, 4]).view(Liar)
+    problem = Problem(mine, [0, 0], [1, 1])
+    mine[0] = 99
+    assert problem.size.tolist() == [3, 4]

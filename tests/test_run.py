@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, run, solve
+from planners.comparison import compare_planners
 from planners.errors import InstanceError, UnknownPlannerError
 from planners.greedy.place import place
 from planners.plan import no_plan_found
@@ -97,3 +98,14 @@ def test_what_a_session_shows_is_one_line() -> None:
 def test_what_a_third_party_puts_into_a_result_can_be_shown() -> None:
     odd = Result("good", plan=[1], lower_bound=None, certificate=b"x")  # type: ignore[arg-type]
     assert repr(odd) == "<Result of '': 'good', [1], lower bound None by b'x'>"
+
+
+def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
+    problem = Problem([3, 3], [0, 0], [1, 1], pinned={0: 0, 1: 2})
+    for pins in (problem, problem.with_capacity(100), problem.with_capacity(2)):
+        answers = [run(pins, get("auto"), bounds=bounds_of(pins))]
+        chosen = [get("auto"), get("naive"), get("cp-sat")]
+        answers += [row.result for row in compare_planners(pins, chosen, Budget()).rows]
+        for answer in answers:
+            assert (answer.status, answer.certificate) == (Status.INFEASIBLE, "pinned")
+            assert "unsafe and pinned to the same bytes" in answer.reason
