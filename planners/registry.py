@@ -139,13 +139,16 @@ def add(info: PlannerInfo) -> None:
         The name is taken or cannot be written on the command line.
     """
     name = info.name
-    if type(name) is not str or not 0 < len(name) <= MOST_NAME_CHARACTERS:
+    if not (
+        type(name) is str
+        and 0 < len(name) <= MOST_NAME_CHARACTERS
+        and name.isprintable()
+        and not set(name) & set(",:*?[]= ")
+    ):
         raise GaplessError(
-            f"planner name: a string of 1 to {MOST_NAME_CHARACTERS} characters is needed, found "
-            f"{shown(name)}"
+            f"planner name: letters, digits and '-' are needed, at most {MOST_NAME_CHARACTERS}, "
+            f"found {shown(name)}"
         )
-    if set(name) & set(",:*?[]= ") or not name.isprintable():
-        raise GaplessError(f"planner name: letters, digits and '-' are needed, found {name!r}")
     if name in _planners:
         raise GaplessError(
             f"planner name: must be free, found {name!r} registered already; choose another name"

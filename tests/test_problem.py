@@ -452,7 +452,8 @@ def test_what_a_column_was_made_from_stays_the_callers() -> None:
     class Liar(np.ndarray):
         base = b""  # type: ignore[assignment]
 
-    mine = np.array([3, 4]).view(Liar)
+    mine = Liar(2, dtype=np.int64)
+    mine[:] = [3, 4]
     problem = Problem(mine, [0, 0], [1, 1])
     mine[0] = 99
     assert problem.size.tolist() == [3, 4]

@@ -43,7 +43,9 @@ def test_a_taken_name_is_refused() -> None:
         registry.register("own")(zeros)
 
 
-@pytest.mark.parametrize("name", ["", "a,b", "a:b", "a*", "a b", "a=b", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "a,b", "a:b", "a*", "a b", "a=b", "a\n", "\x1b[1m", "\u202ea", "a" * 101]
+)
 def test_a_name_that_cannot_be_written_is_refused(name: str) -> None:
     with pytest.raises(GaplessError, match="planner name: letters, digits"):
         registry.register(name)(zeros)

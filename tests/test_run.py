@@ -109,3 +109,5 @@ def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
         for answer in answers:
             assert (answer.status, answer.certificate) == (Status.INFEASIBLE, "pinned")
             assert "unsafe and pinned to the same bytes" in answer.reason
+        other = ChosenPlanner(PlannerInfo("other", "", "", {}, lambda: lambda *_: None), {})
+        assert run(other, pins).certificate == "pinned"
