@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 import numpy as np
@@ -88,6 +88,16 @@ class KnownBounds:
     clique: Bound = field(default_factory=_no_clique)
     cliques_grown: int = 0
     lock: Lock = field(default_factory=Lock)
+
+    def apart(self) -> KnownBounds:
+        """Return what is known as objects of its own; a search that has begun stays here."""
+        with self.lock:
+            return KnownBounds(
+                [replace(bound) for bound in self.quick],
+                None if self.antichain is None else replace(self.antichain),
+                clique=replace(self.clique),
+                cliques_grown=self.cliques_grown,
+            )
 
 
 def lifetime_bound(problem: Problem) -> Bound:

@@ -87,6 +87,7 @@ def _apart(problem: Problem) -> Problem:
     theirs = copy.copy(problem)
     for field in ("graph", "blocks"):
         object.__setattr__(theirs, field, copy.copy(getattr(problem, field)))
+    object.__setattr__(theirs, "known_bounds", problem.known_bounds.apart())
     return theirs
 
 

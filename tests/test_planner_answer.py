@@ -270,6 +270,22 @@ def test_nobody_else_sees_what_a_planner_assigns(
     assert run(get("auto"), problem, Budget(node_limit=100)).peak == honest.peak
 
 
+@pytest.mark.parametrize("safety", list(Safety))
+def test_nobody_else_believes_bounds_that_a_planner_writes(safety: Safety) -> None:
+    problem = random_problem(random.Random(3), safety, 6, features=frozenset())
+    honest = [(bound.name, bound.bytes) for bound in bounds_of(problem)]
+
+    def planner(problem: Problem, _budget: Budget) -> Plan:
+        for bound in bounds_of(problem):
+            object.__setattr__(bound, "bytes", 1 << 40)
+        assert bounds_of(problem)[0].bytes == 1 << 40
+        problem.known_bounds.quick.clear()
+        return place(problem)
+
+    assert run(third_party(planner), problem).valid
+    assert [(bound.name, bound.bytes) for bound in bounds_of(problem)] == honest
+
+
 def test_state_of_the_process_is_put_back() -> None:
     def planner(problem: Problem, _budget: Budget) -> Plan:
         sys.setrecursionlimit(70)
