@@ -11,6 +11,7 @@ from planners.aligned_text import aligned_text
 from planners.comparison import Comparison, ReferenceRow, Row
 from planners.plain_text import one_line
 from planners.plan import Result, Status
+from planners.problem import MOST_SHOWN_NAME
 from planners.run import over_capacity
 from planners.units import both_bytes, counted, exact_bytes, human_bytes
 from planners.verdict import Answer, Verdict, verdict_of
@@ -22,7 +23,6 @@ HEADINGS = (
     "", "planner", "status", "peak", "bytes", "gap to bound", "gap to best", "seconds",
 )  # fmt: skip
 LEFT_ALIGNED = 3
-MOST_NAME_CHARACTERS = 100
 BEST_MARK = "*"
 REFERENCE_MARK = "~"
 NOT_SINCE_THE_START = "what it reserved before the recording is not known"
@@ -113,7 +113,7 @@ def instance_line(comparison: Comparison) -> str:
     parts.append(
         f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
     )
-    return f"{one_line(problem.name, MOST_NAME_CHARACTERS)}: {'; '.join(parts)}"
+    return f"{one_line(problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"
 
 
 def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:

@@ -29,6 +29,7 @@ from planners.columns import (
 )
 from planners.errors import InstanceError
 from planners.graph import Graph
+from planners.plain_text import one_line
 from planners.units import both_bytes, counted
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 MAX_TENSORS = 20_000_000
 MAX_ALIGNMENT = 1 << 40
 MAX_TOTAL_BYTES = 1 << 61
+# Characters of a name in a message.
+MOST_SHOWN_NAME = 100
 
 Scalar = str | int | float | bool
 
@@ -275,7 +278,7 @@ class Problem:
         """Return how messages call a tensor: its index, and its name where it has one."""
         if self.tensor_name is None:
             return f"tensor {tensor}"
-        return f"tensor {tensor} ({self.tensor_name[tensor]})"
+        return f"tensor {tensor} ({one_line(self.tensor_name[tensor], MOST_SHOWN_NAME)})"
 
     def segments(self) -> IntColumn:
         """Return the steps in which each tensor needs memory: lifetimes less gaps.

@@ -457,3 +457,8 @@ def test_what_a_column_was_made_from_stays_the_callers() -> None:
     problem = Problem(mine, [0, 0], [1, 1])
     mine[0] = 99
     assert problem.size.tolist() == [3, 4]
+
+
+def test_messages_cut_what_a_tensor_is_called() -> None:
+    problem = Problem([1], [0], [1], tensor_name=["n" * 10**6])
+    assert problem.describe(0) == f"tensor 0 ({'n' * 97}...)"

@@ -66,7 +66,10 @@ def clique_cover(
 def _adjacent(tensors: int, pairs: IntColumn, budget: Budget) -> list[int]:
     """Return, for every tensor, the set of those that it shares a pair with."""
     both = np.concatenate((pairs, pairs[:, ::-1]))
-    both = both[np.argsort(both[:, 0], kind="stable")]
+    require_time(budget)  # sorting millions takes a second
+    order = np.argsort(both[:, 0], kind="stable")
+    require_time(budget)
+    both = both[order]
     first = np.searchsorted(both[:, 0], np.arange(tensors + 1)).tolist()
     adjacent = []
     for begin, end in pairwise(first):
@@ -99,6 +102,7 @@ class _Cover:
         for tensor in clique:
             wanted |= self.uncovered[tensor]
         while candidates:
+            require_time(self._budget)
             tensor = _lowest_bit(candidates & wanted or candidates)
             clique.append(tensor)
             candidates &= self._adjacent[tensor]
