@@ -97,6 +97,7 @@ def build_model(
     """
     incumbent = max((x + size for x, size in zip(hint, scaled.size, strict=True)), default=0)
     require_room("units of bytes", incumbent, MOST_UNITS)
+    require_room_for_pairs(problem)
     peak = model.new_int_var(*peaks, "peak")
     head, steps = _head_variables(model, scaled, peaks[1], budget)
     for block in range(scaled.count):
