@@ -147,8 +147,10 @@ def compare(
         ),
     ] = False,
     memory_limit: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", help="With --isolate: memory that a planner may take."),
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="With --isolate: memory that a planner may take, such as 4GiB."
+        ),
     ] = None,
     show_traceback: Annotated[
         bool, typer.Option("--traceback", help="Show where a planner that fails raised.")
@@ -194,7 +196,7 @@ def compare(
                     save_plan=save_plan,
                     plot=plot,
                     draw=find_plot("layout") if plot else None,
-                    isolation=Isolation(memory_limit) if isolate else None,
+                    isolation=_isolation(memory_limit) if isolate else None,
                     show_traceback=show_traceback,
                 )
                 if memory_limit is not None and not isolate:
@@ -349,6 +351,12 @@ def _progress(text: str) -> None:
 
 def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
     typer.echo(f"warning: {text_of(message)}", err=True)
+
+
+def _isolation(memory_limit: str | None) -> Isolation:
+    if memory_limit is None:
+        return Isolation()
+    return Isolation(parse_bytes("--memory-limit", memory_limit))
 
 
 def _show_traceback(error: BaseException) -> None:

@@ -221,7 +221,7 @@ def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     if comparison.left_out:
         lines.append(f"interrupted; not run: {', '.join(comparison.left_out)}")
     if verdict is not None:
-        lines.append(f"{comparison.problem.name}: {_in_words(verdict)}")
+        lines.append(f"{one_line(comparison.problem.name, MOST_SHOWN_NAME)}: {_in_words(verdict)}")
     return lines
 
 

@@ -33,7 +33,7 @@ def third_party(planner: Planner, **defaults: Any) -> ChosenPlanner:
 
 
 def answered(answer: object) -> Result:
-    return run(third_party(lambda _problem, _budget: answer), PROBLEM)
+    return run(PROBLEM, third_party(lambda _problem, _budget: answer))
 
 
 def forged(kind: type, **fields: object) -> Any:
@@ -190,7 +190,7 @@ def test_every_error_is_a_row(error: BaseException) -> None:
         raise error
 
     seen: list[BaseException] = []
-    result = run(third_party(planner), PROBLEM, on_error=seen.append)
+    result = run(PROBLEM, third_party(planner), on_error=seen.append)
     assert result.status is Status.INVALID
     assert type(error).__name__ in result.reason
     assert result.reason.isprintable()
@@ -201,7 +201,7 @@ def test_out_of_memory_is_no_wrong_plan() -> None:
     def planner(_problem: Problem, _budget: Budget) -> Plan:
         raise MemoryError("9 GiB")
 
-    result = run(third_party(planner), PROBLEM)
+    result = run(PROBLEM, third_party(planner))
     assert (result.status, result.reason) == (Status.NO_PLAN_FOUND, "out of memory: 9 GiB")
 
 
@@ -210,7 +210,7 @@ def test_ctrl_c_is_the_users() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(third_party(planner), PROBLEM)
+        run(PROBLEM, third_party(planner))
 
 
 def test_text_of_an_answer_is_one_line() -> None:
@@ -236,7 +236,7 @@ def test_parameters_are_plain() -> None:
     chosen = third_party(
         lambda _problem, _budget: BEST, a=Silent(), b=[1], c=np.int8(3), d="x\n", e=None
     )
-    result = run(chosen, PROBLEM)
+    result = run(PROBLEM, chosen)
     assert result.parameters == {
         "a": "an object that does not say what it is", "b": "[1]", "c": 3, "d": "x", "e": "None",
     }  # fmt: skip
@@ -249,7 +249,7 @@ def test_nobody_else_sees_what_a_planner_assigns(
 ) -> None:
     problem = random_problem(random.Random(3), safety, 6, features=frozenset())
     budget = Budget(seed=3)
-    honest = run(get("auto"), problem, Budget(node_limit=100))
+    honest = run(problem, get("auto"), Budget(node_limit=100))
     before = [problem.size, problem.graph, problem.blocks, problem.capacity]
 
     def planner(problem: Problem, budget: Budget) -> Plan:
@@ -262,12 +262,12 @@ def test_nobody_else_sees_what_a_planner_assigns(
         object.__setattr__(budget, "seed", 99)
         return Plan([0] * 6, 0)
 
-    result = run(third_party(planner), problem, budget, isolation=isolation)
+    result = run(problem, third_party(planner), budget, isolation=isolation)
     assert result.status is Status.INVALID
     assert result.seed == 3
     after = [problem.size, problem.graph, problem.blocks, problem.capacity]
     assert all(one is other for one, other in zip(before, after, strict=True))
-    assert run(get("auto"), problem, Budget(node_limit=100)).peak == honest.peak
+    assert run(problem, get("auto"), Budget(node_limit=100)).peak == honest.peak
 
 
 @pytest.mark.parametrize("safety", list(Safety))
@@ -282,7 +282,7 @@ def test_nobody_else_believes_bounds_that_a_planner_writes(safety: Safety) -> No
         problem.known_bounds.quick.clear()
         return place(problem)
 
-    assert run(third_party(planner), problem).valid
+    assert run(problem, third_party(planner)).valid
     assert [(bound.name, bound.bytes) for bound in bounds_of(problem)] == honest
 
 
@@ -292,7 +292,7 @@ def test_state_of_the_process_is_put_back() -> None:
         return place(problem)
 
     limit = sys.getrecursionlimit()
-    result = run(third_party(planner), PROBLEM)
+    result = run(PROBLEM, third_party(planner))
     assert sys.getrecursionlimit() == limit
     assert result.status in (Status.FEASIBLE, Status.INVALID)
 
@@ -312,7 +312,7 @@ def test_a_proof_of_a_third_party_is_a_claim(name: str, isolation: Isolation | N
     bounds = bounds_of(PROBLEM)
     chosen = third_party(lambda _problem, _budget: answer)
     for known, bytes_known, certificate in (((), 0, ""), (bounds, 6, "lifetime")):
-        result = run(chosen, PROBLEM, bounds=known, isolation=isolation)
+        result = run(PROBLEM, chosen, bounds=known, isolation=isolation)
         assert result.status is status
         assert (result.lower_bound, result.certificate) == (bytes_known, certificate)
         assert str(result.claim) == f"claims by 'trust me' that no plan {claim}"
@@ -320,13 +320,13 @@ def test_a_proof_of_a_third_party_is_a_claim(name: str, isolation: Isolation | N
 
 def test_a_claim_that_a_bound_confirms_is_none() -> None:
     best = third_party(lambda _problem, _budget: optimal(BEST, "trust me"))
-    result = run(best, PROBLEM, bounds=bounds_of(PROBLEM))
+    result = run(PROBLEM, best, bounds=bounds_of(PROBLEM))
     assert (result.status, result.certificate) == (Status.OPTIMAL, "lifetime")
     assert result.claim is None
     tight = PROBLEM.with_capacity(5)
     no = third_party(lambda _problem, _budget: infeasible("trust me", "it looks bad"))
-    assert run(no, tight).claim is not None
-    result = run(no, tight, bounds=bounds_of(tight))
+    assert run(tight, no).claim is not None
+    result = run(tight, no, bounds=bounds_of(tight))
     assert (result.status, result.certificate) == (Status.INFEASIBLE, "lifetime")
     assert result.claim is None
 
@@ -347,7 +347,7 @@ def test_an_answer_that_contradicts_its_plan_is_invalid() -> None:
     result = answered(replace(fits, plan=BEST))
     assert result.status is Status.INVALID
     assert result.reason == "claims that no plan fits, and its own plan does, with a peak of 6"
-    over = run(third_party(lambda _p, _b: replace(fits, plan=BEST)), PROBLEM.with_capacity(5))
+    over = run(PROBLEM.with_capacity(5), third_party(lambda _p, _b: replace(fits, plan=BEST)))
     assert over.status is Status.NO_PLAN_FOUND
 
 

@@ -110,4 +110,4 @@ def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
             assert (answer.status, answer.certificate) == (Status.INFEASIBLE, "pinned")
             assert "unsafe and pinned to the same bytes" in answer.reason
         other = ChosenPlanner(PlannerInfo("other", "", "", {}, lambda: lambda *_: None), {})
-        assert run(other, pins).certificate == "pinned"
+        assert run(pins, other).certificate == "pinned"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from planners import Status
+from planners import GaplessError, Status
+from planners.isolated_answer import Isolation
 from tests.compare.conftest import Compare
 
 Plugin = Callable[[str], Path]
@@ -222,7 +223,12 @@ def test_a_memory_limit_needs_a_process(compare: Compare, small: Path) -> None:
     assert answer.stderr == "error: --memory-limit: it needs --isolate, give both\n"
     answer = compare(small, "--isolate", "--memory-limit", "-5")
     assert answer.exit_code == 2
-    assert "memory limit: 0 to" in answer.stderr
+    assert answer.stderr.startswith("error: --memory-limit: ")
+    assert (
+        compare(small, "--planners", "naive", "--isolate", "--memory-limit", "1GiB").exit_code == 0
+    )
+    with pytest.raises(GaplessError, match="memory limit: 0 to 4611686018427387904 bytes"):
+        Isolation(-5)
 
 
 def test_every_planner_answers_alike_in_isolation(compare: Compare, small: Path) -> None:
