@@ -6,9 +6,19 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 CORE = Path(__file__).parents[2] / "gpu_runtime" / "core" / "src"
+
+
+# Kept so long as the process runs, and removed with it.
+_folders: list[TemporaryDirectory[str]] = []
+
+
+def new_folder() -> Path:
+    """Return a folder that is removed when this process ends."""
+    _folders.append(TemporaryDirectory(prefix="gapless-tests-"))
+    return Path(_folders[-1].name)
 
 
 def compile_cpp(name: str, sources: Sequence[Path], options: Sequence[str]) -> Path:
@@ -28,7 +38,7 @@ def compile_cpp(name: str, sources: Sequence[Path], options: Sequence[str]) -> P
     Path
         The program or library.
     """
-    made = Path(mkdtemp(prefix="gapless-")) / name
+    made = new_folder() / name
     command = ["g++", "-std=c++20", "-O1", "-g", f"-I{CORE}", *options]
     command += ["-o", str(made), *map(str, sources), "-ldl"]
     subprocess.run(command, check=True, env=without_preload())

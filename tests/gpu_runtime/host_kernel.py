@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from gpu_runtime.device import Outcome
 from gpu_runtime.layout import Layout
 from gpu_runtime.node_program import NodeProgram
 from gpu_runtime.trials import Trial
-from tests.gpu_runtime.cpp_program import compile_cpp
+from tests.gpu_runtime.cpp_program import compile_cpp, new_folder
 
 # What CUDA adds to C++, for one thread that is alone.
 SHIM = """
@@ -54,7 +53,7 @@ def host_library_path() -> Path:
     """Return the library with the kernel, and a driver that runs it; compiled once."""
     code = KERNEL.read_text()
     assert CLOCK in code
-    source = Path(mkdtemp(prefix="gapless-kernel-")) / "host_kernel.cpp"
+    source = new_folder() / "host_kernel.cpp"
     source.write_text(
         SHIM + code.replace(CLOCK, "time = ticks += 100;") + ENTRY + DRIVER.read_text()
     )
