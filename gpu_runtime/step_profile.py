@@ -122,7 +122,7 @@ class StepLog:
         )
 
     def _stream_profile(self, stream: int, requests: NDArray[np.int64], step: int) -> StreamProfile:
-        """What a stream asked for; ends are known until the end of the step after."""
+        """Return what a stream asked for; ends are known until the end of the step after."""
         number = requests[:, 1]
         begin, _ = self._window(step)
         if step + 1 < self.step_count:

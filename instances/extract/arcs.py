@@ -10,7 +10,7 @@ from instances.extract.storages import Kernel
 def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     """Return the arcs, beyond producer to consumer, that every execution must respect.
 
-        A tensor's arcs lead from its producer to all that touch it. They say nothing of the order
+    A tensor's arcs lead from its producer to all that touch it. They say nothing of the order
     among those, which matters as soon as one of them writes in place, and nothing of persistent
     storages, which are no tensors: a reader waits for the latest write before it, and a write
     for the latest write and for all that read since. So the optimizer waits for the all-reduce
@@ -18,14 +18,14 @@ def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     that comes *after* storages waits for those who have read them by then.
 
     Parameters
-        ----------
-        kernels
-            In global topological order.
+    ----------
+    kernels
+        In global topological order.
 
-        Returns
-        -------
-        list of tuple of int
-            Pairs ``(u, v)``, ``u < v``, sorted, each once.
+    Returns
+    -------
+    list of tuple of int
+        Pairs ``(u, v)``, ``u < v``, sorted, each once.
     """
     arcs: set[tuple[int, int]] = set()
     creator: dict[int, int] = {}

@@ -105,7 +105,7 @@ def layer_groups(problem: Problem) -> LayerGroups:
 
 
 def _static_steps(problem: Problem) -> IntColumn:
-    """Steps in which static memory is allocated or freed, ascending; gaps free and allocate too."""
+    """Return the steps in which static memory is allocated or freed, ascending; so do gaps."""
     segments = problem.segments()
     segments = segments[~is_dynamic(problem)[segments[:, 0]]]
     return np.unique(segments[:, 1:])

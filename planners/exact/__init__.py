@@ -1,0 +1,1 @@
+"""Exact planners: they search until they have proved something."""

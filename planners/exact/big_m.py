@@ -196,7 +196,7 @@ class BigM:
                 self._add_clique_rows(tensor, [other for other in clique if other != tensor])
 
     def _add_clique_rows(self, tensor: int, others: list[int]) -> None:
-        """What lies below a tensor fits under it; what lies above, between it and the peak."""
+        """Let what lies below a tensor fit under it, and what lies above, below the peak."""
         scaled = self._scaled
         column, factor, offset = self._heads[scaled.block_of[tensor]]
         offset += scaled.before[tensor]
