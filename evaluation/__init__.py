@@ -1,0 +1,4 @@
+"""Measurements that anyone can repeat, and pictures."""
+
+# First of all: a command line of ours answers Ctrl-C from here on.
+from planners import starting as starting

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# First of all: a command line of ours answers Ctrl-C from here on.
+from planners import starting as starting  # isort: split
+
 from gpu_runtime.memory_report import MemoryReport
 from gpu_runtime.planned_memory import PlannedMemory
 

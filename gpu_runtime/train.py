@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from gpu_runtime.cuda.driver import require_gpu
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, run_study
 from gpu_runtime.training.study_text import UNITS, notes, plain_table, rich_table, study_record
@@ -27,8 +29,10 @@ from instances.extract.eager.loop_options import (
 from instances.extract.eager.settings import TraceSettings
 from instances.extract.models import find_model
 from planners import standard_output
+from planners.command_line import CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
-from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
+from planners.exit_status import EXIT_ERROR
+from planners.interrupt import run_command_line
 from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1
@@ -40,11 +44,11 @@ STEPS = 5
 DEFAULTS = TraceSettings()
 ALL = ",".join(Allocator)
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
-@app.command()
-def main(
+@app.command("train")
+def train_model(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Such as bert-base.")],
     planner: Annotated[str, typer.Option(metavar="NAME", help="Who plans.")] = "auto",
     steps: Annotated[
@@ -76,38 +80,30 @@ def main(
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
     findings = Findings()
+    chosen = _parse_allocators(allocators)
+    job = Job(
+        purpose=Purpose.CHECK,
+        allocator=chosen[0],
+        model=model,
+        shape=shape,
+        settings=TraceSettings(steps, microbatches, precision, optimizer),
+        warm_up=warm_up,
+        timed_steps=timed_steps,
+        seed=seed,
+        planner=planner,
+        time_limit=time_limit,
+    )
+    require_sound(job)
     try:
-        chosen = _parse_allocators(allocators)
-        job = Job(
-            purpose=Purpose.CHECK,
-            allocator=chosen[0],
-            model=model,
-            shape=shape,
-            settings=TraceSettings(steps, microbatches, precision, optimizer),
-            warm_up=warm_up,
-            timed_steps=timed_steps,
-            seed=seed,
-            planner=planner,
-            time_limit=time_limit,
-        )
-        require_sound(job)
-        try:
-            run_study(job, chosen, findings, _progress)
-        except KeyboardInterrupt:
-            _print(job, findings, as_json)
-            raise
-        _print(job, findings, as_json)
-        for label, message in findings.failures.items():
-            typer.echo(f"error: {label}: {message}", err=True)
-        code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
-    except GaplessError as error:
-        code = complain(error)
+        run_study(job, chosen, findings, _progress)
     except KeyboardInterrupt:
-        typer.echo("\ninterrupted; there is no more than this", err=True)
-        code = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        standard_output.abandon()
-        code = EXIT_NOBODY_READS
+        typer.echo(err=True)  # below the line of what was running
+        _print(job, findings, as_json)
+        raise
+    _print(job, findings, as_json)
+    for label, message in findings.failures.items():
+        typer.echo(f"error: {label}: {message}", err=True)
+    code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
     raise typer.Exit(code)
 
 
@@ -122,7 +118,8 @@ def require_sound(job: Job) -> None:
     Raises
     ------
     GaplessError
-        A number is out of range, or a name is unknown, or PyTorch is not installed.
+        A number is out of range, or a name is unknown, or PyTorch is not installed, or there is
+        no GPU.
     """
     model = find_model(job.model)
     model.settings(**job.shape, precision=job.settings.weights_precision)
@@ -140,6 +137,8 @@ def require_sound(job: Job) -> None:
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingDependencyError(f"training needs {package}: pip install -e '.[torch]'")
+    if job.device == "cuda":
+        require_gpu()
 
 
 def _parse_allocators(text: str) -> tuple[Allocator, ...]:
@@ -179,5 +178,10 @@ def _print(job: Job, findings: Findings, as_json: bool) -> None:
     standard_output.write(below)
 
 
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
+
+
 if __name__ == "__main__":
-    app()
+    main()

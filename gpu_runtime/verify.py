@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +18,9 @@ from gpu_runtime.verification import DEFAULT_TRIALS, Request, Verification, veri
 from gpu_runtime.verification_text import verification_record, verification_text
 from planners import standard_output
 from planners.budget import Budget
+from planners.command_line import CommandLine
 from planners.errors import GaplessError
-from planners.exit_status import EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
+from planners.exit_status import EXIT_INTERRUPTED
 from planners.formats import read_any
 from planners.interrupt import Interrupt, run_command_line
 from planners.plan import Plan
@@ -32,7 +34,7 @@ PLANNING_SECONDS = 10.0
 
 EXIT_CORRUPTED = 1
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class ChosenPlan:
     name: str
 
 
-@app.command()
-def main(
+@app.command("verify")
+def verify_plan(
     instance: Annotated[Path, typer.Argument(metavar="FILE", help="Instance file.")],
     planner: Annotated[
         str | None,
@@ -87,39 +89,30 @@ def main(
     Exits with 1 where a tensor lost bytes, or an injected mistake went unseen, 2 after an error,
     and 130 after Ctrl-C, which still prints what was found until then.
     """
-    try:
-        if injected and ignore_streams:
-            # Nobody could tell the mistakes of such a plan from those that were made on purpose.
-            raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
-        problem = read_any(instance)
-        make_program(problem)  # what cannot be run needs no plan
-        chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
-        injections = _inject(problem, chosen.plan, injected, seed)
-        offsets = moved(chosen.plan, injections)
-        attacked = [(injection.tensor, injection.partner) for injection in injections]
-        if ignore_streams:  # every other plan was judged, and has no such pairs
-            attacked = unsafe_sharers(problem, offsets)
-        request = Request(
-            trials=trials,
-            seed=seed,
-            is_compressed=device.is_host and not every_byte,
-            attacked=tuple(attacked),
-        )
-        verification = verify(problem, offsets, open_device(device), request)
-        if as_json:
-            record = verification_record(verification, chosen.name, injections)
-            standard_output.write(json.dumps(record, indent=1) + "\n")
-        else:
-            standard_output.write(verification_text(verification, chosen.name, injections))
-        code = _exit_code(verification, injections)
-    except GaplessError as error:
-        code = complain(error)
-    except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        standard_output.abandon()
-        code = EXIT_NOBODY_READS
-    raise typer.Exit(code)
+    if injected and ignore_streams:
+        # Nobody could tell the mistakes of such a plan from those that were made on purpose.
+        raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
+    problem = read_any(instance)
+    make_program(problem)  # what cannot be run needs no plan
+    chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
+    injections = _inject(problem, chosen.plan, injected, seed)
+    offsets = moved(chosen.plan, injections)
+    attacked = [(injection.tensor, injection.partner) for injection in injections]
+    if ignore_streams:  # every other plan was judged, and has no such pairs
+        attacked = unsafe_sharers(problem, offsets)
+    request = Request(
+        trials=trials,
+        seed=seed,
+        is_compressed=device.is_host and not every_byte,
+        attacked=tuple(attacked),
+    )
+    verification = verify(problem, offsets, open_device(device), request)
+    if as_json:
+        record = verification_record(verification, chosen.name, injections)
+        standard_output.write(json.dumps(record, indent=1) + "\n")
+    else:
+        standard_output.write(verification_text(verification, chosen.name, injections))
+    raise typer.Exit(_exit_code(verification, injections))
 
 
 def _choose_plan(
@@ -159,5 +152,10 @@ def _exit_code(verification: Verification, injections: list[Injection]) -> int:
     return 0 if all_caught and clean else EXIT_CORRUPTED
 
 
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
+
+
 if __name__ == "__main__":
-    run_command_line(app)
+    main()

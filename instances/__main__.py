@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,10 +25,14 @@ from instances.catalogue.make import make
 from instances.catalogue.update import instance_files, updated_entry
 from instances.synthetic.command_line import app as synthetic_app
 from planners import standard_output
+from planners.command_line import CommandLine
 from planners.errors import GaplessError, InstanceError
 from planners.exit_status import complain
+from planners.interrupt import run_command_line
+from planners.output_file import require_targets
+from planners.progress_line import show_progress
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app = CommandLine(no_args_is_help=True, help=__doc__)
 app.add_typer(synthetic_app, name="synthetic")
 
 Catalogue = Annotated[
@@ -56,7 +61,8 @@ def list_entries(
         # Imported here because a list in a pipe does without it.
         from rich.console import Console
 
-        Console().print(rich_table(entries, folder))
+        console = Console()
+        console.print(rich_table(entries, folder, console.width))
     else:
         standard_output.write(plain_table(entries, folder))
     missing = [entry.name for entry in entries if not is_here(entry, folder)]
@@ -122,6 +128,7 @@ def update(
 
     New files beside the catalogue are added. An instance whose file is not here stays as it is.
     """
+    require_targets({"--catalogue": catalogue})
     entries = read_catalogue(catalogue) if catalogue.exists() else {}
     files = {name: (path, True) for name, path in instance_files(catalogue.parent).items()}
     if folder is not None:
@@ -140,9 +147,9 @@ def update(
             committed=committed,
             planners=planners,
             seconds=time_limit,
-            on_start=_progress,
+            on_start=lambda _index, planner: show_progress(planner),
         )
-        _progress(0, "")
+        show_progress("")
         best = entries[name].best
         changed = "new" if before is None else "as before" if before == entries[name] else "changed"
         typer.echo(f"{name}: {best.peak} bytes, {best.status}, by {best.planner}; {changed}")
@@ -150,19 +157,9 @@ def update(
         write_catalogue(entries.values(), catalogue)
 
 
-def _progress(_index: int, planner: str) -> None:
-    """Show one line that the next one replaces; nothing where standard error is no terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{planner}")
-        sys.stderr.flush()
-
-
-def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2."""
-    try:
-        app(prog_name="python -m instances")
-    except GaplessError as error:
-        sys.exit(complain(error))
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
 
 
 if __name__ == "__main__":

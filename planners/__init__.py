@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+# First of all: a command line of ours answers Ctrl-C from here on.
+from planners import starting as starting
+
 try:
     from planners import _core as _core
 except ImportError as _error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import textwrap
 import traceback
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 
 from planners import standard_output
 from planners.budget import Budget
+from planners.command_line import CommandLine
 from planners.comparison import Comparison, compare_planners
 from planners.comparison_records import (
     CSV_COLUMNS,
@@ -34,15 +34,18 @@ from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
-from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
+from planners.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, complain
 from planners.formats import read_problem
 from planners.interrupt import Interrupt, run_command_line
 from planners.isolated_answer import GRACE_SECONDS, Isolation
-from planners.plain_text import one_line, text_of
+from planners.output_file import require_suffix, require_targets
+from planners.plain_text import one_line
 from planners.plan import Plan
 from planners.plan_file import write_plan
-from planners.plots import Draw, find_plot
+from planners.plots import Plot, find_plot
 from planners.problem import Problem, Safety
+from planners.problem_file import SUFFIXES
+from planners.progress_line import show_progress
 from planners.registry import ChosenPlanner, choose, load_plugin
 from planners.units import parse_bytes
 from planners.verdict import Answer, verdict_of
@@ -60,7 +63,7 @@ GRAVEST_FIRST = [
     EXIT_OF_ANSWER[Answer.NOT_KNOWN], 0,
 ]  # fmt: skip
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,8 @@ class Request:
     as_json: bool
     as_csv: bool
     save_plan: Path | None
-    plot: Path | None
-    draw: Draw | None
+    plot: Plot | None
+    picture: Path | None
     isolation: Isolation | None
     show_traceback: bool
 
@@ -167,50 +170,40 @@ def compare(
 
     3 where one of them does not, which is proven; 4 where one is not known to.
     """
-    with warnings.catch_warnings(), Interrupt() as interrupt:
-        warnings.showwarning = _show_warning
-        try:
-            with standard_output.kept_for_the_answer():
-                for path in plugin or []:
-                    load_plugin(path)
-                chosen = choose(patterns)
-            if list_planners:
-                standard_output.write(_listing(chosen))
-                code = 0
-            else:
-                request = Request(
-                    files=files or [],
-                    excerpt=Excerpt(
-                        parse_iteration(iteration),
-                        persistent=persistent,
-                        round_to=parse_bytes("--round-to", round_to),
-                        dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
-                    ),
-                    only_static=only_static,
-                    chosen=chosen,
-                    budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
-                    capacity=None if capacity is None else parse_bytes("--capacity", capacity),
-                    sort=sort,
-                    as_json=as_json,
-                    as_csv=as_csv,
-                    save_plan=save_plan,
-                    plot=plot,
-                    draw=find_plot("layout") if plot else None,
-                    isolation=_isolation(memory_limit) if isolate else None,
-                    show_traceback=show_traceback,
-                )
-                if memory_limit is not None and not isolate:
-                    raise GaplessError("--memory-limit: it needs --isolate, give both")
-                _require_sense(request)
-                code = _answer(request, interrupt)
-        except GaplessError as error:
-            code = complain(error)
-        except KeyboardInterrupt:
-            code = EXIT_INTERRUPTED
-        except BrokenPipeError:
-            standard_output.abandon()
-            code = EXIT_NOBODY_READS
-    raise typer.Exit(code)
+    with standard_output.kept_for_the_answer():
+        for path in plugin or []:
+            load_plugin(path)
+        chosen = choose(patterns)
+    if list_planners:
+        standard_output.write(_listing(chosen))
+        return
+    request = Request(
+        files=files or [],
+        excerpt=Excerpt(
+            parse_iteration(iteration),
+            persistent=persistent,
+            round_to=parse_bytes("--round-to", round_to),
+            dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
+        ),
+        only_static=only_static,
+        chosen=chosen,
+        budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
+        capacity=None if capacity is None else parse_bytes("--capacity", capacity),
+        sort=sort,
+        as_json=as_json,
+        as_csv=as_csv,
+        save_plan=save_plan,
+        plot=find_plot("layout") if plot else None,
+        picture=plot,
+        isolation=_isolation(memory_limit) if isolate else None,
+        show_traceback=show_traceback,
+    )
+    if memory_limit is not None and not isolate:
+        raise GaplessError("--memory-limit: it needs --isolate, give both")
+    _require_sense(request)
+    _require_targets(request, plugin or [])
+    with Interrupt() as interrupt:
+        raise typer.Exit(_answer(request, interrupt))
 
 
 def _require_sense(request: Request) -> None:
@@ -218,13 +211,21 @@ def _require_sense(request: Request) -> None:
         raise GaplessError("no instance file named; give at least one, or --list for the planners")
     if request.as_json and request.as_csv:
         raise GaplessError("--json and --csv: one of the two is needed, found both")
-    for option, path in (("--save-plan", request.save_plan), ("--plot", request.plot)):
-        if path is None:
-            continue
-        if len(request.files) > 1:
+    for option, path in _targets(request).items():
+        if path is not None and len(request.files) > 1:
             raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
-        if not path.parent.is_dir():
-            raise GaplessError(f"{option} {path}: the folder {path.parent} does not exist")
+
+
+def _targets(request: Request) -> dict[str, Path | None]:
+    return {"--save-plan": request.save_plan, "--plot": request.picture}
+
+
+def _require_targets(request: Request, plugins: Sequence[Path]) -> None:
+    require_targets(_targets(request), [*request.files, *plugins])
+    if request.save_plan is not None:
+        require_suffix("--save-plan", request.save_plan, "a plan", SUFFIXES)
+    if request.picture is not None and request.plot is not None:
+        require_suffix("--plot", request.picture, "a picture", request.plot.suffixes)
 
 
 def _answer(request: Request, interrupt: Interrupt) -> int:
@@ -236,6 +237,8 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
     for index, path in enumerate(request.files):
         try:
             whole = read_problem(path, request.excerpt)
+            if request.plot is not None:
+                request.plot.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
             if request.as_json:
@@ -270,8 +273,8 @@ def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> 
         problem = problem.with_capacity(request.capacity)
     total = len(request.chosen)
 
-    def show_progress(index: int, label: str) -> None:
-        _progress(f"{problem.name}: {label} ({index + 1} of {total})")
+    def show_planner(index: int, label: str) -> None:
+        show_progress(f"{problem.name}: {label} ({index + 1} of {total})")
 
     try:
         with standard_output.kept_for_the_answer():
@@ -279,17 +282,17 @@ def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> 
                 problem,
                 request.chosen,
                 request.budget,
-                on_start=show_progress,
+                on_start=show_planner,
                 is_interrupted=lambda: interrupt.came,
                 isolation=request.isolation,
                 on_error=_show_traceback if request.show_traceback else lambda _error: None,
             )
     finally:
-        _progress("")
+        show_progress("")
 
 
 def _keep_best(comparison: Comparison, whole: Problem, request: Request) -> None:
-    for option, path in (("--save-plan", request.save_plan), ("--plot", request.plot)):
+    for option, path in _targets(request).items():
         if path is not None and comparison.best is None:
             raise GaplessError(f"{option} {path}: not written, for there is no plan that fits")
     if comparison.best is None:
@@ -298,8 +301,8 @@ def _keep_best(comparison: Comparison, whole: Problem, request: Request) -> None
     if request.save_plan is not None:
         space = _space_for_dynamic(whole, result.plan, request)
         write_plan(comparison.problem, result, request.save_plan, space)
-    if request.plot is not None and request.draw is not None:
-        request.draw(comparison.problem, result, comparison.bounds, request.plot)
+    if request.plot is not None and request.picture is not None:
+        request.plot.draw(comparison.problem, result, comparison.bounds, request.picture)
 
 
 def _space_for_dynamic(whole: Problem, plan: Plan | None, request: Request) -> ReusableSpace | None:
@@ -342,17 +345,6 @@ def _listing(chosen: Sequence[ChosenPlanner]) -> str:
     return "".join(lines)
 
 
-def _progress(text: str) -> None:
-    """Show one line that the next one replaces; nothing where standard error is no terminal."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-
-
-def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
-    typer.echo(f"warning: {text_of(message)}", err=True)
-
-
 def _isolation(memory_limit: str | None) -> Isolation:
     if memory_limit is None:
         return Isolation()
@@ -361,15 +353,15 @@ def _isolation(memory_limit: str | None) -> Isolation:
 
 def _show_traceback(error: BaseException) -> None:
     """Print where a planner raised, each line fit for a terminal."""
-    _progress("")
+    show_progress("")
     for line in "".join(traceback.format_exception(error)).splitlines():
         indent = " " * (len(line) - len(line.lstrip(" ")))
         typer.echo(f"{indent}{one_line(line)}", err=True)
 
 
-def main() -> None:
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
     """Run the command line."""
-    run_command_line(app)
+    run_command_line(app, args, prog_name)
 
 
 if __name__ == "__main__":

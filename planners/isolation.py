@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from planners.child_process import tied_to_this_process
 from planners.plain_text import describe_error
+from planners.starting import ENDING_SIGNALS
 
 # What a planner has after Ctrl-C to hand over what there is.
 INTERRUPT_GRACE_SECONDS = 2.0
@@ -97,7 +98,7 @@ def call_in_child(
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
     # Ctrl-C between the fork and the try would leave the child alone.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         with warnings.catch_warnings():
             # Of threads at the fork; see the note.

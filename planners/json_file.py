@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from planners.columns import shown
 from planners.errors import InstanceError
+from planners.output_file import write_output
 
 # As Python objects, nested lists take some twenty times their text.
 MAX_FILE_BYTES = 1 << 28
@@ -135,3 +136,23 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> Mapping[str, Any
 def compact_json(value: Any) -> str:
     """Return a value as JSON without spaces; numbers must be finite."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def write_fields(fields: Mapping[str, Any], path: Path) -> None:
+    """Write an object with a line a field, the same bytes for the same fields.
+
+    Parameters
+    ----------
+    fields
+        Plain values.
+    path
+        Target; gzipped where the name ends in ``.gz``.
+
+    Raises
+    ------
+    GaplessError
+        The file cannot be written.
+    """
+    lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
+    data = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+    write_output(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

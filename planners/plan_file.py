@@ -12,7 +12,7 @@ from planners.digest import problem_digest
 from planners.dynamic.reusable_space import ReusableSpace
 from planners.dynamic.reusable_space_fields import space_from_fields, space_to_fields
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
-from planners.json_file import compact_json, read_json, refuse, require_fields, require_list
+from planners.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.plan import Plan, Result, Status
 from planners.problem import Problem
 from planners.problem_file import PLAN_FORMAT
@@ -60,14 +60,15 @@ def write_plan(
     result
         Optimal or feasible.
     path
-        Target.
+        Target; gzipped where the name ends in ``.gz``.
     reusable_space
         What the plan leaves idle for dynamic tensors, if it is to be kept with it.
 
     Raises
     ------
     GaplessError
-        The result is neither optimal nor feasible, or the file cannot be written.
+        The result is neither optimal nor feasible, or the file cannot be written; what
+        was there before stays.
     """
     if result.plan is None or result.status.value not in _WITH_A_PLAN:
         raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
@@ -87,11 +88,7 @@ def write_plan(
     }
     if reusable_space is not None:
         fields[_SPACE] = space_to_fields(reusable_space)
-    lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
-    try:
-        Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    except OSError as error:
-        raise GaplessError(f"plan file {path}: it cannot be written: {error.strerror}") from None
+    write_fields(fields, Path(path))
 
 
 def read_plan(problem: Problem, path: str | Path) -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from planners.bounds import Bound
@@ -16,8 +17,27 @@ INSTALL = "pip install -e '.[plot]'"
 Draw = Callable[[Problem, Result, Sequence[Bound], Path], None]
 
 
-def find_plot(name: str) -> Draw:
-    """Return the function that draws a kind of picture.
+@dataclass(frozen=True)
+class Plot:
+    """A kind of picture, which an installed package offers in the group ``gapless.plots``.
+
+    Parameters
+    ----------
+    draw
+        Takes problem, result, bounds and the path of the picture.
+    suffixes
+        How the name of a picture may end.
+    require_drawable
+        Raises ``GaplessError`` for a problem of which there is no such picture.
+    """
+
+    draw: Draw
+    suffixes: tuple[str, ...]
+    require_drawable: Callable[[Problem], None]
+
+
+def find_plot(name: str) -> Plot:
+    """Return a kind of picture.
 
     Parameters
     ----------
@@ -26,8 +46,8 @@ def find_plot(name: str) -> Draw:
 
     Returns
     -------
-    callable
-        Takes problem, result, bounds and the path of the picture.
+    Plot
+        Ready to draw.
 
     Raises
     ------
@@ -39,10 +59,10 @@ def find_plot(name: str) -> Draw:
 
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
-            draw: Draw = entry.load()
+            plot: Plot = entry.load()
         except ImportError as error:
             raise MissingDependencyError(f"plot {name}: {error}; install with: {INSTALL}") from None
-        return draw
+        return plot
     raise MissingDependencyError(
         f"plot {name}: no installed package draws it; install with: {INSTALL}"
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,11 @@ from planners.blocks import NOT_PINNED
 from planners.columns import frozen_names, frozen_rows, shown
 from planners.errors import InstanceError
 from planners.graph import Graph
-from planners.json_file import compact_json, read_json, refuse, require_fields, require_list
+from planners.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.problem import Problem, Safety
 
 FORMAT = "gapless-problem"
+SUFFIXES = (".json", ".json.gz")
 VERSION = 1
 # What `planners.plan_file` writes, which holds no instance.
 PLAN_FORMAT = "gapless-plan"
@@ -72,12 +71,13 @@ def write_problem(problem: Problem, path: str | Path) -> None:
         What to write.
     path
         Target; gzipped where the name ends in ``.gz``.
+
+    Raises
+    ------
+    GaplessError
+        The file cannot be written; what was there before stays.
     """
-    path = Path(path)
-    fields = problem_to_fields(problem)
-    lines = [f"{json.dumps(key)}: {compact_json(value)}" for key, value in fields.items()]
-    data = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    write_fields(problem_to_fields(problem), Path(path))
 
 
 def problem_to_fields(problem: Problem) -> dict[str, Any]:

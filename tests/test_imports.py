@@ -15,7 +15,9 @@ PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
 HEAVY = {"ortools", "pulp", "scipy", "torch", "transformers", "matplotlib", "rich", "typer"}
 # The programs, which `import planners` leaves alone, build their options from typer.
-COMMAND_LINES = ("planners/compare.py:", "planners/homosize/__main__.py:")
+COMMAND_LINES = (
+    "planners/command_line.py:", "planners/compare.py:", "planners/homosize/__main__.py:",
+)  # fmt: skip
 # Never, not even inside a function.
 NEVER = {
     "planners": {"torch", "transformers", "matplotlib"},

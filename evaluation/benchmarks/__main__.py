@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +22,13 @@ from evaluation.benchmarks.scaling import scaling_page
 from evaluation.benchmarks.training import PARTS, training_page
 from evaluation.benchmarks.verify import verify_page
 from gpu_runtime.open_device import DeviceKind
-from planners.errors import GaplessError
+from planners import standard_output
+from planners.command_line import CommandLine
 from planners.formats import read_any
+from planners.interrupt import run_command_line
+from planners.output_file import require_targets, write_output
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app = CommandLine(no_args_is_help=True, help=__doc__)
 
 Graphs = Annotated[
     list[Path] | None, typer.Argument(help="Instances with graphs; instances/bert.json by default.")
@@ -37,9 +40,14 @@ BERT = Path("instances/bert.json")
 
 @app.command()
 def safety(graphs: Graphs = None, repetitions: Repetitions = 5, output: Output = None) -> None:
-    """The published safety algorithms and ours, side by side (the paper's Table 1)."""
-    problems = [read_any(path) for path in graphs or [BERT]]
-    _publish(safety_page(problems, _command("safety", *(graphs or [])), repetitions), output)
+    """Time the published safety algorithms and ours, side by side (the paper's Table 1)."""
+    chosen = graphs or [BERT]
+    command = _command("safety", *(graphs or []))
+    _publish(
+        lambda: safety_page([read_any(path) for path in chosen], command, repetitions),
+        output,
+        *chosen,
+    )
 
 
 @app.command()
@@ -50,10 +58,15 @@ def offsets(
     output: Output = None,
 ) -> None:
     """Every greedy planner: gap and time (the paper's Tables 2 and 3)."""
-    problems = [read_any(path) for path in graphs or [BERT]]
-    traces = [read_any(path) for path in trace or []]
+    chosen, recorded = graphs or [BERT], trace or []
     files = [*(graphs or []), *(f"--trace {path.name}" for path in trace or [])]
-    _publish(offsets_page(problems, traces, _command("offsets", *files), repetitions), output)
+    command = _command("offsets", *files)
+
+    def page() -> Page:
+        problems, traces = ([read_any(path) for path in paths] for paths in (chosen, recorded))
+        return offsets_page(problems, traces, command, repetitions)
+
+    _publish(page, output, *chosen, *recorded)
 
 
 @app.command()
@@ -67,7 +80,7 @@ def greedy(
     """Our greedy planners and omnimalloc's: time, memory and peak (needs the extra `bench`)."""
     chosen = files or []
     command = _command("greedy", *(path.name for path in chosen))
-    _publish(greedy_page(chosen, command, repetitions), output)
+    _publish(lambda: greedy_page(chosen, command, repetitions), output, *chosen)
 
 
 @app.command()
@@ -82,7 +95,9 @@ def auto(
     """How far `auto` comes, beside omnimalloc and CP-SAT (needs the extra `bench`)."""
     limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
     command = _command("auto", *limits, *(path.name for path in files or []))
-    _publish(auto_page(files or [BERT], command, seeds, time_limit), output)
+    _publish(
+        lambda: auto_page(files or [BERT], command, seeds, time_limit), output, *(files or [BERT])
+    )
 
 
 @app.command()
@@ -96,7 +111,7 @@ def collection(
     """Every committed instance beside the paper's Tables 2, 3 and 4."""
     chosen = files or sorted(BERT.parent.glob("*.json*"))
     command = _command("collection", *(path.name for path in files or []))
-    _publish(collection_page(chosen, command, time_limit), output)
+    _publish(lambda: collection_page(chosen, command, time_limit), output, *chosen)
 
 
 @app.command()
@@ -116,7 +131,7 @@ def exact(
     options = [f"--time-limit {time_limit:g}", f"--seeds {seeds}"]
     options += [] if capacity is None else [f"--capacity {capacity}"]
     command = _command("exact", *(path.name for path in chosen), *options)
-    _publish(exact_page(chosen, command, time_limit, seeds, capacity), output)
+    _publish(lambda: exact_page(chosen, command, time_limit, seeds, capacity), output, *chosen)
 
 
 @app.command()
@@ -130,19 +145,21 @@ def homosize(
     """Spatio-temporal planning: the paper's planner, ours, and what others reported."""
     chosen = files or []
     command = _command("homosize", f"--repetitions {repetitions}", *(path.name for path in chosen))
-    _publish(homosize_page(chosen, command, repetitions), output)
+    _publish(lambda: homosize_page(chosen, command, repetitions), output, *chosen)
 
 
 @app.command()
 def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
-    """What a user waits for: the command line, the import, the reader."""
-    _publish(responsiveness_page(BERT, _command("responsiveness"), repetitions), output)
+    """Time what a user waits for: the command line, the import, the reader."""
+    _publish(
+        lambda: responsiveness_page(BERT, _command("responsiveness"), repetitions), output, BERT
+    )
 
 
 @app.command()
 def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
     """Time against the number of tensors, up to a million."""
-    _publish(scaling_page(_command("scaling"), repetitions), output)
+    _publish(lambda: scaling_page(_command("scaling"), repetitions), output)
 
 
 @app.command()
@@ -161,10 +178,11 @@ def training(
     use_every_core()
     options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
     options += ["--checks-at-once"] if checks_at_once else []
-    page = training_page(
-        _command("training", *options), timed_steps, only or PARTS, checks_at_once=checks_at_once
+    command = _command("training", *options)
+    _publish(
+        lambda: training_page(command, timed_steps, only or PARTS, checks_at_once=checks_at_once),
+        output,
     )
-    _publish(page, output)
 
 
 @app.command()
@@ -178,28 +196,26 @@ def verify(
     """Plans on real memory: time, bandwidth, and what is caught."""
     options = [f"--device {device.value}", f"--trials {trials}", f"--seed {seed}"]
     command = _command("verify", *([] if file == BERT else [file.name]), *options)
-    _publish(verify_page(read_any(file), command, device, trials, seed), output)
+    _publish(lambda: verify_page(read_any(file), command, device, trials, seed), output, file)
 
 
 def _command(name: str, *arguments: object) -> str:
     return " ".join(["python -m evaluation.benchmarks", name, *map(str, arguments)])
 
 
-def _publish(page: Page, output: Path | None) -> None:
-    text = page.render()
-    print(text, end="")
+def _publish(make: Callable[[], Page], output: Path | None, *files: Path) -> None:
+    """Measure and print, where the page can be written and replaces none of the files."""
+    require_targets({"-o": output}, files)
+    text = make().render()
     if output is not None:
-        output.write_text(text)
+        write_output(output, text.encode())
+    standard_output.write(text)
 
 
-def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2."""
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
     pin_to_one_core()
-    try:
-        app()
-    except GaplessError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_command_line(app, args, prog_name)
 
 
 if __name__ == "__main__":

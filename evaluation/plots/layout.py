@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from planners.bounds import Bound
 from planners.errors import GaplessError
+from planners.output_file import replacing
 from planners.plan import Result
+from planners.plots import Plot
 from planners.problem import Problem, Safety
 from planners.units import binary_unit, human_bytes
 
@@ -84,15 +86,24 @@ def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path:
     GaplessError
         The problem has explicit pairs only, or the picture cannot be written.
     """
+    _require_time(problem)
+    figure = layout_figure(problem, result, bounds)
+    with replacing(path) as file:
+        figure.savefig(file, dpi=DOTS_PER_INCH, format=_format_of(path))
+
+
+def _require_time(problem: Problem) -> None:
     if problem.safety is Safety.PAIRS:
         raise GaplessError(
-            f"plot {path}: lifetimes are needed, found explicit unsafe pairs, which have no time"
+            f"plot of {problem.name}: lifetimes are needed, found explicit unsafe pairs, which "
+            "have no time"
         )
-    figure = layout_figure(problem, result, bounds)
-    try:
-        figure.savefig(path, dpi=DOTS_PER_INCH)
-    except (OSError, ValueError) as error:
-        raise GaplessError(f"plot {path}: it cannot be written: {error}") from None
+
+
+def _format_of(path: Path) -> str | None:
+    """Return the format that a name says; None, for matplotlib's own, where it says none."""
+    suffix = path.suffix.lower().removeprefix(".")
+    return suffix if f".{suffix}" in LAYOUT.suffixes else None
 
 
 def layout_figure(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Figure:
@@ -242,3 +253,10 @@ def _title(problem: Problem, result: Result, bound: int) -> str:
     elif peak == bound:
         parts.append("optimal")
     return "  ·  ".join(parts)
+
+
+LAYOUT = Plot(
+    draw_layout,
+    tuple(f".{name}" for name in FigureCanvasAgg.get_supported_filetypes()),
+    _require_time,
+)

@@ -67,6 +67,33 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+def require_gpu(library: str = LIBRARY) -> None:
+    """Check that the driver shows a GPU, and open it for nothing yet.
+
+    What :class:`Driver` sets for streams stays unset: children inherit it, and it would change
+    what they measure.
+
+    Parameters
+    ----------
+    library
+        Name or path of the driver's library.
+
+    Raises
+    ------
+    DeviceError
+        There is no driver, or no GPU.
+    """
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError as error:
+        raise DeviceError(f"no CUDA device: {library} cannot be opened ({error})") from None
+    found = c_int()
+    if driver.cuInit(0) != _SUCCESS or driver.cuDeviceGetCount(byref(found)) != _SUCCESS:
+        raise DeviceError("no CUDA device: the driver finds none")
+    if not found.value:
+        raise DeviceError("no CUDA device: the driver shows none of them")
+
+
 class Driver:
     """The functions of the driver; each raises where the driver refuses.
 

@@ -11,7 +11,7 @@ from gpu_runtime.pytorch_allocator import OUT_OF_MEMORY
 from gpu_runtime.training.answer import Answer, Failure, write_answer
 from gpu_runtime.training.job import Job, Purpose
 from instances.extract.extraction import require_packages
-from planners import standard_output
+from planners import standard_output, starting
 from planners.errors import GaplessError
 
 
@@ -65,6 +65,7 @@ def _line(error: Exception) -> str:
 
 def main() -> None:
     """Read the job, do it, write the answer."""
+    starting.give_back()
     job = Job.from_json(sys.stdin.readline())
     with standard_output.kept_for_the_answer():
         answer = answer_of(job)

@@ -11,6 +11,7 @@ from typing import Any
 
 from instances.catalogue.entry import Entry, entry_from_fields, entry_to_fields
 from planners.errors import InstanceError
+from planners.output_file import write_output
 
 FOLDER = Path(__file__).parents[1]
 CATALOGUE = FOLDER / "catalogue.toml"
@@ -67,14 +68,11 @@ def write_catalogue(entries: Iterable[Entry], path: Path = CATALOGUE) -> None:
 
     Raises
     ------
-    InstanceError
+    GaplessError
         The file cannot be written.
     """
     tables = [_table(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
-    try:
-        path.write_text("\n".join([_HEAD, *tables]), encoding="utf-8")
-    except OSError as error:
-        raise InstanceError(f"{path}: cannot be written: {error.strerror}") from None
+    write_output(path, "\n".join([_HEAD, *tables]).encode())
 
 
 def _entries(content: dict[str, Any]) -> dict[str, Entry]:

@@ -21,6 +21,11 @@ HEADINGS = (
     "file", "origin",
 )  # fmt: skip
 RIGHT_ALIGNED = range(1, 7)
+# Of a terminal with few columns; `show` has everything of an entry.
+FIRST_LEFT_OUT = ("origin", "file", "naive", "chains", "streams", "best bound", "status")
+LEAST_ORIGIN = 16
+# Spaces from column to column.
+BETWEEN = 3
 GAP = HEADINGS.index("gap")
 
 
@@ -114,7 +119,7 @@ def plain_table(entries: Iterable[Entry], folder: Path) -> str:
     return aligned_text(rows, [i for i in range(len(HEADINGS)) if not _is_right_aligned(i)])
 
 
-def rich_table(entries: Iterable[Entry], folder: Path) -> Table:
+def rich_table(entries: Iterable[Entry], folder: Path, width: int) -> Table:
     """Return the entries as a table for a terminal.
 
     Parameters
@@ -123,6 +128,9 @@ def rich_table(entries: Iterable[Entry], folder: Path) -> Table:
         What to list.
     folder
         Where the files lie.
+    width
+        Columns of the terminal. Where they are too few, origins are cut, and then whole columns
+        are left out, the last first to be missed; what is shown of the others is whole.
 
     Returns
     -------
@@ -133,14 +141,39 @@ def rich_table(entries: Iterable[Entry], folder: Path) -> Table:
     from rich import box
     from rich.table import Table
 
+    listed = list(entries)
+    rows = [HEADINGS, *(_cells(entry, folder) for entry in listed)]
+    shown = _fitting_columns(rows, width)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if _is_right_aligned(index) else "left")
-    for entry in entries:
-        table.add_row(
-            *_cells(entry, folder), style="green" if entry.best.status == "optimal" else ""
+    for index in shown:
+        heading = HEADINGS[index]
+        table.add_column(
+            heading,
+            justify="right" if _is_right_aligned(index) else "left",
+            no_wrap=heading != "name",
+            overflow="ellipsis" if heading == "origin" else "fold",
+            min_width=None if heading in ("name", "origin") else _width(rows, index),
         )
+    for entry, row in zip(listed, rows[1:], strict=True):
+        style = "green" if entry.best.status == "optimal" else ""
+        table.add_row(*(row[index] for index in shown), style=style)
     return table
+
+
+def _fitting_columns(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the columns that a terminal has room for."""
+    needed = [_width(rows, index) for index in range(len(HEADINGS))]
+    needed[HEADINGS.index("origin")] = LEAST_ORIGIN
+    shown = list(range(len(HEADINGS)))
+    for heading in FIRST_LEFT_OUT:
+        if sum(needed[index] + BETWEEN for index in shown) - BETWEEN <= width:
+            break
+        shown.remove(HEADINGS.index(heading))
+    return shown
+
+
+def _width(rows: Sequence[Sequence[str]], index: int) -> int:
+    return max(len(row[index]) for row in rows)
 
 
 def description(entry: Entry, folder: Path) -> str:

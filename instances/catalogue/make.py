@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from instances.catalogue.entry import Entry
 from planners.child_process import run_to_end
@@ -65,7 +66,8 @@ def make(entry: Entry, folder: Path) -> Path:
     Returns
     -------
     pathlib.Path
-        The file, whose digest is the recorded one.
+        The file, whose digest is the recorded one. Another file that is there is replaced by
+        nothing else.
 
     Raises
     ------
@@ -77,13 +79,19 @@ def make(entry: Entry, folder: Path) -> Path:
     if not folder.is_dir():
         raise InstanceError(f"{folder}: the folder does not exist")
     path = folder / entry.file
-    _run([sys.executable, "-m", module, *arguments, "-o", str(path)], entry.name)
-    found = problem_digest(read_gapless_json(path))
-    if found != entry.facts.digest:
+    with TemporaryDirectory(prefix=".gapless-", dir=folder) as beside:
+        made = Path(beside) / entry.file
+        _run([sys.executable, "-m", module, *arguments, "-o", str(made)], entry.name)
+        found = problem_digest(read_gapless_json(made))
+        is_recorded = found == entry.facts.digest
+        stays = path.exists() and not is_recorded
+        if not stays:
+            made.replace(path)
+    if not is_recorded:
         raise GaplessError(
             f"{path}: another instance than the recorded one, digest {found}, not "
             f"{entry.facts.digest}; that was made with {entry.made_with or 'unknown versions'}, "
-            f"this with {_versions_here(entry)}"
+            f"this with {_versions_here(entry)}{'; the file that is there stays' if stays else ''}"
         )
     return path
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +10,17 @@ import typer
 
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection
-from planners.errors import GaplessError
-from planners.exit_status import complain
+from planners.command_line import CommandLine
+from planners.interrupt import run_command_line
+from planners.output_file import say_written
 
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
-@app.command()
-def main(
+@app.command("convert")
+def convert_file(
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="File of any format that is read.")
     ],
@@ -55,30 +56,29 @@ def main(
     ] = 1,
     device: Annotated[int | None, typer.Option(help="Device of a memory snapshot.")] = None,
 ) -> None:
-    """Read a problem or a trace, plan it where asked, and write it in another format."""
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
-        try:
-            said = convert(
-                Conversion(
-                    source,
-                    output,
-                    target=to,
-                    plan=plan,
-                    planner=planner,
-                    time_limit_seconds=time_limit,
-                    selection=Selection(iteration, persistent, round_to),
-                    device=device,
-                )
-            )
-        except GaplessError as error:
-            raise typer.Exit(complain(error)) from None
-    typer.echo(said)
+    """Read a problem or a trace, plan it where asked, and write it in another format.
+
+    After Ctrl-C the best plan that the planner has is written, and the exit status is 130.
+    """
+    said = convert(
+        Conversion(
+            source,
+            output,
+            target=to,
+            plan=plan,
+            planner=planner,
+            time_limit_seconds=time_limit,
+            selection=Selection(iteration, persistent, round_to),
+            device=device,
+        )
+    )
+    say_written(output, said)
 
 
-def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
-    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
 
 
 if __name__ == "__main__":
-    app(prog_name="python -m instances.convert")
+    main()

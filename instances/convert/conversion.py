@@ -9,8 +9,10 @@ from pathlib import Path
 from instances.convert.source import Selection, Source, read_source, select_problem
 from instances.convert.targets import Target, find_target
 from instances.traces.allocation_trace import AllocationTrace
+from planners import standard_output
 from planners.budget import Budget
-from planners.errors import GaplessError, InstanceError
+from planners.errors import InstanceError
+from planners.output_file import require_targets
 from planners.plan import Plan
 from planners.plan_file import read_plan
 from planners.problem import Problem
@@ -70,15 +72,13 @@ def convert(conversion: Conversion) -> str:
     """
     target = find_target(conversion.output, conversion.target)
     _require_sense(conversion, target)
+    require_targets({"--output": conversion.output}, [conversion.source, conversion.plan])
     source = read_source(conversion.source, conversion.device)
-    try:
-        said = (
-            _convert_trace(target.write_trace, conversion, target, source)
-            if target.write_trace is not None
-            else _convert_problem(conversion, target, source)
-        )
-    except OSError as error:
-        raise GaplessError(f"{conversion.output}: it cannot be written: {error.strerror}") from None
+    said = (
+        _convert_trace(target.write_trace, conversion, target, source)
+        if target.write_trace is not None
+        else _convert_problem(conversion, target, source)
+    )
     return f"{conversion.output}: {target.name}, {said}"
 
 
@@ -114,6 +114,7 @@ def _convert_trace(
 
 def _convert_problem(conversion: Conversion, target: Target, source: Source) -> str:
     problem = select_problem(source, conversion.selection)
+    target.require_holdable(problem)
     if target.write_plan is not None:
         plan = _plan_of(conversion, problem, source)
         if plan is not None:
@@ -129,6 +130,8 @@ def _plan_of(conversion: Conversion, problem: Problem, source: Source) -> Plan |
     if conversion.plan is not None:
         return read_plan(problem, conversion.plan).plan
     if conversion.planner is not None:
+        planner = choose_one(conversion.planner)
         budget = Budget(time_limit_seconds=conversion.time_limit_seconds)
-        return solve(problem, choose_one(conversion.planner), budget)
+        with standard_output.kept_for_the_answer():
+            return solve(problem, planner, budget)
     return source.plan

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.minimalloc_writer import require_csv_holds, write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
+from instances.formats.plan_steps import require_lifetimes
 from instances.formats.planned_snapshot import write_planned_snapshot
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.formats.stalloc_writer import write_stalloc_text
@@ -34,6 +36,8 @@ class Target:
         Writes a problem without a plan, where that makes sense.
     write_plan
         Writes a problem with a plan, where the format holds one.
+    require_holdable
+        Raises ``InstanceError`` for a problem that the format cannot hold.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Target:
     write_trace: Callable[[AllocationTrace, Path], None] | None = None
     write_problem: Callable[[Problem, Path], None] | None = None
     write_plan: Callable[[Problem, Plan, Path], None] | None = None
+    require_holdable: Callable[[Problem], None] = lambda _problem: None
 
 
 def _write_planned_csv(problem: Problem, plan: Plan, path: Path) -> None:
@@ -54,9 +59,20 @@ TARGETS = (
         (".csv",),
         write_problem=write_minimalloc_csv,
         write_plan=_write_planned_csv,
+        require_holdable=require_csv_holds,
     ),
-    Target("snapshot", (".pickle", ".pkl"), write_plan=write_planned_snapshot),
-    Target("perfetto", (".perfetto.json",), write_plan=write_perfetto_trace),
+    Target(
+        "snapshot",
+        (".pickle", ".pkl"),
+        write_plan=write_planned_snapshot,
+        require_holdable=partial(require_lifetimes, target="a memory snapshot"),
+    ),
+    Target(
+        "perfetto",
+        (".perfetto.json",),
+        write_plan=write_perfetto_trace,
+        require_holdable=partial(require_lifetimes, target="a Perfetto trace"),
+    ),
     Target("npz", (".npz",), write_trace=write_recorded_trace),
     Target("stalloc", (".txt",), write_trace=write_stalloc_text),
 )

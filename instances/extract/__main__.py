@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +13,17 @@ from instances.extract.eager.command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
 from instances.instance_name import named_after
-from planners.errors import GaplessError, InstanceError
-from planners.problem_file import write_problem
+from planners.command_line import CommandLine
+from planners.interrupt import run_command_line
+from planners.output_file import require_suffix, require_targets, say_written
+from planners.problem_file import SUFFIXES, write_problem
+from planners.progress_line import show_progress
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
 @app.command(epilog="`trace NAME` traces eager training instead: see `trace --help`.")
-def main(
+def extract_model(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(sorted(MODELS))}.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
@@ -71,29 +75,30 @@ def main(
         "clip_norm": clip_norm, "nodes_per_stream": nodes_per_stream, "bucket_mb": bucket_mb,
         "streams": streams, "parallel": parallel, "ranks": ranks,
     }  # fmt: skip
-    try:
-        given = {setting: value for setting, value in options.items() if value is not None}
-        problem = extract(name, find_model(name).settings(**given))
-        try:
-            write_problem(named_after(problem, output), output)
-        except OSError as error:
-            raise InstanceError(f"{output}: cannot be written: {error.strerror}") from None
-    except GaplessError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    typer.echo(
+    given = {setting: value for setting, value in options.items() if value is not None}
+    settings = find_model(name).settings(**given)
+    require_targets({"--output": output})
+    require_suffix("--output", output, "a problem", SUFFIXES)
+    problem = extract(name, settings, show_progress)
+    show_progress(f"{name}: writing")
+    write_problem(named_after(problem, output), output)
+    show_progress("")
+    say_written(
+        output,
         f"{output}: {problem.tensor_count} tensors, {len(problem.contiguous)} chains, "
-        f"{output.stat().st_size} bytes"
+        f"{output.stat().st_size} bytes",
     )
 
 
-def run() -> None:
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
     """Trace where the first word says so, else extract the graph of the model it names."""
-    if sys.argv[1:2] == ["trace"]:
-        trace_app(sys.argv[2:], prog_name="python -m instances.extract trace")
+    words = sys.argv[1:] if args is None else args
+    name = prog_name or "python -m instances.extract"
+    if words[:1] == ["trace"]:
+        run_command_line(trace_app, words[1:], f"{name} trace")
     else:
-        app(prog_name="python -m instances.extract")
+        run_command_line(app, words, name)
 
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from importlib.metadata import version
 
 from instances.extract.models import Model, find_model
@@ -12,8 +13,14 @@ from instances.extract.storages import Trace
 from planners import Problem
 from planners.errors import InstanceError, MissingDependencyError, near_names
 
+OnStage = Callable[[str], None]
 
-def extract(name: str, settings: StepSettings) -> Problem:
+
+def ignore_stage(_text: str) -> None:
+    """Tell nobody what is done now."""
+
+
+def extract(name: str, settings: StepSettings, on_stage: OnStage = ignore_stage) -> Problem:
     """Extract a step of a registered model.
 
     Parameters
@@ -22,6 +29,8 @@ def extract(name: str, settings: StepSettings) -> Problem:
         Name of the model, ``"bert-base"``.
     settings
         Batch, optimizer, streams, buckets; ``find_model(name).settings()`` has the defaults.
+    on_stage
+        Told what is done now.
 
     Returns
     -------
@@ -37,11 +46,14 @@ def extract(name: str, settings: StepSettings) -> Problem:
     """
     model = find_model(name)
     model.require_supported(settings)
+    on_stage(f"{name}: importing PyTorch")
     require_packages("torch", "transformers")
-    return build_problem(_trace(model, settings), settings, name, _describe(model, settings))
+    trace = _trace(model, settings, on_stage)
+    on_stage(f"{name}: building the problem of {len(trace.ops):,} operations")
+    return build_problem(trace, settings, name, _describe(model, settings))
 
 
-def _trace(model: Model, settings: StepSettings) -> Trace:
+def _trace(model: Model, settings: StepSettings, on_stage: OnStage) -> Trace:
     from instances.extract.building import build_module
     from instances.extract.forward_pass import trace_forward_pass
     from instances.extract.optimizers import OPTIMIZERS
@@ -52,6 +64,7 @@ def _trace(model: Model, settings: StepSettings) -> Trace:
             f"no optimizer is called {settings.optimizer!r}; "
             f"{near_names(settings.optimizer, OPTIMIZERS)}"
         )
+    on_stage(f"{model.name}: building and tracing {settings.mode}")
     if not settings.training:
         return trace_forward_pass(lambda: build_module(model, settings))
     return trace_training_step(

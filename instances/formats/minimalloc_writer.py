@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from instances.formats.judged_plan import require_valid_plan
-from instances.formats.target_file import refuse_target, write_target
+from instances.formats.target_file import refuse_target
 from planners.blocks import NOT_PINNED
+from planners.output_file import write_output
 from planners.plan import Plan
 from planners.problem import Problem, Safety
 
@@ -43,7 +44,7 @@ def write_minimalloc_csv(problem: Problem, path: Path, plan: Plan | None = None)
     GaplessError
         The file cannot be written.
     """
-    _require_holdable(problem)
+    require_csv_holds(problem)
     if plan is not None:
         require_valid_plan(problem, plan)
     columns = {
@@ -62,10 +63,13 @@ def write_minimalloc_csv(problem: Problem, path: Path, plan: Plan | None = None)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
-    write_target(path, text.getvalue().encode())
+    write_output(path, text.getvalue().encode())
 
 
-def _require_holdable(problem: Problem) -> None:
+def require_csv_holds(problem: Problem) -> None:
+    """Refuse a problem that MiniMalloc CSV cannot hold; raises ``InstanceError``."""
+    if not problem.tensor_count:
+        refuse_target(TARGET, "at least one tensor, below its header", "none")
     if problem.safety is Safety.GRAPH:
         refuse_target(
             TARGET,

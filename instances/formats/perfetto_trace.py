@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
-from instances.formats.target_file import write_target
 from planners.columns import INT64_MAX, IntColumn
 from planners.live_bytes import live_profile
+from planners.output_file import write_output
 from planners.plan import Plan
 from planners.problem import Problem
 
@@ -65,7 +65,7 @@ def write_perfetto_trace(problem: Problem, plan: Plan, path: Path) -> None:
             "time": "one microsecond is one step of the global order",
         },
     }
-    write_target(path, json.dumps(trace, separators=(",", ":")).encode())
+    write_output(path, json.dumps(trace, separators=(",", ":")).encode())
 
 
 def _tensor_events(problem: Problem, plan: Plan, rows: IntColumn) -> Iterator[dict[str, Any]]:

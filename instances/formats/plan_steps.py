@@ -37,13 +37,18 @@ def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:
     InvalidPlanError
         The plan breaks a constraint of the problem.
     """
-    if problem.safety is Safety.PAIRS:
-        refuse_target(target, "tensors with lifetimes", "explicit unsafe pairs alone")
+    require_lifetimes(problem, target)
     require_valid_plan(problem, plan)
     rows = problem.segments()
     if len(rows):
         rows[:, 1:] -= rows[:, 1].min()
     return rows[problem.size[rows[:, 0]] > 0]
+
+
+def require_lifetimes(problem: Problem, target: str) -> None:
+    """Refuse a problem of which no lifetimes are known; raises ``InstanceError``."""
+    if problem.safety is Safety.PAIRS:
+        refuse_target(target, "tensors with lifetimes", "explicit unsafe pairs alone")
 
 
 def stream_of_tensors(problem: Problem) -> list[int]:

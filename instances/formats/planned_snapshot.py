@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
-from instances.formats.target_file import write_target
+from planners.output_file import write_output
 from planners.plan import Plan
 from planners.problem import Problem
 
@@ -54,7 +54,7 @@ def write_planned_snapshot(problem: Problem, plan: Plan, path: Path) -> None:
         "device_traces": [events],
         "allocator_settings": SETTINGS,
     }
-    write_target(path, pickle.dumps(snapshot, protocol=PICKLE_PROTOCOL))
+    write_output(path, pickle.dumps(snapshot, protocol=PICKLE_PROTOCOL))
 
 
 def is_planned_snapshot(snapshot: Mapping[str, Any]) -> bool:

@@ -23,6 +23,7 @@ from planners.columns import INT64_MAX
 from planners.errors import InstanceError
 from planners.excerpt import Excerpt
 from planners.formats import WHOLE, Format
+from planners.output_file import replacing
 from planners.problem import MAX_TENSORS, Problem
 
 ARRAYS = ("action", "addr", "size", "names")
@@ -100,6 +101,11 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
         What to write.
     path
         Target, ``.npz``. The same trace gives the same arrays.
+
+    Raises
+    ------
+    GaplessError
+        The file cannot be written.
     """
     log, marks = events_of_trace(trace)
     was_there = np.flatnonzero(trace.before)
@@ -121,7 +127,8 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
         arrays["before_addr"] = trace.address[was_there]
         arrays["before_size"] = trace.size[was_there]
         arrays["before_stream"] = trace.stream[was_there]
-    np.savez_compressed(path, **arrays)
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)
 
 
 def _recognises(path: Path, head: bytes) -> bool:

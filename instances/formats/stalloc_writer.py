@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from instances.formats.target_file import refuse_target, write_target
+from instances.formats.target_file import refuse_target
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import (
     ALLOC,
@@ -15,6 +15,7 @@ from instances.traces.event_log import (
     Marks,
     events_of_trace,
 )
+from planners.output_file import write_output
 
 TARGET = "STAlloc text"
 LETTER_OF_PHASE = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}
@@ -53,7 +54,7 @@ def write_stalloc_text(trace: AllocationTrace, path: Path) -> None:
         for address, (size, stream) in log.before.items()
     ]
     lines.extend(_lines(log, marks, [_scope(name) for name in trace.module_names]))
-    write_target(path, "".join(f"{line}\n" for line in lines).encode())
+    write_output(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _scope(name: str) -> str:

@@ -1,11 +1,10 @@
-"""Files that are written: one error where a format cannot hold something or the disk refuses."""
+"""What a format that is written cannot hold: one error."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NoReturn
 
-from planners.errors import GaplessError, InstanceError
+from planners.errors import InstanceError
 
 
 def refuse_target(target: str, needed: str, found: str) -> NoReturn:
@@ -21,11 +20,3 @@ def refuse_target(target: str, needed: str, found: str) -> NoReturn:
         What it would have to hold.
     """
     raise InstanceError(f"{target} holds {needed}, found {found}")
-
-
-def write_target(path: Path, data: bytes) -> None:
-    """Write a file; raises ``GaplessError`` where that fails."""
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise GaplessError(f"{path}: it cannot be written: {error.strerror}") from None

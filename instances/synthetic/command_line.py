@@ -12,15 +12,14 @@ import typer
 from instances.instance_name import named_after
 from instances.synthetic import FAMILIES
 from instances.synthetic.provenance import Parameter
-from planners.errors import InstanceError
+from planners.command_line import CommandLine
+from planners.output_file import require_suffix, require_targets, say_written
 from planners.problem import Problem
-from planners.problem_file import write_problem
+from planners.problem_file import SUFFIXES, write_problem
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")]
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Make a synthetic instance of a family."
-)
+app = CommandLine(no_args_is_help=True, help="Make a synthetic instance of a family.")
 
 
 def command_of(family: Callable[..., Problem]) -> Callable[..., None]:
@@ -38,14 +37,14 @@ def command_of(family: Callable[..., Problem]) -> Callable[..., None]:
     """
 
     def command(output: Path, **parameters: Parameter | None) -> None:
+        require_targets({"--output": output})
+        require_suffix("--output", output, "a problem", SUFFIXES)
         problem = family(**parameters)
-        try:
-            write_problem(named_after(problem, output), output)
-        except OSError as error:
-            raise InstanceError(f"{output}: cannot be written: {error.strerror}") from None
-        typer.echo(
+        write_problem(named_after(problem, output), output)
+        say_written(
+            output,
             f"{output}: {problem.tensor_count} tensors, {problem.stream_count} streams, "
-            f"{len(problem.contiguous)} chains, {output.stat().st_size} bytes"
+            f"{len(problem.contiguous)} chains, {output.stat().st_size} bytes",
         )
 
     options = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,26 +17,23 @@ from instances.traces.comparison import (
     iteration_figures,
     live_after_allocations,
 )
-from planners.errors import GaplessError
+from planners.command_line import CommandLine
+from planners.interrupt import run_command_line
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
-@app.command()
-def main(
+@app.command("compare-traces")
+def compare_traces(
     recorded: Annotated[Path, typer.Argument(help="Trace to compare with, .npz.")],
     other: Annotated[Path, typer.Argument(help="Trace that is compared, .npz.")],
     iteration: Annotated[int, typer.Option(help="From 0, or from the end where negative.")] = -1,
 ) -> None:
     """Compare two traces of one program: figures, then every request in which they differ."""
-    try:
-        first, second = (read_recorded_trace_file(path) for path in (recorded, other))
-        figures = [iteration_figures(trace, iteration) for trace in (first, second)]
-        differences = find_differences(first, second, iteration)
-        live = [live_after_allocations(trace, iteration) for trace in (first, second)]
-    except GaplessError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+    first, second = (read_recorded_trace_file(path) for path in (recorded, other))
+    figures = [iteration_figures(trace, iteration) for trace in (first, second)]
+    differences = find_differences(first, second, iteration)
+    live = [live_after_allocations(trace, iteration) for trace in (first, second)]
     typer.echo(_figures_table(*figures))
     typer.echo()
     rows = sorted(differences.items(), key=lambda item: (item[0].phase, -item[1], item[0].first))
@@ -73,5 +71,10 @@ def _differences_table(rows: list[tuple[Difference, int]]) -> str:
     return "\n".join(lines)
 
 
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
+
+
 if __name__ == "__main__":
-    app(prog_name="python -m instances.traces.compare")
+    main()

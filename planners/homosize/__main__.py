@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,16 +10,17 @@ import typer
 
 from planners.bounds import bounds_of
 from planners.budget import Budget
+from planners.command_line import CommandLine
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
 from planners.excerpt import Excerpt, parse_iteration
-from planners.exit_status import complain
 from planners.formats import read_problem
 from planners.homosize.choices import Choices
 from planners.homosize.explain import explain
 from planners.homosize.paper import synthesize
 from planners.homosize.planner import NAME
 from planners.homosize.requests import require_plain_lifetimes, static_requests
+from planners.interrupt import run_command_line
 from planners.plan import Result, Status
 from planners.problem import Problem
 from planners.registry import UnsupportedProblemError, get
@@ -28,7 +29,7 @@ from planners.units import exact_bytes, human_bytes
 
 EXIT_INVALID_PLAN = 1
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
 @app.command()
@@ -95,12 +96,9 @@ def _summary(problem: Problem, result: Result) -> str:
     )
 
 
-def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2."""
-    try:
-        app()
-    except GaplessError as error:
-        sys.exit(complain(error))
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
 
 
 if __name__ == "__main__":

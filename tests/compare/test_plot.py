@@ -111,7 +111,8 @@ def test_a_format_that_is_not_known_is_refused(
 ) -> None:
     answer = compare(small, "--planners", "naive", "--plot", tmp_path / "layout.xyz")
     assert answer.exit_code == 2
-    assert "it cannot be written" in answer.stderr
+    assert "a picture is written as .eps or " in answer.stderr
+    assert "found the name 'layout.xyz'" in answer.stderr
     assert answer.stderr.count("\n") == 1
 
 

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gpu_runtime import train
+from gpu_runtime.cuda.driver import require_gpu
 from gpu_runtime.training.answer import Answer, Failure
 from gpu_runtime.training.job import Allocator, Job, Purpose
 from gpu_runtime.training.study import Findings, Listen, run_study
@@ -32,6 +33,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Run the command with children that answer at once."""
     # The extra need not be installed for what is tested here.
     monkeypatch.setattr(train, "find_spec", lambda _: object())
+    monkeypatch.setattr(train, "require_gpu", lambda: None)
 
     def run(*arguments: str, child: Child = answer) -> Result:
         def study(
@@ -135,7 +137,7 @@ def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
     assert result.exit_code == 130
     assert "default" in result.stdout
     assert "bit-identical: " in result.stdout
-    assert result.stderr.endswith("\ninterrupted; there is no more than this\n")
+    assert result.stderr.endswith("time planned ... \ninterrupted\n")
 
 
 def test_a_reader_that_leaves_is_no_error(
@@ -209,11 +211,18 @@ def test_without_torch_there_is_one_line(model: str, message: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.torch
-def test_without_a_gpu_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    result = CliRunner().invoke(train.app, ["bert-base"])
+def test_without_a_gpu_nothing_is_started(
+    monkeypatch: pytest.MonkeyPatch, command: Callable[..., Result]
+) -> None:
+    def no_driver() -> None:
+        require_gpu("nowhere.so.1")
+
+    def child(job: Job) -> Answer:
+        raise AssertionError(f"{job.label} was started")
+
+    monkeypatch.setattr(train, "require_gpu", no_driver)
+    result = command(child=child)
     assert result.exit_code == 2
-    last = result.stderr.splitlines()[-1]
-    assert last == "error: PyTorch finds no CUDA device; training under a plan needs one"
+    assert result.stderr.startswith("error: no CUDA device: nowhere.so.1 cannot be opened (")
+    assert result.stderr.count("\n") == 1
     assert result.stdout == ""

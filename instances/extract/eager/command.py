@@ -25,12 +25,15 @@ from instances.formats.recorded_trace import write_recorded_trace
 from instances.instance_name import named_after
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import iteration_problem
-from planners.errors import GaplessError, InstanceError
-from planners.problem_file import write_problem
+from planners.command_line import CommandLine
+from planners.errors import InstanceError
+from planners.output_file import require_targets, say_written
+from planners.problem_file import SUFFIXES, write_problem
+from planners.progress_line import show_progress
 
 DEFAULTS = TraceSettings()
 
-app = typer.Typer(add_completion=False)
+app = CommandLine()
 
 
 @app.command()
@@ -62,20 +65,17 @@ def trace(
     What is not given is as the model has it.
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
-    try:
-        settings = TraceSettings(steps, microbatches, precision, optimizer)
-        write = _writer(output)
-        found = record(name, settings, device, **shape)
-        try:
-            write(found, output)
-        except OSError as error:
-            raise InstanceError(f"{output}: cannot be written: {error.strerror}") from None
-    except GaplessError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    typer.echo(
+    settings = TraceSettings(steps, microbatches, precision, optimizer)
+    write = _writer(output)
+    require_targets({"--output": output})
+    found = record(name, settings, device, show_progress, **shape)
+    show_progress(f"{name}: writing")
+    write(found, output)
+    show_progress("")
+    say_written(
+        output,
         f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
-        f"{len(found.module_names)} modules, {output.stat().st_size} bytes"
+        f"{len(found.module_names)} modules, {output.stat().st_size} bytes",
     )
 
 
@@ -83,7 +83,7 @@ def _writer(output: Path) -> Callable[[AllocationTrace, Path], None]:
     name = output.name.lower()
     if name.endswith(".npz"):
         return write_recorded_trace
-    if name.endswith((".json", ".json.gz")):
+    if name.endswith(SUFFIXES):
         return lambda trace, path: write_problem(named_after(iteration_problem(trace), path), path)
     raise InstanceError(
         f"{output}: a trace is written as .npz, the problem of its last iteration as .json or "

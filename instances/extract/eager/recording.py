@@ -6,7 +6,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from instances.extract.eager.settings import TraceSettings
-from instances.extract.extraction import require_packages
+from instances.extract.extraction import OnStage, ignore_stage, require_packages
 from instances.extract.models import find_model
 from instances.extract.settings import command_option
 from instances.traces.allocation_trace import AllocationTrace
@@ -22,6 +22,7 @@ def record(
     name: str,
     settings: TraceSettings,
     device: str = "fake",
+    on_stage: OnStage = ignore_stage,
     **options: int | bool,
 ) -> AllocationTrace:
     """Trace the training of a registered model.
@@ -34,6 +35,8 @@ def record(
         The loop.
     device
         ``"fake"``, without a GPU, or ``"cuda"``, from PyTorch's own history.
+    on_stage
+        Told what is done now.
     options
         ``batch``, ``seq``, ``image``, ``layers`` and ``checkpointing`` of a microbatch's
         :class:`instances.extract.settings.StepSettings`, where not the model's own.
@@ -55,7 +58,9 @@ def record(
     if device not in DEVICES:
         raise InstanceError(f"no device is called {device!r}; {near_names(device, DEVICES)}")
     shape = model.settings(**options, precision=settings.weights_precision)
+    on_stage(f"{name}: importing PyTorch")
     require_packages("torch", "transformers")
+    on_stage(f"{name}: tracing {settings.steps} steps")
     from instances.extract.building import build_module
     from instances.extract.eager.device_history import trace_on_device
     from instances.extract.eager.fake_trace import trace_on_fake_tensors

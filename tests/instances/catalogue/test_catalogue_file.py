@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from instances.catalogue.catalogue_file import read_catalogue, write_catalogue
-from planners.errors import InstanceError
+from planners.errors import GaplessError, InstanceError
 from tests.instances.catalogue.entries import BEST, FACTS, entry
 
 ENTRIES = [
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, wrong: str, right: str, message:
 def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(InstanceError, match="cannot be read: No such file"):
         read_catalogue(tmp_path / "none.toml")
-    with pytest.raises(InstanceError, match="cannot be written: No such file"):
+    with pytest.raises(GaplessError, match="cannot be written: No such file"):
         write_catalogue([], tmp_path / "none" / "catalogue.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(InstanceError, match="no TOML"):

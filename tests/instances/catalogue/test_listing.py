@@ -53,10 +53,22 @@ def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
 
 def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(rich_table(CATALOGUE.values(), tmp_path))
+    console.print(rich_table(CATALOGUE.values(), tmp_path, console.width))
     lines = console.export_text(styles=True).splitlines()
     proven = {entry: "\x1b[32m" in line for entry in CATALOGUE for line in lines if entry in line}
     assert proven == {"bert": True, "ring-1": False, "ring-2": True}
+
+
+@pytest.mark.parametrize("width", range(40, 200, 5))
+def test_what_a_terminal_shows_is_whole(tmp_path: Path, width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(rich_table(CATALOGUE.values(), tmp_path, console.width))
+    headings, _, *lines = console.export_text().splitlines()
+    assert len(lines) == len(CATALOGUE)
+    assert "best known" in headings
+    whole = "".join(line.partition("a model")[0] for line in [headings, *lines])
+    assert "…" not in whole
+    assert ("origin" in headings) == (width > 135)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,14 @@ def test_another_instance_is_told_from_the_recorded_one(tmp_path: Path) -> None:
     other = replace(ring().facts, digest="sha256:" + "f" * 64)
     with pytest.raises(GaplessError, match=r"another instance .* made with numpy 0\.1, this with"):
         make(replace(ring(), facts=other), tmp_path)
+    path = tmp_path / "ring.json.gz"
+    path.write_bytes(b"what was there")
+    with pytest.raises(GaplessError, match=r"; the file that is there stays$"):
+        make(replace(ring(), facts=other), tmp_path)
+    assert path.read_bytes() == b"what was there"
+    assert list(tmp_path.iterdir()) == [path]
+    make(ring(), tmp_path)
+    assert problem_digest(read_problem(path)) == ring().facts.digest
 
 
 def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
