@@ -160,6 +160,8 @@ def _read_table(text: str) -> _Table:
         table = _read_columns(text, rows, header)
     except csv.Error as error:
         raise InstanceError(f"line {reader.line_num}: the text is no CSV: {error}") from None
+    if not table.names:
+        raise InstanceError("a row for each tensor is needed below the header, found none")
     _require_rules(text, header, table)
     return table
 

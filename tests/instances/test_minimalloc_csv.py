@@ -15,6 +15,8 @@ from instances.formats.minimalloc_csv import (
     read_minimalloc_csv,
     read_minimalloc_plan,
 )
+from instances.formats.minimalloc_writer import write_minimalloc_csv
+from planners import Problem
 from planners.errors import InstanceError
 from planners.formats import read_any
 
@@ -118,8 +120,14 @@ def test_comments_above_the_header_are_left_out(tmp_path: Path) -> None:
         read_minimalloc_csv(path)
 
 
-def test_a_header_alone_is_a_problem_without_tensors(tmp_path: Path) -> None:
-    assert read_minimalloc_csv(written(tmp_path, HEADER)).tensor_count == 0
+@pytest.mark.parametrize("below", ["", "\n\n"])
+def test_a_header_alone_is_no_problem(tmp_path: Path, below: str) -> None:
+    # A plan for nothing is optimal; the table that was cut off behind its header is not planned.
+    path = written(tmp_path, f"id,lower,upper,size\n{below}")
+    with pytest.raises(InstanceError, match=r"a row for each tensor is needed .*, found none"):
+        read_any(path)
+    with pytest.raises(InstanceError, match=r"holds at least one tensor, .*, found none"):
+        write_minimalloc_csv(Problem([], [], []), path)
 
 
 def test_names_may_hold_separators_and_lines(tmp_path: Path) -> None:
@@ -209,7 +217,9 @@ def test_a_header_is_recognised_without_the_suffix(tmp_path: Path) -> None:
     assert not MINIMALLOC_CSV.recognises(path, b"a,b,c,d\n")
 
 
-rows = st.lists(st.tuples(st.integers(-(2**61), 2**61), st.integers(1, 2**60), st.integers(0, 99)))
+rows = st.lists(
+    st.tuples(st.integers(-(2**61), 2**61), st.integers(1, 2**60), st.integers(0, 99)), min_size=1
+)
 
 
 @given(rows)

@@ -75,14 +75,15 @@ def test_a_wrong_plan_is_not_written(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(GaplessError, match="cannot be written: No such file"):
-        write_minimalloc_csv(Problem([], [], []), tmp_path / "none" / "a.csv")
+        write_minimalloc_csv(Problem([1], [0], [1]), tmp_path / "none" / "a.csv")
 
 
 tensors = st.lists(
     st.tuples(
         st.integers(0, 2**40), st.integers(-99, 99), st.integers(3, 50), st.integers(0, 12),
         st.booleans(),
-    )
+    ),
+    min_size=1,
 )  # fmt: skip
 
 
