@@ -8,6 +8,8 @@ from typing import Any
 
 from planners.plain_text import describe_error
 
+OURS = "gapless"
+
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     """Import what installed packages offer in one group.
@@ -28,7 +30,9 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     # Imported here because it costs as much as the rest of this package without NumPy.
     from importlib.metadata import entry_points
 
-    for entry in entry_points(group=group):
+    # Our own first: where two packages want one name, it stays what the documentation says.
+    found = sorted(entry_points(group=group), key=lambda entry: _distribution(entry) != OURS)
+    for entry in found:
         try:
             loaded = entry.load()
         except KeyboardInterrupt:
@@ -37,6 +41,10 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
             warn_left_out(f"{what} {entry.name} ({entry.value})", error)
         else:
             yield entry.name, loaded
+
+
+def _distribution(entry: Any) -> str:
+    return entry.dist.name if getattr(entry, "dist", None) is not None else ""
 
 
 def warn_left_out(what: str, error: BaseException) -> None:

@@ -1,0 +1,7 @@
+"""What this package offers to ``gapless``."""
+
+from __future__ import annotations
+
+from planners.commands import Command
+
+BENCHMARKS = Command("print a page of measurements", "evaluation.benchmarks.__main__:main")

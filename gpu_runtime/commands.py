@@ -1,0 +1,10 @@
+"""What this package offers to ``gapless``."""
+
+from __future__ import annotations
+
+from planners.commands import Command
+
+VERIFY = Command("run a plan on real memory and check every word", "gpu_runtime.verify:main")
+TRAIN = Command(
+    "train a model under a plan and under PyTorch's allocators", "gpu_runtime.train:main"
+)

@@ -1,0 +1,12 @@
+"""What this package offers to ``gapless``."""
+
+from __future__ import annotations
+
+from planners.commands import Command
+
+CONVERT = Command(
+    "from one file format to another, planned or not", "instances.convert.__main__:main"
+)
+INSTANCES = Command("list, show, make and synthesise instances", "instances.__main__:main")
+EXTRACT = Command("extract a step of a PyTorch model", "instances.extract.__main__:main")
+COMPARE_TRACES = Command("hold two traces of one program together", "instances.traces.compare:main")

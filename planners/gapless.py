@@ -1,0 +1,84 @@
+"""``gapless COMMAND``: everything that ``python -m`` offers, under one name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from planners import standard_output
+from planners.commands import ENTRY_POINT_GROUP, Command
+from planners.entry_points import load_group, warn_left_out
+from planners.errors import GaplessError, near_names
+from planners.exit_status import EXIT_ERROR
+from planners.interrupt import run_command_line
+from planners.orderly_end import exit_status
+
+
+def commands() -> Mapping[str, Command]:
+    """Return every command by name; what they run is not imported.
+
+    Returns
+    -------
+    Mapping
+        Sorted. One that fails to import, or whose name is taken, is warned of and left out.
+    """
+    known: dict[str, Command] = {}
+    for name, loaded in load_group(ENTRY_POINT_GROUP, "command"):
+        if not isinstance(loaded, Command):
+            error = TypeError(f"a planners.commands.Command is needed, found {loaded!r:.60}")
+            warn_left_out(f"command {name}", error)
+        elif name in known:
+            warn_left_out(f"command {name}", ValueError(f"{name!r} is taken"))
+        else:
+            known[name] = loaded
+    return dict(sorted(known.items()))
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command that the first word names.
+
+    Parameters
+    ----------
+    args
+        What stands behind ``gapless``; by default what the process was started with.
+    """
+    words = list(sys.argv[1:] if args is None else args)
+    chosen: list[Command] = []
+    code = exit_status(lambda: _answer(words, chosen))
+    if code or not chosen:
+        run_command_line(lambda **_: sys.exit(code))
+    # Imported out here: until it runs, an interrupt has nothing to keep.
+    for command in chosen:
+        command.load()(words[1:], f"gapless {words[0]}")
+
+
+def _answer(words: Sequence[str], chosen: list[Command]) -> int:
+    """Answer what needs no command, or put the one that is named into ``chosen``."""
+    known = commands()
+    first = words[0] if words else ""
+    if first in known:
+        chosen.append(known[first])
+    elif first in ("--help", "-h"):
+        standard_output.write(_help(known))
+    elif first == "--version":
+        # Imported here because it takes as long as the rest.
+        from importlib.metadata import version
+
+        standard_output.write(f"gapless {version('gapless')}\n")
+    elif first:
+        raise GaplessError(f"no command is called {first!r}; {near_names(first, known)}")
+    else:
+        print(_help(known), end="", file=sys.stderr)
+        return EXIT_ERROR
+    return 0
+
+
+def _help(known: Mapping[str, Command]) -> str:
+    width = max(map(len, known), default=0)
+    lines = [f"  {name:{width}}  {command.summary}\n" for name, command in known.items()]
+    return (
+        "usage: gapless COMMAND ...\n\n"
+        "Plan tensor memory, prove how far a plan is from optimal, run it.\n\n"
+        f"{''.join(lines)}\n"
+        "gapless COMMAND --help says what a command takes; gapless --version which one this is.\n"
+    )

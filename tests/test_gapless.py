@@ -1,0 +1,127 @@
+"""``gapless COMMAND``: what it offers, from here and from others, and how little it loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from planners.commands import ENTRY_POINT_GROUP
+from tests.test_imports import HEAVY, loaded_by
+
+GAPLESS = Path(sys.executable).with_name("gapless")
+OURS = {
+    "benchmarks", "compare", "compare-traces", "convert", "extract", "homosize", "instances",
+    "train", "verify",
+}  # fmt: skip
+
+
+def gapless(*arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(site or "")}
+    return subprocess.run(
+        [GAPLESS, *arguments],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+
+
+def install(site: Path, name: str, code: str, entries: str) -> None:
+    metadata = site / f"{name}-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / f"{name}.py").write_text(code)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{entries}\n")
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_command_explains_itself_by_its_name(name: str) -> None:
+    answer = gapless(name, "--help")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert f"Usage: gapless {name} " in answer.stdout
+
+
+def test_the_help_has_a_line_for_each() -> None:
+    answer = gapless("--help")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    listed = {line.split()[0] for line in answer.stdout.splitlines() if line.startswith("  ")}
+    assert listed == OURS == set(entry_points(group=ENTRY_POINT_GROUP).names)
+    assert max(map(len, answer.stdout.splitlines())) <= 90
+
+
+def test_the_help_loads_nothing_heavy() -> None:
+    loaded = loaded_by(
+        "from planners.gapless import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    )
+    assert "instances" in loaded
+    assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["comprae"], "error: no command is called 'comprae'; did you mean 'compare"),
+        (["--helo"], "error: no command is called '--helo'; "),
+        (["compare", "--helo"], "error: No such option: --helo"),
+        (["extract", "trace", "--helo"], "error: No such option: --helo"),
+        (["convert", "none.json", "-o", "a.csv"], "error: none.json: the file cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], line: str) -> None:
+    answer = gapless(*arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(line)
+    assert answer.stderr.count("\n") == 1
+
+
+def test_without_a_word_the_help_is_an_error() -> None:
+    answer = gapless()
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "  compare " in answer.stderr
+
+
+def test_the_version_is_said() -> None:
+    assert gapless("--version").stdout.startswith("gapless 0.")
+
+
+def test_other_packages_offer_commands(tmp_path: Path) -> None:
+    code = """
+import sys
+from planners.commands import Command
+HELLO = Command("says hello", "hello_command:main")
+def main(args, prog_name):
+    print(prog_name, *args)
+    sys.exit(3)
+"""
+    install(
+        tmp_path,
+        "hello_command",
+        code,
+        "hello = hello_command:HELLO\ncompare = hello_command:HELLO",
+    )
+    install(tmp_path, "broken_command", "raise RuntimeError('broken')", "broken = broken_command:X")
+    install(tmp_path, "wrong_command", "X = 3", "wrong = wrong_command:X")
+    answer = gapless("hello", "--to", "you", site=tmp_path)
+    assert (answer.returncode, answer.stdout) == (3, "gapless hello --to you\n")
+    assert sorted(answer.stderr.splitlines()) == [
+        "warning: command broken (broken_command:X) is left out: RuntimeError: broken",
+        "warning: command compare is left out: ValueError: 'compare' is taken",
+        "warning: command wrong is left out: TypeError: a planners.commands.Command is needed, "
+        "found 3",
+    ]  # fmt: skip
+    listed = gapless("--help", site=tmp_path).stdout
+    assert "  hello           says hello\n" in listed
+    assert "every planner on every instance" in listed
+
+
+def test_a_command_whose_import_fails_is_one_line(tmp_path: Path) -> None:
+    code = """
+from planners.commands import Command
+HALF = Command("is half there", "nobody_has_this:main")
+"""
+    install(tmp_path, "half_command", code, "half = half_command:HALF")
+    answer = gapless("half", site=tmp_path)
+    assert answer.returncode == 2
+    assert answer.stderr == ("error: No module named 'nobody_has_this'\n")
