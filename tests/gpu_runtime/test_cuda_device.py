@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from gpu_runtime.attacks import Attack
 from gpu_runtime.cuda import cuda_device
 from gpu_runtime.cuda.cuda_device import CudaDevice
-from gpu_runtime.cuda.driver import Driver
+from gpu_runtime.cuda.driver import CONNECTIONS_VARIABLE, Driver, require_gpu
 from gpu_runtime.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.injection import inject, moved
 from gpu_runtime.layout import Layout, full_layout
@@ -23,7 +25,9 @@ from gpu_runtime.verification import Request, verify
 from planners import Graph, Problem, Safety, place
 from planners.errors import DeviceError, GaplessError
 from tests.definitions import descendants
+from tests.gpu_runtime.cpp_program import compile_cpp
 from tests.gpu_runtime.cuda_on_host import HOST_MEMORY, put_cuda_on_host
+from tests.gpu_runtime.host_kernel import host_library_path
 from tests.random_problems import random_problem
 
 
@@ -142,3 +146,25 @@ def test_an_arena_that_does_not_fit_is_one_line(host: ctypes.CDLL) -> None:
 def test_without_a_driver_the_message_says_what_to_do() -> None:
     with pytest.raises(DeviceError, match=r"no CUDA driver: nowhere\.so .*--device cpu"):
         Driver("nowhere.so")
+
+
+@pytest.mark.parametrize(
+    ("status", "count", "message"), [(100, 0, "finds none"), (0, 0, "shows no")]
+)
+def test_a_driver_without_a_gpu_is_told(
+    tmp_path: Path, status: int, count: int, message: str
+) -> None:
+    source = tmp_path / "driver.cpp"
+    source.write_text(
+        f'extern "C" int cuInit(unsigned) {{ return {status}; }}\n'
+        f'extern "C" int cuDeviceGetCount(int *found) {{ *found = {count}; return {status}; }}\n'
+    )
+    library = compile_cpp("driver.so", [source], ["-fPIC", "-shared"])
+    with pytest.raises(DeviceError, match=f"no CUDA device: the driver {message}"):
+        require_gpu(str(library))
+
+
+def test_a_gpu_is_seen_and_nothing_is_set_for_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CONNECTIONS_VARIABLE, raising=False)
+    require_gpu(str(host_library_path()))
+    assert CONNECTIONS_VARIABLE not in os.environ

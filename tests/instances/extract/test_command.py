@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from instances.extract.extraction import extract
+from instances.extract.models import find_model
+
 
 def run_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
     # An entry of None makes the import fail as if the package were not installed.
@@ -60,6 +63,16 @@ def test_an_unknown_optimizer_lists_what_is_near(tmp_path: Path) -> None:
     )
     assert result.returncode == 2
     assert "no optimizer is called 'adam'; did you mean 'adamw' or 'lamb'?" in result.stderr
+
+
+@pytest.mark.torch
+def test_an_extraction_says_what_it_does() -> None:
+    stages: list[str] = []
+    model = find_model("mobilenet-v2")
+    problem = extract("mobilenet-v2", model.settings(mode="inference"), stages.append)
+    assert problem.tensor_count
+    assert [stage.partition(" ")[0] for stage in stages] == ["mobilenet-v2:"] * 3
+    assert stages[0].endswith("importing PyTorch")
 
 
 def test_importing_instances_imports_no_torch() -> None:
