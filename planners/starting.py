@@ -78,7 +78,8 @@ def _is_starting() -> bool:
 
 def _leave(number: int, _frame: FrameType | None) -> None:
     # Nothing is there to be kept or taken down. An exception could be lost in what is imported.
-    os.write(2, f"{ending_line(number)}\n".encode())
+    with contextlib.suppress(OSError):  # nobody to tell
+        os.write(2, f"{ending_line(number)}\n".encode())
     os._exit(exit_status_of(number))
 
 

@@ -117,6 +117,12 @@ def test_ctrl_c_in_the_first_import_is_one_line(program: list[str], tmp_path: Pa
     assert end(start([*program, "--help"], tmp_path)) == (130, "", "interrupted\n")
 
 
+def test_ctrl_c_in_an_import_needs_nobody_to_tell(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = f"exec {sys.executable} -m planners.compare 2>&-"
+    assert end(start(["sh", "-c", command], tmp_path)) == (130, "", "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_in_an_import_are_one_line(number: signal.Signals, tmp_path: Path) -> None:
     # After all of ours is found, and before the command line runs.
