@@ -24,7 +24,7 @@ from instances.formats.planned_snapshot import write_planned_snapshot
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.formats.stalloc_writer import write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace
-from planners import Problem, bounds_of, get, run, write_plan, write_problem
+from planners import Problem, bounds_of, run, write_plan, write_problem
 from planners.errors import GaplessError
 from planners.output_file import replacing, require_suffix, require_targets, write_output
 
@@ -34,7 +34,7 @@ OLD = b"what was there"
 ROOM_BYTES = 20
 
 PROBLEM = Problem([4, 4, 2], [0, 1, 2], [3, 4, 5], name="toy")
-RESULT = run(get("naive"), PROBLEM)
+RESULT = run(PROBLEM, "naive")
 assert RESULT.plan is not None
 PLAN = RESULT.plan
 TRACE = AllocationTrace(2, [8], [0], [1], [1], address=[64])
