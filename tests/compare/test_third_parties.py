@@ -261,6 +261,6 @@ def test_ctrl_c_in_isolation_prints_what_is_there(small: Path, plugin: Plugin) -
     time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, err) == (130, "interrupted\n")
     assert "*  graceful  optimal" in out
     assert "interrupted; not run: naive\n" in out
