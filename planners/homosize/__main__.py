@@ -40,6 +40,19 @@ def homosize(
     ] = "best",
     phases: Annotated[bool, typer.Option(help="Group by phases; without, layers alone.")] = True,
     fusion: Annotated[bool, typer.Option(help="Fuse adjacent groups.")] = True,
+    leftover: Annotated[
+        Literal["top", "group"], typer.Option(help="Where guests go that the host has no room for.")
+    ] = "top",
+    acceptance: Annotated[
+        Literal["average", "product"], typer.Option(help="What a fusion has to raise.")
+    ] = "average",
+    least_product: Annotated[
+        float, typer.Option(help="Groups with a smaller product are dissolved.")
+    ] = 0.0,
+    layers_too: Annotated[
+        bool,
+        typer.Option("--layers-too", help="Plan layers alone as well; the better plan counts."),
+    ] = False,
     explained: Annotated[
         bool, typer.Option("--explain", help="Show groups, fusions, layers and bubbles.")
     ] = False,
@@ -65,12 +78,19 @@ def homosize(
     problem = read_problem(file, Excerpt(parse_iteration(iteration), persistent=persistent))
     if only_static:
         problem = static_part(problem).problem
-    chosen = get(NAME, variant=variant, phases=phases, fusion=fusion)
+    choices = Choices(
+        phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
+        least_product=least_product, layers_too=layers_too,
+    )  # fmt: skip
+    chosen = get(
+        NAME, variant=variant, phases=phases, fusion=fusion, leftover=leftover,
+        acceptance=acceptance, least_product=least_product, layers_too=layers_too,
+    )  # fmt: skip
     budget = Budget(time_limit_seconds=time_limit)
     result = run(problem, chosen, budget, bounds_of(problem))
     if result.status is Status.UNSUPPORTED:
         raise GaplessError(f"{file}: {result.reason}")
-    stages = _stages(problem, Choices(phases=phases, fusion=fusion)) if explained else ""
+    stages = _stages(problem, choices) if explained else ""
     print(stages + _summary(problem, result), end="")
     raise typer.Exit(0 if result.valid else EXIT_INVALID_PLAN)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from planners.registry import UnsupportedProblemError
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -30,14 +32,30 @@ class Choices:
         accepted, or the ``best``, which saves the most.
     again
         Whether what was fused may be fused with a further group.
+    leftover
+        Where guests go that find no place within the host's bytes: on ``top`` of it, or into a
+        ``group`` of their own.
+    acceptance
+        What has to grow for a fusion to be accepted: the weighted ``average`` of the products, or
+        the ``product`` of both, in which the product of a single plan counts twice.
     weight
         The weights of the average that a fused product has to exceed: the ``reserved`` byte-steps
         of the two plans, their ``bytes``, or their number of ``requests``.
+    least_product
+        Groups whose product is below this are dissolved before any fusion: each of their members
+        goes to the layers on its own.
+    layers_too
+        Whether layers alone are planned as well, and are the answer where their pool is smaller.
     layer
         Through which layers a smaller request looks first for idle time: the ``largest`` or the
         ``smallest``.
     beside
         Whether several smaller requests may lie side by side in idle time of a layer.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        ``least_product`` is no share.
     """
 
     phases: bool = True
@@ -47,6 +65,16 @@ class Choices:
     order: Literal["end", "start", "size"] = "end"
     partner: Literal["first", "best"] = "first"
     again: bool = True
+    leftover: Literal["top", "group"] = "top"
+    acceptance: Literal["average", "product"] = "average"
     weight: Literal["reserved", "bytes", "requests"] = "reserved"
+    least_product: float = 0.0
+    layers_too: bool = False
     layer: Literal["largest", "smallest"] = "largest"
     beside: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least_product <= 1:
+            raise UnsupportedProblemError(
+                f"least_product: a share from 0 to 1 is needed, found {self.least_product}"
+            )

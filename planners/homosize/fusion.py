@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from planners import _core
 from planners.budget import Budget
 from planners.homosize.choices import Choices
-from planners.homosize.homophase import LocalPlan
+from planners.homosize.homophase import LocalPlan, plan_locally, stacking_order
 from planners.homosize.requests import Requests
 
 
@@ -24,11 +25,9 @@ class Trial:
     host_phases, guest_phases
         First and last phase of the larger plan, and of the one that was inserted into it.
     host_size, guest_size, fused_size
-        Bytes.
-    before
-        Weighted average of the two products.
-    after
-        Product of the fused plan.
+        Bytes; what was left over is in the last.
+    before, after
+        What has to grow, see :func:`merit`: of the two plans, and of what became of them.
     """
 
     host_phases: tuple[int, int]
@@ -41,28 +40,34 @@ class Trial:
 
     @property
     def accepted(self) -> bool:
-        """Whether the fused plan leaves a smaller share to bubbles."""
+        """Whether what became of the two leaves a smaller share to bubbles."""
         return self.after > self.before
 
 
 def fuse_adjacent(
     plans: list[LocalPlan], choices: Choices, budget: Budget | None = None
 ) -> tuple[list[LocalPlan], list[Trial]]:
-    """Fuse adjacent plans as long as the product of the fused one exceeds the average of the two.
+    """Fuse adjacent plans as long as their merit grows.
+
+    Note: why this ends. A fusion without leftover guests leaves one plan less. One with them
+    leaves as many, but the plan whose turn it is never gets smaller, cannot become larger than all
+    requests end to end, and has one request more wherever its bytes stay as they are.
 
     Parameters
     ----------
     plans
         In the order in which they look for a partner; each looks among those behind it.
     choices
-        ``fusion``, ``partner``, ``again`` and ``weight`` are used.
+        ``fusion``, ``partner``, ``again``, ``leftover``, ``acceptance`` and ``weight`` are used,
+        and for what is left over those of a local plan.
     budget
         Limits; none by default.
 
     Returns
     -------
     plans : list of LocalPlan
-        What was fused stands where the first of its plans stood.
+        What was fused stands where the first of its plans stood, what was left over where the
+        second did.
     trials : list of Trial
         What was tried, in order.
 
@@ -81,28 +86,33 @@ def fuse_adjacent(
     while waiting:
         plan = waiting.pop(0)
         while choices.fusion and (found := _find_partner(plan, waiting, trials, choices, budget)):
-            partner, plan = found
-            waiting.pop(partner)
+            partner, (plan, *rest) = found
+            waiting[partner : partner + 1] = rest
             if not choices.again:
                 break
         result.append(plan)
     return result, trials
 
 
-def fuse(one: LocalPlan, other: LocalPlan, budget: Budget | None = None) -> LocalPlan:
+def fuse(
+    one: LocalPlan, other: LocalPlan, choices: Choices, budget: Budget | None = None
+) -> list[LocalPlan]:
     """Insert the smaller of two plans into the larger, by the published stepping.
 
     Parameters
     ----------
     one, other
         Of equal sizes the first is the host.
+    choices
+        ``leftover`` is used, and for what is left over those of a local plan.
     budget
         Limits; none by default.
 
     Returns
     -------
-    LocalPlan
-        The host's requests where they were, then the guest's by their starts.
+    list of LocalPlan
+        The host's requests where they were, then the guest's by their starts; and a plan of those
+        that were left over, if there are any.
 
     Raises
     ------
@@ -113,15 +123,24 @@ def fuse(one: LocalPlan, other: LocalPlan, budget: Budget | None = None) -> Loca
     guests = guest.requests.select(np.lexsort((guest.requests.tensor, guest.requests.start)))
     address = _core.fuse_local_plans(
         host.requests.size, host.requests.start, host.requests.end, host.address,
-        guests.size, guests.start, guests.end,
+        guests.size, guests.start, guests.end, choices.leftover == "group",
         math.inf if budget is None else budget.remaining_seconds(),
     )  # fmt: skip
-    return LocalPlan(
-        _joined(host.requests, guests),
-        np.concatenate([host.address, address]),
+    placed = address >= 0
+    fused = LocalPlan(
+        _joined(host.requests, guests.select(placed)),
+        np.concatenate([host.address, address[placed]]),
         min(one.phase_start, other.phase_start),
         max(one.phase_end, other.phase_end),
     )
+    if placed.all():
+        return [fused]
+    rest = guests.select(~placed)
+    rest_plan = plan_locally(rest.select(stacking_order(rest, choices)), choices)
+    return [
+        fused,
+        replace(rest_plan, phase_start=guest.phase_start, phase_end=guest.phase_end),
+    ]
 
 
 def host_and_guest(one: LocalPlan, other: LocalPlan) -> tuple[LocalPlan, LocalPlan]:
@@ -134,27 +153,31 @@ def are_adjacent(one: LocalPlan, other: LocalPlan) -> bool:
     return one.phase_end == other.phase_start or other.phase_end == one.phase_start
 
 
-def average_product(one: LocalPlan, other: LocalPlan, choices: Choices) -> Fraction:
-    """Return the weighted average of two products.
+def merit(plans: Sequence[LocalPlan], choices: Choices) -> Fraction:
+    """Return what has to grow for a fusion to be accepted.
 
     Parameters
     ----------
-    one, other
-        The two plans.
+    plans
+        One or two.
     choices
-        ``weight`` is used.
+        ``acceptance`` and ``weight`` are used.
 
     Returns
     -------
     Fraction
-        Exact.
+        The weighted average of the products, or the product of both, exact.
     """
-    weights = {
-        "reserved": (one.reserved, other.reserved),
-        "bytes": (one.size, other.size),
-        "requests": (one.requests.count, other.requests.count),
-    }[choices.weight]
-    return (weights[0] * one.product + weights[1] * other.product) / sum(weights)
+    if choices.acceptance == "product":
+        return plans[0].product * plans[-1].product
+    weights = [
+        {"reserved": plan.reserved, "bytes": plan.size, "requests": plan.requests.count}[
+            choices.weight
+        ]
+        for plan in plans
+    ]
+    terms = (weight * plan.product for weight, plan in zip(weights, plans, strict=True))
+    return sum(terms, Fraction()) / sum(weights)
 
 
 def _find_partner(
@@ -163,19 +186,19 @@ def _find_partner(
     trials: list[Trial],
     choices: Choices,
     budget: Budget | None,
-) -> tuple[int, LocalPlan] | None:
-    """Return which of the waiting plans is fused with this one, and the fused plan."""
-    best: tuple[int, LocalPlan] | None = None
+) -> tuple[int, list[LocalPlan]] | None:
+    """Return which of the waiting plans is fused with this one, and what becomes of the two."""
+    best: tuple[int, list[LocalPlan]] | None = None
     most_saved = 0
     for index, partner in enumerate(waiting):
         if not are_adjacent(plan, partner):
             continue
-        fused = fuse(plan, partner, budget)
+        fused = fuse(plan, partner, choices, budget)
         trial = _trial(plan, partner, fused, choices)
         trials.append(trial)
         if not trial.accepted:
             continue
-        saved = plan.reserved + partner.reserved - fused.reserved
+        saved = plan.reserved + partner.reserved - sum(part.reserved for part in fused)
         if best is None or saved > most_saved:
             best, most_saved = (index, fused), saved
         if choices.partner == "first":
@@ -183,16 +206,16 @@ def _find_partner(
     return best
 
 
-def _trial(one: LocalPlan, other: LocalPlan, fused: LocalPlan, choices: Choices) -> Trial:
+def _trial(one: LocalPlan, other: LocalPlan, fused: list[LocalPlan], choices: Choices) -> Trial:
     host, guest = host_and_guest(one, other)
     return Trial(
         (host.phase_start, host.phase_end),
         (guest.phase_start, guest.phase_end),
         host.size,
         guest.size,
-        fused.size,
-        average_product(one, other, choices),
-        fused.product,
+        sum(part.size for part in fused),
+        merit([one, other], choices),
+        merit(fused, choices),
     )
 
 

@@ -1,10 +1,29 @@
-"""HomoPhase groups: requests with the same phases of allocation and free, planned as one block."""
+"""HomoPhase groups: requests with the same phases of allocation and free, planned as one block.
+
+Note: why a phase's own requests are not grouped
+------------------------------------------------
+Rationale. The text defines a group by two phases and goes on: "since their lifespans overlap",
+packing its members end to end is locally optimal. Phases follow one another. Of requests that are
+allocated in phase ``p`` and freed in a later phase ``q`` every one is alive at the last step of
+``p``: it is there by then, and is freed after. So all of them overlap, no plan of theirs is smaller
+than the sum of their sizes, and end to end is optimal, as the text says. Of requests that are freed
+in the phase in which they were allocated two need not overlap: the one may be gone before the other
+comes, and then end to end wastes the smaller of the two.
+
+Approach. What the text says of groups holds for the former and not for the latter, which it calls
+scoped and transient elsewhere (section 2.3), so the former alone are grouped. The paper's public
+code does the same, and checks that no group is larger than its peak.
+
+Limits. The set as it is defined holds both; ``transients="group"`` is that reading.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import compress
+from operator import not_
 
 import numpy as np
 
@@ -74,14 +93,14 @@ def homophase_groups(requests: Requests, choices: Choices) -> tuple[list[LocalPl
     requests
         Static ones.
     choices
-        ``phases``, ``transients``, ``packing`` and ``order`` are used.
+        ``phases``, ``transients``, ``packing``, ``order`` and ``least_product`` are used.
 
     Returns
     -------
     plans : list of LocalPlan
         One a group, by phase of allocation, then of free.
     singles : Requests
-        Those in no group.
+        Those in no group, or in one that was dissolved.
 
     References
     ----------
@@ -98,7 +117,12 @@ def homophase_groups(requests: Requests, choices: Choices) -> tuple[list[LocalPl
     )
     groups = np.split(np.arange(members.count), borders + 1) if members.count else []
     plans = [plan_locally(members.select(group), choices) for group in groups]
-    return plans, requests.select(~grouped)
+    # As floats, so that 7/10 is not below 0.7.
+    kept = [float(plan.product) >= choices.least_product for plan in plans]
+    position = np.flatnonzero(grouped)[order]
+    for group in compress(groups, map(not_, kept)):
+        grouped[position[group]] = False
+    return list(compress(plans, kept)), requests.select(~grouped)
 
 
 def plan_locally(members: Requests, choices: Choices) -> LocalPlan:
@@ -122,6 +146,11 @@ def plan_locally(members: Requests, choices: Choices) -> LocalPlan:
         problem = Problem(members.size, members.start, members.end)
         address = place(problem, np.arange(members.count)).offsets
     return LocalPlan(members, address, int(members.phase_start[0]), int(members.phase_end[0]))
+
+
+def stacking_order(members: Requests, choices: Choices) -> IntColumn:
+    """Return the order in which the members of one group are placed, as indices."""
+    return np.lexsort(_stacking_keys(members, choices))
 
 
 def _stacking_keys(members: Requests, choices: Choices) -> tuple[IntColumn, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planners.budget import Budget
 from planners.homosize.choices import Choices
@@ -65,6 +65,14 @@ def synthesize(requests: Requests, choices: Choices, budget: Budget | None = Non
     ----------
     stweaver-spatio-temporal-planning, section 5.1.
     """
+    whole = _synthesize(requests, choices, budget)
+    if not choices.layers_too:
+        return whole
+    layers = _synthesize(requests, replace(choices, phases=False), budget)
+    return min(whole, layers, key=lambda synthesis: synthesis.plan.peak)
+
+
+def _synthesize(requests: Requests, choices: Choices, budget: Budget | None) -> Synthesis:
     groups, singles = homophase_groups(requests, choices)
     plans, trials = fuse_adjacent(groups, choices, budget)
     return Synthesis(requests, groups, trials, plan_globally(plans, singles, choices, budget))

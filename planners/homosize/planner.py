@@ -43,6 +43,10 @@ def homosize(
     variant: Literal["best", "paper"] = "best",
     phases: bool = True,
     fusion: bool = True,
+    leftover: Literal["top", "group"] = "top",
+    acceptance: Literal["average", "product"] = "average",
+    least_product: float = 0.0,
+    layers_too: bool = False,
 ) -> Result:
     """Plan by computation phases and sizes.
 
@@ -61,6 +65,8 @@ def homosize(
         Whether requests are grouped by phases; without, layers alone.
     fusion
         Whether adjacent groups are fused.
+    leftover, acceptance, least_product, layers_too
+        As in :class:`planners.homosize.choices.Choices`: where the paper's public code differs.
 
     Returns
     -------
@@ -75,7 +81,10 @@ def homosize(
     TimeoutError, KeyboardInterrupt
         Before the first plan was complete.
     """
-    choices = Choices(phases=phases, fusion=fusion)
+    choices = Choices(
+        phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
+        least_product=least_product, layers_too=layers_too,
+    )  # fmt: skip
     if variant == "paper":
         plan, synthesis = plan_as_published(problem, choices, budget)
         return replace(feasible(plan), statistics=_counts(synthesis))

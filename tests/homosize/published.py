@@ -71,22 +71,35 @@ def product(plan: list[Decision]) -> Fraction:
     return Fraction(used, whole.s * (whole.te + 1 - whole.ts))
 
 
-def insert_guests(host: list[Decision], guests: list[Request]) -> list[int]:
-    """Return the addresses of guests by the published stepping; guests come by their starts."""
+LEFT_OVER = -1
+
+
+def insert_guests(
+    host: list[Decision], guests: list[Request], *, within: bool = False
+) -> list[int]:
+    """Return the addresses of guests by the published stepping; guests come by their starts.
+
+    Within the host's bytes some may be left over.
+    """
     address: dict[int, int] = {}
     addr = min(d.a for d in host)
     top = max(d.a + d.m.s for d in host)
     while len(address) < len(guests):
         for j, guest in enumerate(guests):
-            if j not in address and not any(
-                clash(d.m, guest) and overlap(d.a, d.m.s, addr, guest.s) for d in host
+            above = within and addr + guest.s > top
+            if (
+                j not in address
+                and not above
+                and not any(clash(d.m, guest) and overlap(d.a, d.m.s, addr, guest.s) for d in host)
             ):
                 address[j] = addr
                 addr += guest.s
                 break
         else:
+            if within and addr >= top:
+                break
             addr = min([d.a for d in host if d.a > addr], default=top)
-    return [address[j] for j in range(len(guests))]
+    return [address.get(j, LEFT_OVER) for j in range(len(guests))]
 
 
 def algorithm_1(requests: list[Request]) -> list[int]:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from planners import Budget, _core
 from planners.homosize.choices import Choices
-from planners.homosize.fusion import are_adjacent, average_product, fuse, fuse_adjacent
+from planners.homosize.fusion import are_adjacent, fuse, fuse_adjacent, merit
 from planners.homosize.homophase import LocalPlan, homophase_groups, plan_locally
 from tests.homosize import published
 from tests.homosize.cases import columns, requests
 from tests.homosize.published import Decision, Request
 
 pytestmark = pytest.mark.core
+
+
+FUSION_CHOICES = {
+    "leftover": ["top", "group"],
+    "acceptance": ["average", "product"],
+    "weight": ["reserved", "bytes", "requests"],
+    "partner": ["first", "best"],
+    "packing": ["stacked", "reused"],
+    "transients": ["single", "group"],
+}
 
 
 def local_plan(members: list[Request]) -> LocalPlan:
@@ -36,19 +48,52 @@ GUEST = local_plan([Request(1, 3, 3, 1, 2), Request(1, 2, 3, 1, 2)])
 
 
 def test_guests_go_where_the_host_is_dead_the_earliest_first() -> None:
-    fused = fuse(HOST, GUEST)
+    (fused,) = fuse(HOST, GUEST, Choices())
     assert fused.address.tolist() == [0, 2, 2, 3]
     assert fused.requests.start.tolist() == [0, 0, 2, 3]
     assert (fused.size, fused.phase_start, fused.phase_end) == (4, 0, 2)
 
 
 def test_the_smaller_one_is_the_guest_whatever_the_order() -> None:
-    assert fuse(GUEST, HOST).address.tolist() == fuse(HOST, GUEST).address.tolist()
+    one, other = (fuse(*pair, Choices())[0] for pair in ((GUEST, HOST), (HOST, GUEST)))
+    assert one.address.tolist() == other.address.tolist()
 
 
 def test_what_fits_nowhere_goes_on_top() -> None:
     guest = local_plan([Request(3, 1, 2, 1, 2), Request(1, 0, 0, 1, 2)])
-    assert fuse(HOST, guest).address.tolist() == [0, 2, 4, 5]
+    (fused,) = fuse(HOST, guest, Choices())
+    assert fused.address.tolist() == [0, 2, 4, 5]
+
+
+def test_what_fits_nowhere_may_become_a_group_of_its_own() -> None:
+    # Two bytes are free from step 2 on: not enough for the first guest, and enough for the second.
+    guest = local_plan([Request(3, 2, 3, 1, 2), Request(1, 3, 3, 1, 2)])
+    fused, rest = fuse(HOST, guest, Choices(leftover="group"))
+    assert fused.requests.size.tolist() == [2, 2, 1]
+    assert fused.address.tolist() == [0, 2, 2]
+    assert (rest.requests.size.tolist(), rest.address.tolist()) == ([3], [0])
+    assert (rest.phase_start, rest.phase_end) == (1, 2)
+
+
+def test_a_group_that_finds_no_place_at_all_is_not_fused() -> None:
+    groups = [local_plan([Request(4, 0, 9, 0, 1)]), local_plan([Request(2, 5, 14, 1, 2)])]
+    for acceptance in ("average", "product"):
+        choices = Choices(leftover="group", acceptance=acceptance)  # type: ignore[arg-type]
+        plans, (trial,) = fuse_adjacent(groups, choices)
+        assert trial.before == trial.after
+        assert plans == groups
+
+
+def test_what_is_left_over_stands_where_the_guest_did_and_is_fused_again() -> None:
+    host = local_plan([Request(4, 0, 9, 0, 1), Request(4, 0, 4, 0, 1)])
+    guest = local_plan([Request(3, 5, 9, 1, 2), Request(3, 5, 9, 1, 2)])
+    last = local_plan([Request(9, 5, 20, 2, 3)])
+    plans, trials = fuse_adjacent([host, guest, last], Choices(leftover="group"))
+    assert [plan.requests.size.tolist() for plan in plans] == [[4, 4, 3], [3], [9]]
+    accepted = [trial for trial in trials if trial.accepted]
+    assert [(trial.host_size, trial.guest_size, trial.fused_size) for trial in accepted] == [
+        (8, 6, 11)
+    ]
 
 
 def test_a_fusion_that_leaves_more_bubbles_is_refused() -> None:
@@ -107,46 +152,77 @@ def test_weights_of_the_average() -> None:
     expected = {"reserved": Fraction(9, 10), "bytes": Fraction(9, 10), "requests": Fraction(5, 6)}
     for weight, average in expected.items():
         choices = Choices(weight=weight)  # type: ignore[arg-type]
-        assert average_product(one, other, choices) == average
+        assert merit([one, other], choices) == average
+
+
+def test_a_fusion_may_be_accepted_by_the_product_of_both_terms() -> None:
+    one = local_plan([Request(3, 0, 3, 0, 1)])
+    other = local_plan([Request(1, 2, 5, 1, 2), Request(1, 2, 3, 1, 2)])
+    choices = Choices(acceptance="product")
+    assert merit([one, other], choices) == Fraction(3, 4)
+    assert merit([other], choices) == Fraction(9, 16)
+    groups = [
+        local_plan([Request(4, 0, 7, 0, 1), Request(4, 0, 1, 0, 1)]),
+        local_plan([Request(2, 4, 7, 1, 2), Request(2, 6, 7, 1, 2)]),
+    ]
+    _, (average,) = fuse_adjacent(groups, Choices())
+    _, (product,) = fuse_adjacent(groups, choices)
+    assert (average.before, average.after) == (Fraction(52, 80), Fraction(13, 16))
+    assert (product.before, product.after) == (
+        Fraction(5, 8) * Fraction(3, 4),
+        Fraction(13, 16) ** 2,
+    )
 
 
 def test_the_core_refuses_columns_of_unequal_length() -> None:
     one = np.ones(1, dtype=np.int64)
     two = np.ones(2, dtype=np.int64)
     with pytest.raises(ValueError, match="an address each"):
-        _core.fuse_local_plans(one, one, one + 1, two, one, one, one + 1, 1.0)
+        _core.fuse_local_plans(one, one, one + 1, two, one, one, one + 1, False, 1.0)
     with pytest.raises(ValueError, match="a size, a start and an end"):
-        _core.fuse_local_plans(one, one, one + 1, one, two, one, one + 1, 1.0)
+        _core.fuse_local_plans(one, one, one + 1, one, two, one, one + 1, False, 1.0)
 
 
 def test_no_time_is_told() -> None:
     many = local_plan([Request(1, 0, 1, 0, 1)] * 200)
     with pytest.raises(TimeoutError):
-        fuse(many, many, Budget(time_limit_seconds=0.0).started())
+        fuse(many, many, Choices(), Budget(time_limit_seconds=0.0).started())
 
 
-@given(drawn=requests(), guests=requests())
-def test_the_core_steps_as_published(drawn: list[Request], guests: list[Request]) -> None:
+@given(drawn=requests(), guests=requests(), within=st.booleans())
+def test_the_core_steps_as_published(
+    drawn: list[Request], guests: list[Request], within: bool
+) -> None:
     host = published.pack(drawn)
     guests = sorted(guests, key=lambda m: m.ts)
     packed, invited = columns([d.m for d in host]), columns(guests)
     address = np.array([d.a for d in host], dtype=np.int64)
     found = _core.fuse_local_plans(
         packed.size, packed.start, packed.end, address,
-        invited.size, invited.start, invited.end, 60.0,
+        invited.size, invited.start, invited.end, within, 60.0,
     )  # fmt: skip
-    assert found.tolist() == published.insert_guests(host, guests)
+    assert found.tolist() == published.insert_guests(host, guests, within=within)
 
 
-@given(drawn=requests(least=6, most=30))
-def test_no_fusion_lowers_the_product_and_all_plans_are_valid(drawn: list[Request]) -> None:
-    groups, _ = homophase_groups(columns(drawn), Choices())
-    plans, trials = fuse_adjacent(groups, Choices())
+ALL_READINGS = [
+    Choices(**dict(zip(FUSION_CHOICES, values, strict=True)))
+    for values in product(*FUSION_CHOICES.values())
+]
+
+
+@given(drawn=requests(least=6, most=30), choices=st.sampled_from(ALL_READINGS))
+def test_all_plans_are_valid_and_hold_every_request(drawn: list[Request], choices: Choices) -> None:
+    groups, _ = homophase_groups(columns(drawn), choices)
+    plans, trials = fuse_adjacent(groups, choices)
     for trial in trials:
         assert trial.accepted == (trial.after > trial.before)
-    assert len(plans) == len(groups) - sum(trial.accepted for trial in trials)
-    assert sum(plan.used for plan in plans) == sum(group.used for group in groups)
-    assert sum(plan.reserved for plan in plans) <= sum(group.reserved for group in groups)
+    if choices.leftover == "top":
+        assert len(plans) == len(groups) - sum(trial.accepted for trial in trials)
+    if choices.acceptance == "average" and choices.weight == "reserved":
+        assert sum(plan.reserved for plan in plans) <= sum(group.reserved for group in groups)
+    members = [sorted(tensor for plan in found for tensor in plan.requests.tensor.tolist())
+               for found in (groups, plans)]  # fmt: skip
+    assert members[0] == members[1]
     for plan in plans:
         require_no_clash(decisions_of(plan, drawn))
 
@@ -157,7 +233,7 @@ def test_products_are_those_of_the_listing(drawn: list[Request]) -> None:
     for one in groups:
         for other in groups:
             if one is not other and are_adjacent(one, other):
-                fused = fuse(one, other)
+                (fused,) = fuse(one, other, Choices())
                 assert fused.product == published.product(decisions_of(fused, drawn))
 
 

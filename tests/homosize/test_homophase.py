@@ -7,8 +7,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
+from planners.bounds import lifetime_bound
 from planners.homosize.choices import Choices
 from planners.homosize.homophase import homophase_groups
+from planners.problem import Problem
+from planners.registry import UnsupportedProblemError
 from tests.homosize import published
 from tests.homosize.cases import columns, requests
 from tests.homosize.published import Request
@@ -72,6 +75,30 @@ def test_transient_requests_may_be_a_group_and_share_its_bytes() -> None:
         (plan,), singles = homophase_groups(columns([one, other]), choices)
         assert plan.size == size
         assert singles.count == 0
+
+
+@given(drawn=requests(least=0))
+def test_members_of_a_group_all_overlap_so_no_plan_of_theirs_is_smaller(
+    drawn: list[Request],
+) -> None:
+    for plan in homophase_groups(columns(drawn), Choices())[0]:
+        members = plan.requests
+        problem = Problem(members.size, members.start, members.end)
+        assert plan.size == lifetime_bound(problem).bytes
+
+
+def test_groups_with_a_small_product_are_dissolved() -> None:
+    # 10 + 9 of 25 byte-steps are used.
+    for least, count in ((0.76, 1), (0.77, 0)):
+        plans, singles = homophase_groups(columns([B, T, A, U]), Choices(least_product=least))
+        assert len(plans) == count
+        assert singles.tensor.tolist() == ([1, 3] if count else [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("least", [-0.1, 1.1, float("nan")])
+def test_a_least_product_is_a_share(least: float) -> None:
+    with pytest.raises(UnsupportedProblemError, match="a share from 0 to 1 is needed, found"):
+        Choices(least_product=least)
 
 
 def test_without_phases_nothing_is_grouped() -> None:

@@ -25,12 +25,17 @@ from planners.dynamic.static_part import static_part
 from planners.greedy.place import place_in_objects
 from planners.homosize.orders import address_order, structured_orders
 from planners.homosize.requests import static_requests
+from planners.problem import Scalar
 from planners.registry import planners
 from planners.run import solve
 from tests.interrupts import interrupt_after
 from tests.random_problems import problems, random_problem
 
 PAPER = ({}, {"phases": False}, {"fusion": False})
+READINGS: tuple[dict[str, Scalar], ...] = (
+    *PAPER, {"leftover": "group"}, {"acceptance": "product"}, {"least_product": 0.7},
+    {"layers_too": True},
+)  # fmt: skip
 GREEDY = "greedy-*,many-objects-*,pressure"
 
 
@@ -53,6 +58,16 @@ def phased(seed: int, tensors: int = 60) -> Problem:
     """Return a small training run, or lifetimes without structure, in phases."""
     made = training_trace(tensors, seed=seed) if seed % 2 else random_lifetimes(tensors, seed=seed)
     return with_phases(made, 12, dynamic=0.2 if seed % 3 == 0 else 0.0, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_better_of_groups_and_layers_alone(seed: int) -> None:
+    problem = phased(seed)
+    with_groups, layers_alone, better = (
+        solve(problem, get("homosize", variant="paper", **parameters)).peak
+        for parameters in ({}, {"phases": False}, {"layers_too": True})
+    )
+    assert better == min(with_groups, layers_alone)
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -104,7 +119,7 @@ def test_every_part_is_the_best_somewhere(problem: Problem, length: int, order: 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_published_planner_on_random_problems(seed: int) -> None:
     problem = random_problem(Random(seed), Safety.LIFETIMES, (0, 12))
-    for parameters in PAPER:
+    for parameters in READINGS:
         result = run(problem, get("homosize", variant="paper", **parameters))
         assert result.status is not Status.INVALID, result.reason
         if result.plan is not None:

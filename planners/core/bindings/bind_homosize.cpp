@@ -23,7 +23,7 @@ void bind_homosize(nb::module_& module) {
     module.def(
         "fuse_local_plans",
         [](Column size, Column start, Column end, Column address, Column guest_size,
-           Column guest_start, Column guest_end, double seconds) {
+           Column guest_start, Column guest_end, bool within, double seconds) {
             const Requests host = to_requests(size, start, end);
             const Requests guests = to_requests(guest_size, guest_start, guest_end);
             if (host.count() == 0 || address.shape(0) != size.shape(0)) {
@@ -33,13 +33,15 @@ void bind_homosize(nb::module_& module) {
             std::vector<std::int64_t> guest_address;
             {
                 nb::gil_scoped_release without_python;
-                guest_address = fuse(host, view(address), guests, stop);
+                guest_address = fuse(host, view(address), guests, within, stop);
             }
             return to_numpy(std::move(guest_address));
         },
         nb::arg("size"), nb::arg("start"), nb::arg("end"), nb::arg("address"),
-        nb::arg("guest_size"), nb::arg("guest_start"), nb::arg("guest_end"), nb::arg("seconds"),
-        "Addresses of guests, in the order of their starts, that are inserted into a host's plan.");
+        nb::arg("guest_size"), nb::arg("guest_start"), nb::arg("guest_end"), nb::arg("within"),
+        nb::arg("seconds"),
+        "Addresses of guests, in the order of their starts, that are inserted into a host's plan; "
+        "-1 for those left over where they have to stay within its bytes.");
     module.def(
         "memory_layers",
         [](Column start, Column end) {

@@ -12,8 +12,9 @@ namespace {
 
 class Fusion {
   public:
-    Fusion(Requests host, std::span<const std::int64_t> host_address, Requests guests)
+    Fusion(Requests host, std::span<const std::int64_t> host_address, Requests guests, bool within)
         : guests_(guests),
+          within_(within),
           guest_begin_(host.count()),
           sections_(sections_of({host, guests})),
           taken_(sections_.count()),
@@ -29,7 +30,7 @@ class Fusion {
     }
 
     std::vector<std::int64_t> run(Stop& stop) {
-        std::vector<std::int64_t> address(static_cast<std::size_t>(guests_.count()));
+        std::vector<std::int64_t> address(static_cast<std::size_t>(guests_.count()), kLeftOver);
         for (std::int32_t g = 0; g < guests_.count(); ++g) to_ask_.insert(to_ask_.end(), g);
         std::int64_t addr = steps_.front();
         for (auto step = steps_.begin(); !to_ask_.empty() || !later_.empty();) {
@@ -43,6 +44,7 @@ class Fusion {
                 address[guest] = addr;
                 addr += guests_.size[guest];
             } else {
+                if (within_ && addr >= steps_.back()) break;
                 // Above the top everything fits, so the steps never run out.
                 step = std::upper_bound(step, steps_.end(), addr);
                 addr = *step;
@@ -61,6 +63,8 @@ class Fusion {
             stop.poll();
             const std::int32_t guest = *to_ask_.begin();
             to_ask_.erase(to_ask_.begin());
+            // `addr` only rises, so a guest that reaches above the top here does so from now on.
+            if (within_ && guests_.size[guest] > steps_.back() - addr) continue;
             const SectionRange lifetime = sections_.ranges()[guest_begin_ + guest];
             const std::int64_t free = taken_.next_free(lifetime, guests_.size[guest], addr);
             if (free == addr) return guest;
@@ -70,6 +74,7 @@ class Fusion {
     }
 
     Requests guests_;
+    bool within_;
     std::int32_t guest_begin_;
     Sections sections_;
     TakenBytes taken_;
@@ -81,8 +86,8 @@ class Fusion {
 }  // namespace
 
 std::vector<std::int64_t> fuse(Requests host, std::span<const std::int64_t> host_address,
-                               Requests guests, Stop& stop) {
-    return Fusion(host, host_address, guests).run(stop);
+                               Requests guests, bool within, Stop& stop) {
+    return Fusion(host, host_address, guests, within).run(stop);
 }
 
 }  // namespace gapless
