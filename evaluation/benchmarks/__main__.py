@@ -10,12 +10,14 @@ import typer
 
 from evaluation.benchmarks.auto import auto_page
 from evaluation.benchmarks.collection import collection_page
+from evaluation.benchmarks.committed import committed_instances
 from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.homosize import homosize_page
 from evaluation.benchmarks.measure import pin_to_one_core, use_every_core
 from evaluation.benchmarks.offsets import offsets_page
 from evaluation.benchmarks.page import Page
+from evaluation.benchmarks.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
@@ -30,24 +32,27 @@ from planners.output_file import require_targets, write_output
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
+BERT = "bert"
 Graphs = Annotated[
-    list[Path] | None, typer.Argument(help="Instances with graphs; instances/bert.json by default.")
+    list[Path] | None, typer.Argument(help=f"Instances with graphs; {BERT} by default.")
 ]
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
-BERT = Path("instances/bert.json")
 
 
 @app.command()
-def safety(graphs: Graphs = None, repetitions: Repetitions = 5, output: Output = None) -> None:
+def safety(
+    graphs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Instances with graphs; the paper's ten networks by default."),
+    ] = None,
+    repetitions: Repetitions = 5,
+    output: Output = None,
+) -> None:
     """Time the published safety algorithms and ours, side by side (the paper's Table 1)."""
-    chosen = graphs or [BERT]
-    command = _command("safety", *(graphs or []))
-    _publish(
-        lambda: safety_page([read_any(path) for path in chosen], command, repetitions),
-        output,
-        *chosen,
-    )
+    files = graphs or committed_instances([network.instance for network in PAPER_NETWORKS])
+    command = _command("safety", *(path.name for path in graphs or []))
+    _publish(lambda: safety_page(files, command, repetitions), output, *files)
 
 
 @app.command()
@@ -58,8 +63,11 @@ def offsets(
     output: Output = None,
 ) -> None:
     """Every greedy planner: gap and time (the paper's Tables 2 and 3)."""
-    chosen, recorded = graphs or [BERT], trace or []
-    files = [*(graphs or []), *(f"--trace {path.name}" for path in trace or [])]
+    chosen, recorded = graphs or committed_instances([BERT]), trace or []
+    files = [
+        *(path.name for path in graphs or []),
+        *(f"--trace {path.name}" for path in recorded),
+    ]
     command = _command("offsets", *files)
 
     def page() -> Page:
@@ -86,7 +94,7 @@ def greedy(
 @app.command()
 def auto(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Instances; instances/bert.json by default.")
+        list[Path] | None, typer.Argument(help=f"Instances; {BERT} by default.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 5,
     time_limit: Annotated[float, typer.Option(help="Seconds that a run may take.")] = 10.0,
@@ -95,21 +103,20 @@ def auto(
     """How far `auto` comes, beside omnimalloc and CP-SAT (needs the extra `bench`)."""
     limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
     command = _command("auto", *limits, *(path.name for path in files or []))
-    _publish(
-        lambda: auto_page(files or [BERT], command, seeds, time_limit), output, *(files or [BERT])
-    )
+    chosen = files or committed_instances([BERT])
+    _publish(lambda: auto_page(chosen, command, seeds, time_limit), output, *chosen)
 
 
 @app.command()
 def collection(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Instances; all of instances/ by default.")
+        list[Path] | None, typer.Argument(help="Instances; all committed ones by default.")
     ] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds that `auto` may take.")] = 5.0,
     output: Output = None,
 ) -> None:
     """Every committed instance beside the paper's Tables 2, 3 and 4."""
-    chosen = files or sorted(BERT.parent.glob("*.json*"))
+    chosen = files or committed_instances()
     command = _command("collection", *(path.name for path in files or []))
     _publish(lambda: collection_page(chosen, command, time_limit), output, *chosen)
 
@@ -151,9 +158,9 @@ def homosize(
 @app.command()
 def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
     """Time what a user waits for: the command line, the import, the reader."""
-    _publish(
-        lambda: responsiveness_page(BERT, _command("responsiveness"), repetitions), output, BERT
-    )
+    (bert,) = committed_instances([BERT])
+    command = _command("responsiveness")
+    _publish(lambda: responsiveness_page(bert, command, repetitions), output, bert)
 
 
 @app.command()
@@ -187,7 +194,9 @@ def training(
 
 @app.command()
 def verify(
-    file: Annotated[Path, typer.Argument(help="An instance with a graph.")] = BERT,
+    file: Annotated[
+        Path | None, typer.Argument(help=f"An instance with a graph; {BERT} by default.")
+    ] = None,
     device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.SIMULATED,
     trials: Annotated[int, typer.Option(min=1, help="Of each verification.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of each verification.")] = 0,
@@ -195,8 +204,9 @@ def verify(
 ) -> None:
     """Plans on real memory: time, bandwidth, and what is caught."""
     options = [f"--device {device.value}", f"--trials {trials}", f"--seed {seed}"]
-    command = _command("verify", *([] if file == BERT else [file.name]), *options)
-    _publish(lambda: verify_page(read_any(file), command, device, trials, seed), output, file)
+    (chosen,) = committed_instances([BERT]) if file is None else [file]
+    command = _command("verify", *([] if file is None else [file.name]), *options)
+    _publish(lambda: verify_page(read_any(chosen), command, device, trials, seed), output, chosen)
 
 
 def _command(name: str, *arguments: object) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from evaluation.benchmarks.figure import Figure, gap, greedy_peak
 from evaluation.benchmarks.in_child import Job
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import (
@@ -34,6 +35,8 @@ from planners.registry import UnsupportedProblemError
 JobMaker = Callable[[Source, Budget], Job[Any, Any, Result]]
 
 AUTO, CP_SAT = "auto", "cp-sat"
+# Never to be above a greedy plan.
+SEARCHING = (AUTO, CP_SAT)
 # Tensors that a peer's memory has room for: SuperMalloc took 10.9 GB for 62,000, and the greedy
 # allocators, of which omni is made, 4.2 GB, which grows with the square of the tensors.
 MOST_FOR_SUPERMALLOC = 20_000
@@ -134,6 +137,8 @@ class Entry:
         How many it has.
     bound
         The best that is known before any search.
+    greedy_peak
+        Peak of a greedy plan, bytes.
     sides
         By label, one a seed; none of who sat out.
     """
@@ -141,6 +146,7 @@ class Entry:
     name: str
     tensors: int
     bound: Bound
+    greedy_peak: int
     sides: dict[str, list[Side]] = field(default_factory=dict)
 
     @property
@@ -251,7 +257,7 @@ def run_all(
     """
     problem = source()
     bound = max(bounds_of(problem), key=lambda known: known.bytes)
-    entry = Entry(name, problem.tensor_count, bound)
+    entry = Entry(name, problem.tensor_count, bound, greedy_peak(problem))
     for contestant in contestants:
         if contestant.takes(problem):
             progress(f"{name}: {contestant.label}")
@@ -302,7 +308,7 @@ def _add_files(page: Page, entries: Sequence[Entry]) -> None:
     page.table(headers, [_file_row(entry) for entry in entries])
 
 
-def _file_row(entry: Entry) -> list[str]:
+def _file_row(entry: Entry) -> list[str | Figure]:
     cells = _first_cells(entry)
     for contestant in FOR_FILES:
         cells += _side_cells(entry, contestant.label)
@@ -328,21 +334,21 @@ def _add_graphs(page: Page, graphs: Sequence[Entry]) -> None:
     page.table(headers, [_graph_row(graph) for graph in graphs])
 
 
-def _graph_row(graph: Entry) -> list[str]:
+def _graph_row(graph: Entry) -> list[str | Figure]:
     cells = _first_cells(graph)
     for contestant in FOR_GRAPHS:
         cells += _side_cells(graph, contestant.label)
     return cells
 
 
-def _first_cells(entry: Entry) -> list[str]:
+def _first_cells(entry: Entry) -> list[str | Figure]:
     proven = entry.lower_bound > entry.bound.bytes
     source = "a search" if proven else entry.bound.name
     found_by = entry.sides[AUTO][-1].result.statistics.get("found_by") or "-"
     return [entry.name, f"{entry.tensors:,}", f"{entry.lower_bound:,} ({source})", str(found_by)]
 
 
-def _side_cells(entry: Entry, label: str) -> list[str]:
+def _side_cells(entry: Entry, label: str) -> list[str | Figure]:
     if label not in entry.sides:
         return ["-", "-"]
     cost = entry.cost(label)
@@ -350,8 +356,8 @@ def _side_cells(entry: Entry, label: str) -> list[str]:
     peak = entry.peak(label)
     if peak is None:
         return [_missing(entry.sides[label]), took]
-    gap = peak / entry.lower_bound - 1 if peak else 0.0
-    return [f"{gap:.4%}" if peak > entry.lower_bound else "0 %", took]
+    greedy = entry.greedy_peak if label in SEARCHING else None
+    return [gap(peak, entry.lower_bound, greedy), took]
 
 
 def _missing(runs: Sequence[Side]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from itertools import product
 
+from evaluation.benchmarks.figure import Figure, mean_gap
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page
 from instances.synthetic import training_graph
@@ -50,20 +50,21 @@ def add_chain_rules(page: Page) -> None:
 
 def _row(
     label: str, problems: list[Problem], algorithm: Callable[..., Plan], fit: str
-) -> list[str]:
-    exact, paper = [], []
+) -> list[str | Figure]:
+    bounds, exact, paper = [], [], []
     for problem in problems:
         progress(f"{label}: {problem.name}")
         bound = max(bound.bytes for bound in bounds_of(problem))
         for order in ORDERS:
-            exact.append(algorithm(problem, order, fit).peak / bound - 1)
-            paper.append(algorithm(problem, order, fit, chain_rule="paper").peak / bound - 1)
+            bounds.append(bound)
+            exact.append(algorithm(problem, order, fit).peak)
+            paper.append(algorithm(problem, order, fit, chain_rule="paper").peak)
     pairs = list(zip(exact, paper, strict=True))
     return [
         label,
         str(sum(ours < theirs for ours, theirs in pairs)),
         str(sum(ours == theirs for ours, theirs in pairs)),
         str(sum(ours > theirs for ours, theirs in pairs)),
-        f"{statistics.mean(exact):.2%}",
-        f"{statistics.mean(paper):.2%}",
+        mean_gap(exact, bounds),
+        mean_gap(paper, bounds),
     ]

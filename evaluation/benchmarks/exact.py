@@ -17,6 +17,7 @@ from evaluation.benchmarks.exact_runs import (
     our_runs,
     peer_runs,
 )
+from evaluation.benchmarks.figure import Figure, gap, greedy_peak
 from evaluation.benchmarks.omnimalloc_peer import require_omnimalloc
 from evaluation.benchmarks.page import Page, milliseconds, times
 from planners.errors import GaplessError
@@ -252,11 +253,12 @@ def _decision_row(row: Row) -> list[str]:
     ]
 
 
-def _minimum_row(row: Row) -> list[str]:
+def _minimum_row(row: Row) -> list[str | Figure]:
     return [
         row.question.label,
         f"{row.question.lifetime_bound:,}",
-        *(_minimum(runs) for runs in (row.ours, *row.theirs)),
+        _minimum(row.ours, greedy_peak(row.question.problem)),
+        *map(_minimum, row.theirs),
         *_costs(row),
     ]
 
@@ -274,16 +276,20 @@ def _decision_word(result: Result) -> str:
     return "fits" if result.status in FITS else NO_ANSWER
 
 
-def _minimum(runs: Runs) -> str:
+def _minimum(runs: Runs, greedy: int | None = None) -> Figure:
     if any(not result.valid for result in runs.results):
-        return "invalid"
+        return Figure("invalid")
     peaks = [result.peak for result in runs.results if result.peak is not None]
+    bounds = [result.lower_bound for result in runs.results]
+    faults = (gap(peak, max(bounds), greedy).fault for peak in peaks)
+    fault = next(filter(None, faults), "")
     highest = f"{max(peaks):,}" if len(peaks) == len(runs.results) else NO_ANSWER
     if runs.settled:
-        return f"{highest} proven"
-    interval = f"[{min(result.lower_bound for result in runs.results):,}, {highest}]"
+        return Figure(f"{highest} proven", fault)
+    interval = f"[{min(bounds):,}, {highest}]"
     count = runs.settled_count
-    return interval if count == 0 else f"{interval}, {count} of {len(runs.results)} proven"
+    proven = "" if count == 0 else f", {count} of {len(runs.results)} proven"
+    return Figure(interval + proven, fault)
 
 
 def _costs(row: Row) -> list[str]:

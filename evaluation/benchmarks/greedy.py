@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
+from evaluation.benchmarks.figure import Figure, gap
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import greedy_allocators, require_expressible
 from evaluation.benchmarks.page import Page, mebibytes, milliseconds, times
@@ -224,11 +225,11 @@ def _best(sides: dict[str, Side]) -> str | None:
     return min(ranked)[2] if ranked else None
 
 
-def _planner_row(name: str, side: Side, bound: int, best: bool) -> list[str]:
+def _planner_row(name: str, side: Side, bound: int, best: bool) -> list[str | Figure]:
     return [
         f"{'*' if best else ' '} {name}",
         "invalid" if side.peak is None else f"{side.peak:,}",
-        "-" if side.peak is None or not bound else f"{side.peak / bound - 1:.3%}",
+        "-" if side.peak is None else gap(side.peak, bound, digits=3),
         milliseconds(side.seconds),
         milliseconds(max(side.cpu_seconds)),
         mebibytes(side.memory),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from evaluation.benchmarks.figure import Figure, efficiency, greedy_peak, percent
 from evaluation.benchmarks.homosize_cases import (
     BEST,
     MANY_COUNT,
     PAPER,
+    STATIC_PART,
     VARIANTS,
+    WHOLE,
     Case,
     Runs,
     cases_of,
@@ -30,6 +33,7 @@ from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page, mebibytes, seconds
 from evaluation.benchmarks.sides import Source
 from planners import Plan, Problem, bounds_of, check
+from planners.errors import GaplessError
 from planners.homosize.choices import Choices
 from planners.homosize.paper import synthesize
 from planners.homosize.requests import static_requests
@@ -41,6 +45,10 @@ SMALL_COUNT, SMALL_SECONDS = 100_000, 0.5
 LARGE_SECONDS = 2.0
 MANY_BYTES = 1e9
 
+# What the paper's public code does where its text says otherwise, or nothing.
+PUBLIC_CODE_READING: dict[str, Any] = {
+    "leftover": "group", "acceptance": "product", "least_product": 0.7, "layers_too": True,
+}  # fmt: skip
 
 Measured = list[tuple[Case, dict[str, Runs]]]
 
@@ -67,6 +75,8 @@ def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page
     GaplessError
         A file cannot be read, or a plan is invalid.
     """
+    if not files:
+        raise GaplessError("homosize: at least one recording or instance is needed, found none")
     cases = [case for path in files for case in cases_of(path)]
     measured: Measured = []
     for case in cases:
@@ -106,9 +116,9 @@ Family = list[tuple[str, Source, Runs, Runs]]
 
 def _add_reach(page: Page, measured: Measured, family: Family) -> None:
     dense = [pair for pair in measured if pair[0].dense]
-    static = [pair for pair in measured if pair[0].part == "static part"]
+    static = [pair for pair in measured if pair[0].part == STATIC_PART]
     rows = _efficiency_rows("dense", dense, DENSE_EFFICIENCY)
-    rows += _efficiency_rows("static part, mixture of experts", static, EXPERTS_EFFICIENCY)
+    rows += _efficiency_rows("static part where sizes vary", static, EXPERTS_EFFICIENCY)
     compared = [_against_public_code(case, runs["homosize"]) for case, runs in measured
                 if _is_compared(case)]  # fmt: skip
     if compared:
@@ -148,7 +158,7 @@ def _efficiency_rows(what: str, measured: Measured, least: float) -> list[list[s
         return []
     return [
         [f"memory efficiency of at least {least:.1%}, {what} ({len(found)} problems)",
-         _percent(min(found)), _yes(min(found) >= least)]
+         percent(min(found)), _yes(min(found) >= least)]
     ]  # fmt: skip
 
 
@@ -166,17 +176,23 @@ def _add_quality(page: Page, measured: Measured) -> None:
         headers += [label, "seconds"]
     rows = []
     for case, runs in measured:
-        row = [case.name, case.part, "in" if case.persistent else "out", f"{case.requests:,}",
-               f"{case.bound:,}"]  # fmt: skip
+        row: list[str | Figure] = [
+            case.name,
+            case.part,
+            "in" if case.persistent else "out",
+            f"{case.requests:,}",
+            f"{case.bound:,}",
+        ]
         for label in VARIANTS:
             took = "-" if runs[label].peak is None else runs[label].took()
-            row += [_efficiency(runs[label], case.bound), took]
+            greedy = case.greedy_peak if label == "homosize" else None
+            row += [_efficiency(runs[label], case.bound, greedy), took]
         rows.append(row)
     page.table(headers, rows)
 
 
 def _is_compared(case: Case) -> bool:
-    return case.name in PUBLIC_CODE and not case.persistent and case.part == "all"
+    return case.name in PUBLIC_CODE and not case.persistent and case.part == WHOLE
 
 
 def _against_public_code(case: Case, runs: Runs) -> float:
@@ -191,10 +207,10 @@ def _add_public_code(page: Page, measured: Measured) -> None:
             continue
         theirs = PUBLIC_CODE[case.name]
         ours = runs["homosize"]
-        efficiency = ours.efficiency(case.bound)
+        reached = ours.efficiency(case.bound)
         rows.append(
             [case.name, f"{case.requests:,}", ours.took(),
-             "-" if efficiency is None else _percent(1 - efficiency),
+             "-" if reached is None else percent(1 - reached),
              f"{theirs.requests:,}", " / ".join(f"{value:g}" for value in theirs.seconds),
              " / ".join("-" if v is None else f"{v:g} %" for v in theirs.fragmentation),
              f"{_against_public_code(case, ours):,.0f}x"]
@@ -217,9 +233,10 @@ def _add_public_code(page: Page, measured: Measured) -> None:
 def _add_reported(page: Page, measured: Measured) -> None:
     rows = []
     for case, runs in measured:
-        if case.name not in REPORTED or not case.persistent or case.part != "all":
+        if case.name not in REPORTED or not case.persistent or case.part != WHOLE:
             continue
-        reported, row = REPORTED[case.name], [case.name]
+        reported = REPORTED[case.name]
+        row: list[str | Figure] = [case.name]
         row += [
             f"{reported.requested:.3f}",
             f"{reported.allocated:.3f}",
@@ -265,7 +282,8 @@ def _add_family(page: Page, family: Family) -> None:
         micros = median(result.cpu_seconds for result in ours.results) / problem.tensor_count * 1e6
         rows.append(
             [name, f"{problem.tensor_count:,}", ours.took(), f"{micros:.2f}",
-             mebibytes(max(ours.added_bytes)), _efficiency(ours, bound), paper.took(),
+             mebibytes(max(ours.added_bytes)), _efficiency(ours, bound, greedy_peak(problem)),
+             paper.took(),
              _efficiency(paper, bound)]
         )  # fmt: skip
     page.table(
@@ -281,25 +299,59 @@ def _add_family(page: Page, family: Family) -> None:
 
 
 def _add_choices(page: Page, cases: Sequence[Case]) -> None:
-    problems = [(case.source(), case.bound) for case in cases if case.part != "all" or case.dense]
-    problems = [pair for pair in problems if _is_plain(pair[0])]
-    if not problems:
+    columns, twins = _recordings(cases)
+    if not columns:
         return
     rows = []
     for name, choices in readings():
         progress(f"choices: {name}")
-        found = [_reading(problem, bound, choices) for problem, bound in problems]
+        found = [_reading(problem, bound, choices) for _, problem, bound in columns]
+        shares = [share for share, _ in found]
         rows.append(
-            [name, _percent(mean(efficiency for efficiency, _ in found)),
-             _percent(min(efficiency for efficiency, _ in found)),
-             f"{sum(fusions for _, fusions in found):,}"]
+            [name, percent(mean(shares)), percent(min(shares)),
+             f"{sum(fusions for _, fusions in found):,}",
+             *(_reading_cell(share, fusions) for share, fusions in found)]
         )  # fmt: skip
     page.say(
-        "Choices. Each reading of what the paper leaves open, over the static problems above "
-        f"({len(problems)}): mean and worst memory efficiency of the published planner, and "
-        "fusions that it accepted in all. [What the choices are](../homosize.md)."
+        "Choices. Each reading of what the paper leaves open, and each of those that its public "
+        f"code has, over the {len(columns)} recordings that plain lifetimes describe, persistent "
+        "blocks in, static part alone where sizes vary: memory efficiency of the published "
+        "planner, and in brackets the fusions that it accepted, where there are any. *public code* "
+        "is all of the code's readings together. [What the choices are](../homosize.md)."
     )
-    page.table(["reading", "mean", "worst", "fusions"], rows)
+    if twins:
+        page.say(
+            "No column of their own have recordings of the same requests: "
+            + ", ".join(f"`{twin}` (as `{name}`)" for twin, name in twins.items())
+            + "."
+        )
+    page.table(["reading", "mean", "worst", "fusions", *(name for name, _, _ in columns)], rows)
+
+
+def _recordings(
+    cases: Sequence[Case],
+) -> tuple[list[tuple[str, Problem, int]], dict[str, str]]:
+    """Return names, problems and bounds of what differs, and which names stand for one of those."""
+    columns: list[tuple[str, Problem, int]] = []
+    twins: dict[str, str] = {}
+    seen: dict[tuple[bytes, ...], str] = {}
+    for case in cases:
+        if not (case.persistent and case.is_static):
+            continue
+        problem = case.source()
+        if not _is_plain(problem) or problem.phase_start is None or problem.phase_end is None:
+            continue
+        parts = (problem.size, problem.start, problem.end, problem.phase_start, problem.phase_end)
+        known = seen.setdefault(tuple(part.tobytes() for part in parts), case.name)
+        if known == case.name:
+            columns.append((case.name, problem, case.bound))
+        else:
+            twins[case.name] = known
+    return columns, twins
+
+
+def _reading_cell(share: float, fusions: int) -> str:
+    return percent(share) + (f" ({fusions:,})" if fusions else "")
 
 
 def _is_plain(problem: Problem) -> bool:
@@ -318,17 +370,22 @@ def readings() -> list[tuple[str, Choices]]:
         {}, {"fusion": False}, {"phases": False}, {"transients": "group"}, {"packing": "reused"},
         {"order": "start"}, {"order": "size"}, {"partner": "best"}, {"again": False},
         {"weight": "bytes"}, {"weight": "requests"}, {"layer": "smallest"}, {"beside": False},
+        {"leftover": "group"}, {"acceptance": "product"}, {"least_product": 0.7},
+        {"layers_too": True}, {"leftover": "group", "acceptance": "product"},
+        {"leftover": "group", "acceptance": "product", "least_product": 0.7}, PUBLIC_CODE_READING,
         {"phases": False, "layer": "smallest"}, {"phases": False, "beside": False},
         {"transients": "group", "packing": "reused"},
         {"transients": "group", "packing": "reused", "fusion": False},
         {"transients": "group", "packing": "reused", "order": "size"},
         {"transients": "group", "packing": "reused", "order": "size", "weight": "requests"},
     ]  # fmt: skip
-    return [
-        (", ".join(f"{key}={value}" for key, value in change.items()) or "as chosen",
-         Choices(**(asdict(Choices()) | change)))
-        for change in changes
-    ]  # fmt: skip
+    return [(_name_of(change), replace(Choices(), **change)) for change in changes]
+
+
+def _name_of(change: Mapping[str, Any]) -> str:
+    if change == PUBLIC_CODE_READING:
+        return "public code"
+    return ", ".join(f"{key}={value}" for key, value in change.items()) or "as chosen"
 
 
 def _reading(problem: Problem, bound: int, choices: Choices) -> tuple[float, int]:
@@ -338,12 +395,7 @@ def _reading(problem: Problem, bound: int, choices: Choices) -> tuple[float, int
     return bound / plan.peak if plan.peak else 1.0, synthesis.fusion_count
 
 
-def _efficiency(runs: Runs, bound: int) -> str:
-    efficiency = runs.efficiency(bound)
-    return runs.results[-1].status.value if efficiency is None else _percent(efficiency)
-
-
-def _percent(share: float) -> str:
-    if share in (0.0, 1.0):
-        return f"{share:.0%}".replace("%", " %")
-    return f"{share:.3%}".replace("%", " %")
+def _efficiency(runs: Runs, bound: int, greedy: int | None = None) -> str | Figure:
+    if runs.peak is None:
+        return runs.results[-1].status.value
+    return efficiency(bound, runs.peak, greedy)

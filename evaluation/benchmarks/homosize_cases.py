@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from evaluation.benchmarks.figure import greedy_peak
 from evaluation.benchmarks.homosize_figures import LARGEST_PUBLISHED
 from evaluation.benchmarks.in_child import run_in_child
 from evaluation.benchmarks.page import seconds
@@ -24,6 +25,7 @@ from planners.errors import GaplessError
 from planners.plan import Parameters
 
 TRACE_SUFFIX = ".npz"
+WHOLE, STATIC_PART = "all", "static part"
 
 BEST: Parameters = {}
 PAPER: Parameters = {"variant": "paper"}
@@ -57,6 +59,8 @@ class Case:
         How many there are.
     bound
         The best lower bound, bytes.
+    greedy_peak
+        Peak of a greedy plan, bytes.
     dense
         Whether none of the run's requests varies in size.
     """
@@ -67,7 +71,13 @@ class Case:
     source: Source
     requests: int
     bound: int
+    greedy_peak: int
     dense: bool
+
+    @property
+    def is_static(self) -> bool:
+        """Whether no request of the problem varies in size."""
+        return self.dense or self.part == STATIC_PART
 
 
 @dataclass(frozen=True)
@@ -114,15 +124,15 @@ def cases_of(path: Path) -> list[Case]:
     """
     if path.suffix != TRACE_SUFFIX:
         problem = read_any(path)
-        return [_case(path.stem, "all", True, partial(read_any, path), problem, dense=True)]
+        return [_case(_stem(path), WHOLE, True, partial(read_any, path), problem, dense=True)]
     cases = []
     for persistent in (True, False):
         problem = last_iteration(path, persistent, static=False)
         dense = problem.dynamic is None or not problem.dynamic.any()
         for static in (False,) if dense else (False, True):
             source = partial(last_iteration, path, persistent, static=static)
-            part = "static part" if static else "all"
-            cases.append(_case(path.stem, part, persistent, source, source(), dense=dense))
+            part = STATIC_PART if static else WHOLE
+            cases.append(_case(_stem(path), part, persistent, source, source(), dense=dense))
     return cases
 
 
@@ -130,7 +140,13 @@ def _case(
     name: str, part: str, persistent: bool, source: Source, problem: Problem, *, dense: bool
 ) -> Case:
     bound = max(known.bytes for known in bounds_of(problem))
-    return Case(name, part, persistent, source, problem.tensor_count, bound, dense)
+    return Case(
+        name, part, persistent, source, problem.tensor_count, bound, greedy_peak(problem), dense
+    )
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".json")[0].removesuffix(TRACE_SUFFIX)
 
 
 def last_iteration(path: Path, persistent: bool, *, static: bool) -> Problem:

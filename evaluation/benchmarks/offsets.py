@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from evaluation.benchmarks.chain_rules import add_chain_rules
+from evaluation.benchmarks.figure import Figure, gap
 from evaluation.benchmarks.measure import Measured, measure, progress
 from evaluation.benchmarks.page import Page, milliseconds
 from instances.synthetic import training_graph
@@ -51,7 +52,7 @@ def offsets_page(
         "the placement in milliseconds. Every plan passed the referee. The relation of unsafe "
         "pairs is computed once per instance; its cost has a row of its own."
     )
-    rows = [
+    rows: list[list[str | Figure]] = [
         ["tensors", *(f"{problem.tensor_count:,}" for problem in columns)],
         ["streams", *(str(problem.stream_count) for problem in columns)],
         ["contiguous chains", *(str(len(problem.contiguous)) for problem in columns)],
@@ -93,7 +94,6 @@ def _safety_cost(problem: Problem, repetitions: int) -> str:
     return milliseconds(measure(partial(make_core_instance, problem), repetitions).seconds)
 
 
-def _cell(problem: Problem, bound: Bound, measured: Measured[Plan]) -> str:
+def _cell(problem: Problem, bound: Bound, measured: Measured[Plan]) -> Figure:
     check(problem, measured.value)
-    gap = measured.value.peak / bound.bytes - 1
-    return f"{gap:.4%} ({milliseconds(measured.seconds)})"
+    return gap(measured.value.peak, bound.bytes).and_then(f" ({milliseconds(measured.seconds)})")

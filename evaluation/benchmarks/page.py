@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from evaluation.benchmarks.figure import Figure
 from evaluation.benchmarks.measure import environment
+from planners.errors import GaplessError
+
+
+class ImplausiblePageError(GaplessError):
+    """A page would say what cannot be true; it is not written."""
 
 
 @dataclass
@@ -29,7 +35,7 @@ class Page:
         """Add a paragraph."""
         self.parts.append(text)
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str | Figure]]) -> None:
         """Add a table; the first column is aligned left, the others right.
 
         Parameters
@@ -37,9 +43,20 @@ class Page:
         headers
             One a column.
         rows
-            One string a column.
+            One cell a column, at least one row.
+
+        Raises
+        ------
+        ImplausiblePageError
+            A figure cannot be true, or there is no row; the message names both.
         """
-        widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+        if not rows:
+            raise ImplausiblePageError(
+                f"{self.title}: a table needs rows, found none below {', '.join(headers)}; "
+                "no page is written"
+            )
+        texts = [self._texts(headers, row) for row in rows]
+        widths = [max(map(len, column)) for column in zip(headers, *texts, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
             padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
@@ -48,7 +65,16 @@ class Page:
         rule = "|" + "|".join(
             "-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)
         )
-        self.parts.append("\n".join([line(headers), rule + "|", *map(line, rows)]))
+        self.parts.append("\n".join([line(headers), rule + "|", *map(line, texts)]))
+
+    def _texts(self, headers: Sequence[str], row: Sequence[str | Figure]) -> list[str]:
+        for header, cell in zip(headers, row, strict=True):
+            if isinstance(cell, Figure) and cell.fault:
+                raise ImplausiblePageError(
+                    f"{self.title}, row {row[0]!s}, {header} {cell.text}: {cell.fault}; "
+                    "no page is written"
+                )
+        return [str(cell) for cell in row]
 
     def render(self) -> str:
         """Return the page as Markdown."""

@@ -162,7 +162,7 @@ def test_a_total_is_the_sum_and_says_if_it_is_a_bound() -> None:
     ],
 )
 def test_the_answer_on_the_smallest_peak(results: list[Result], text: str) -> None:
-    assert exact._minimum(runs(results, question=LEAST)) == text
+    assert str(exact._minimum(runs(results, question=LEAST))) == text
 
 
 @pytest.mark.parametrize(

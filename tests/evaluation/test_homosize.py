@@ -137,7 +137,7 @@ def runs_of(peak: int, *cpu_seconds: float) -> Runs:
 
 
 def test_the_worst_run_is_compared_with_the_faster_planner_of_the_public_code() -> None:
-    case = Case("qwen-moe-R", "all", False, lambda: training_trace(4), 4, 8, dense=False)
+    case = Case("qwen-moe-R", "all", False, lambda: training_trace(4), 4, 8, 8, dense=False)
     assert homosize._is_compared(case)
     assert homosize._against_public_code(case, runs_of(8, 0.1, 0.69, 0.2)) == pytest.approx(100)
     assert runs_of(8, 0.1, 0.69, 0.2).took() == "0.200 (0.690)"
@@ -145,7 +145,7 @@ def test_the_worst_run_is_compared_with_the_faster_planner_of_the_public_code() 
 
 @pytest.mark.parametrize(("peak", "reached"), [(1000, "yes"), (1001, "yes"), (1002, "no")])
 def test_an_efficiency_is_reached_or_not(peak: int, reached: str) -> None:
-    case = Case("x", "all", True, lambda: training_trace(4), 4, 1000, dense=True)
+    case = Case("x", "all", True, lambda: training_trace(4), 4, 1000, 1000, dense=True)
     (row,) = homosize._efficiency_rows("dense", [(case, {"homosize": runs_of(peak, 1.0)})], 0.999)
     assert row[-1] == reached
 

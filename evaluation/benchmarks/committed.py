@@ -1,0 +1,44 @@
+"""The committed instances, from which pages are made where no files are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from instances.catalogue.catalogue_file import FOLDER
+from planners.errors import GaplessError
+
+SUFFIXES = (".json", ".json.gz")
+
+
+def committed_instances(names: Sequence[str] | None = None, folder: Path = FOLDER) -> list[Path]:
+    """Return the files of committed instances.
+
+    Parameters
+    ----------
+    names
+        Names without suffix; all by default.
+    folder
+        Where they are.
+
+    Returns
+    -------
+    list of Path
+        At least one: in the order of the names, or of all of them sorted.
+
+    Raises
+    ------
+    GaplessError
+        One is missing, or there is none at all.
+    """
+    found = {
+        path.name.removesuffix(suffix): path
+        for suffix in SUFFIXES
+        for path in sorted(folder.glob(f"*{suffix}"))
+    }
+    if not found:
+        raise GaplessError(f"{folder}: instances (*.json, *.json.gz) are needed, found none")
+    for name in names or ():
+        if name not in found:
+            raise GaplessError(f"{folder}: an instance {name} is needed, found none of that name")
+    return [found[name] for name in names or sorted(found)]

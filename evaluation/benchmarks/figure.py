@@ -1,0 +1,140 @@
+"""Figures of a page, each with the reason why it cannot be true where it cannot.
+
+Note: a page is written by nobody's eyes
+----------------------------------------
+Rationale. A page is long, made by a command and committed as it is, so a figure against common
+sense stands there until a reader stumbles over it. What rules it out is known where it is made.
+
+Approach. What no measurement can say is stated as a rule, not as a limit that someone chose: no
+plan is below a lower bound, so no gap is below 0 and no efficiency above 1; a proven optimum has no
+gap; a planner that searches is never above a greedy one that is at hand, for it could have
+answered with that plan. A cell of a table is text, or a figure that carries its fault; `Page.table` raises for the first one.
+
+Limits. Times, and what the paper or others printed, are taken as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from planners import Problem, place
+
+# Below this a gap would print as none.
+SMALLEST_GAP = 5e-7
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a cell says, and why that cannot be true.
+
+    Parameters
+    ----------
+    text
+        As it is printed.
+    fault
+        Empty for a figure that can be true.
+    """
+
+    text: str
+    fault: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def and_then(self, text: str) -> Figure:
+        """Return a cell that says more behind the figure."""
+        return Figure(self.text + text, self.fault)
+
+
+def gap(
+    peak: float,
+    bound: float,
+    greedy: float | None = None,
+    *,
+    digits: int = 4,
+    optimal: bool = False,
+) -> Figure:
+    """Return how far a peak is above a lower bound.
+
+    Parameters
+    ----------
+    peak, bound
+        In one unit.
+    greedy
+        Of a planner that searches: the peak of a greedy plan of the same problem.
+    digits
+        Behind the point.
+    optimal
+        Whether the plan is said to be proven best; the bound is the best that anything proved.
+
+    Returns
+    -------
+    Figure
+        Percent; with a fault where the peak is below the bound or above the greedy one, or where
+        an optimum is above the bound.
+    """
+    fault = _fault(peak, bound, greedy)
+    if optimal and not fault and peak != bound:
+        fault = f"a proven optimum meets the best bound, found {peak:,} and {bound:,}"
+    return Figure(percent_above(peak, bound, digits), fault)
+
+
+def mean_gap(peaks: Sequence[int], bounds: Sequence[int]) -> Figure:
+    """Return the mean gap over several problems, each with a bound above 0."""
+    pairs = list(zip(peaks, bounds, strict=True))
+    faults = filter(None, (_fault(peak, bound, None) for peak, bound in pairs))
+    return Figure(f"{mean(peak / bound - 1 for peak, bound in pairs):.2%}", next(faults, ""))
+
+
+def efficiency(bound: int, peak: int, greedy: int | None = None) -> Figure:
+    """Return a lower bound as a share of a peak.
+
+    Parameters
+    ----------
+    bound, peak, greedy
+        As for :func:`gap`.
+
+    Returns
+    -------
+    Figure
+        Percent; with a fault where it is above 1, or less than that of the greedy plan.
+    """
+    return Figure(percent(bound / peak if peak else 1.0), _fault(peak, bound, greedy))
+
+
+def greedy_peak(problem: Problem) -> int:
+    """Return the peak of ``greedy-size-first``, which is always at hand."""
+    return place(problem, "size", "first").peak
+
+
+def percent_above(value: float, reference: float, digits: int = 4) -> str:
+    """Return by how much a value is above a reference, or below it with a minus."""
+    if reference == 0:
+        return "0 %" if value == 0 else "-"
+    share = value / reference - 1
+    if share == 0:
+        return "0 %"
+    return f"{share:.{digits}%}" if abs(share) >= SMALLEST_GAP else "<0.0001%"
+
+
+def percent(share: float) -> str:
+    """Return a share with three digits, or as a whole number where it is none or all."""
+    if share in (0.0, 1.0):
+        return f"{share:.0%}".replace("%", " %")
+    return f"{share:.3%}".replace("%", " %")
+
+
+def _fault(peak: float, bound: float, greedy: float | None) -> str:
+    if not (math.isfinite(peak) and math.isfinite(bound)):
+        return f"a peak and a bound are finite, found {peak} and {bound}"
+    if peak < bound:
+        return f"no plan is below a lower bound, found a peak of {peak:,} and a bound of {bound:,}"
+    if greedy is not None and peak > greedy:
+        return (
+            f"a planner that searches is never above a greedy one, found a peak of {peak:,} "
+            f"where a greedy plan has {greedy:,}"
+        )
+    return ""
