@@ -5,10 +5,11 @@ Note: a page is written by nobody's eyes
 Rationale. A page is long, made by a command and committed as it is, so a figure against common
 sense stands there until a reader stumbles over it. What rules it out is known where it is made.
 
-Approach. What no measurement can say is stated as a rule, not as a limit that someone chose: no
-plan is below a lower bound, so no gap is below 0 and no efficiency above 1; a proven optimum has no
-gap; a planner that searches is never above a greedy one that is at hand, for it could have
-answered with that plan. A cell of a table is text, or a figure that carries its fault; `Page.table` raises for the first one.
+Approach. What no measurement can say is stated as a rule, not as a limit that someone chose. No
+plan is below a lower bound, so no gap is below 0 and no efficiency above 1. A proven optimum has no
+gap. A planner that searches is never above a greedy one that is at hand, for it could have answered
+with that plan. A cell of a table is text, or a figure that carries its fault; `Page.table` raises
+for the first fault that it meets.
 
 Limits. Times, and what the paper or others printed, are taken as they are.
 """

@@ -299,59 +299,35 @@ def _add_family(page: Page, family: Family) -> None:
 
 
 def _add_choices(page: Page, cases: Sequence[Case]) -> None:
-    columns, twins = _recordings(cases)
+    columns = _recordings(cases)
     if not columns:
         return
     rows = []
     for name, choices in readings():
         progress(f"choices: {name}")
-        found = [_reading(problem, bound, choices) for _, problem, bound in columns]
-        shares = [share for share, _ in found]
-        rows.append(
-            [name, percent(mean(shares)), percent(min(shares)),
-             f"{sum(fusions for _, fusions in found):,}",
-             *(_reading_cell(share, fusions) for share, fusions in found)]
-        )  # fmt: skip
+        cells: list[str | Figure] = []
+        shares, fusions = [], 0
+        for _, problem, bound in columns:
+            peak, accepted = _reading(problem, choices)
+            shares.append(bound / peak if peak else 1.0)
+            fusions += accepted
+            cells.append(efficiency(bound, peak).and_then(f" ({accepted})" if accepted else ""))
+        rows.append([name, percent(mean(shares)), percent(min(shares)), f"{fusions:,}", *cells])
     page.say(
         "Choices. Each reading of what the paper leaves open, and each of those that its public "
         f"code has, over the {len(columns)} recordings that plain lifetimes describe, persistent "
         "blocks in, static part alone where sizes vary: memory efficiency of the published "
         "planner, and in brackets the fusions that it accepted, where there are any. *public code* "
-        "is all of the code's readings together. [What the choices are](../homosize.md)."
+        "is the four of its readings together. [What the choices are](../homosize.md)."
     )
-    if twins:
-        page.say(
-            "No column of their own have recordings of the same requests: "
-            + ", ".join(f"`{twin}` (as `{name}`)" for twin, name in twins.items())
-            + "."
-        )
     page.table(["reading", "mean", "worst", "fusions", *(name for name, _, _ in columns)], rows)
 
 
-def _recordings(
-    cases: Sequence[Case],
-) -> tuple[list[tuple[str, Problem, int]], dict[str, str]]:
-    """Return names, problems and bounds of what differs, and which names stand for one of those."""
-    columns: list[tuple[str, Problem, int]] = []
-    twins: dict[str, str] = {}
-    seen: dict[tuple[bytes, ...], str] = {}
-    for case in cases:
-        if not (case.persistent and case.is_static):
-            continue
-        problem = case.source()
-        if not _is_plain(problem) or problem.phase_start is None or problem.phase_end is None:
-            continue
-        parts = (problem.size, problem.start, problem.end, problem.phase_start, problem.phase_end)
-        known = seen.setdefault(tuple(part.tobytes() for part in parts), case.name)
-        if known == case.name:
-            columns.append((case.name, problem, case.bound))
-        else:
-            twins[case.name] = known
-    return columns, twins
-
-
-def _reading_cell(share: float, fusions: int) -> str:
-    return percent(share) + (f" ({fusions:,})" if fusions else "")
+def _recordings(cases: Sequence[Case]) -> list[tuple[str, Problem, int]]:
+    """Return names, problems and bounds of the recordings that the published planner takes."""
+    static = [case for case in cases if case.persistent and case.is_static]
+    found = [(case.name, case.source(), case.bound) for case in static]
+    return [entry for entry in found if _is_plain(entry[1]) and entry[1].phase_start is not None]
 
 
 def _is_plain(problem: Problem) -> bool:
@@ -388,11 +364,11 @@ def _name_of(change: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in change.items()) or "as chosen"
 
 
-def _reading(problem: Problem, bound: int, choices: Choices) -> tuple[float, int]:
+def _reading(problem: Problem, choices: Choices) -> tuple[int, int]:
     synthesis = synthesize(static_requests(problem), choices)
     plan = Plan.of(problem, synthesis.plan.offsets(problem.tensor_count))
     check(problem, plan)
-    return bound / plan.peak if plan.peak else 1.0, synthesis.fusion_count
+    return plan.peak, synthesis.fusion_count
 
 
 def _efficiency(runs: Runs, bound: int, greedy: int | None = None) -> str | Figure:
