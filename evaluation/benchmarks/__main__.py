@@ -11,6 +11,7 @@ import typer
 from evaluation.benchmarks.auto import auto_page
 from evaluation.benchmarks.collection import collection_page
 from evaluation.benchmarks.committed import committed_instances
+from evaluation.benchmarks.density import density_page
 from evaluation.benchmarks.exact import exact_page
 from evaluation.benchmarks.greedy import greedy_page
 from evaluation.benchmarks.homosize import homosize_page
@@ -33,6 +34,7 @@ from planners.output_file import require_targets, write_output
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
+DEALT_AGAIN = (BERT, "bert-large", "tiny-bert", "resnet-50")
 Graphs = Annotated[
     list[Path] | None, typer.Argument(help=f"Instances with graphs; {BERT} by default.")
 ]
@@ -53,6 +55,19 @@ def safety(
     files = graphs or committed_instances([network.instance for network in PAPER_NETWORKS])
     command = _command("safety", *(path.name for path in graphs or []))
     _publish(lambda: safety_page(files, command, repetitions), output, *files)
+
+
+@app.command()
+def density(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help=f"Extracted instances; {', '.join(DEALT_AGAIN)} by default."),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """How the share of unsafe pairs hangs on the number of nodes that a stream holds."""
+    command = _command("density", *(path.name for path in files or []))
+    _publish(density_page(files or committed_instances(DEALT_AGAIN), command), output)
 
 
 @app.command()

@@ -53,8 +53,9 @@ def extract_model(
     streams: Annotated[
         str | None,
         typer.Option(
-            help="category, full ones followed by new ones, or roles, one each for computation, "
-            "communication and copies."
+            help="category, full ones followed by new ones; succession, where a new one begins "
+            "when the full one has ended; or roles, one each for computation, communication and "
+            "copies."
         ),
     ] = None,
     parallel: Annotated[

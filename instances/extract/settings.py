@@ -72,7 +72,8 @@ class StepSettings:
     precision
         Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
     streams
-        ``"category"`` or ``"roles"``, see :class:`instances.extract.streams.StreamScheme`.
+        ``"category"``, ``"succession"`` or ``"roles"``, see
+        :class:`instances.extract.streams.StreamScheme`.
     parallel
         ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
     ranks

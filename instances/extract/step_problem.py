@@ -10,7 +10,7 @@ from instances.extract.exchanges import chain_exchanges
 from instances.extract.settings import StepSettings
 from instances.extract.sharding import Sharding, shard_parameters
 from instances.extract.storages import Kernel, StorageTable, Trace, merge_storages
-from instances.extract.streams import assign_streams
+from instances.extract.streams import StreamScheme, assign_streams, find_successions
 from planners import Graph, Problem
 
 
@@ -46,12 +46,16 @@ def build_problem(
     planned = [storage for kernel in kernels for storage in kernel.creates]
     tensor = {storage: index for index, storage in enumerate(planned)}
     ops = [kernel.op for kernel in kernels]
+    streams = assign_streams(ops, settings.nodes_per_stream, settings.stream_scheme)
+    control = set(find_control_arcs(kernels))
+    if settings.stream_scheme is StreamScheme.SUCCESSION:
+        control.update(find_successions(ops, streams))
     graph = Graph(
         op=ops,
-        stream=assign_streams(ops, settings.nodes_per_stream, settings.stream_scheme),
+        stream=streams,
         producer=[node for node, kernel in enumerate(kernels) for _ in kernel.creates],
         consumers=_find_consumers(kernels, tensor),
-        control=find_control_arcs(kernels),
+        control=sorted(control),
     )
     persistent = sum(storages.size[storage] for storage in trace.persistent)
     return Problem(

@@ -1,4 +1,23 @@
-"""Which stream each node runs on: full streams by category, or one stream a role."""
+"""Which stream each node runs on: full streams by category, or one stream a role.
+
+Note: what a full stream means
+------------------------------
+Rationale. The paper says that a new stream is created when the current one is full, and not what
+orders the two. If only data does, it is arithmetic that decides: a stream that begins within the
+update of a parameter waits for the full one as soon as it reads what that left, and the two run
+one after the other; a stream that begins between two updates waits for nothing of it, and runs
+beside it to the end. So the share of unsafe pairs jumps with the number of nodes that a stream
+holds, and says nothing of the model (docs/extracted-models.md).
+
+Approach. ``CATEGORY`` takes the paper at its word, and is what the committed instances are made
+with. ``SUCCESSION`` is the same with an arc from the last node of a full stream to the first of the
+next. Then the nodes of a category are in one order, however many streams they are dealt to, and
+what is safe does not depend on the number. It is also what the framework does in which the paper
+measured: the last thing that a full stream runs there is an operation that starts the next
+(``StreamActive``, MindSpore's ``ascend_stream_assign.cc``).
+
+Limits. Whether the paper's memory solver counts that as an order, it does not say.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +31,13 @@ class StreamScheme(enum.Enum):
     """How nodes are given streams.
 
     ``CATEGORY`` is the paper's: a stream holds nodes of one category, and a full one is followed
-    by a new one. ``ROLES`` is what PyTorch's users run today: one stream for kernels, one for
-    collectives, one for copies between host and device.
+    by a new one, which waits for it where data does. ``SUCCESSION`` is the same where the new one
+    begins when the full one has ended. ``ROLES`` is what PyTorch's users run today: one stream for
+    kernels, one for collectives, one for copies between host and device.
     """
 
     CATEGORY = "category"
+    SUCCESSION = "succession"
     ROLES = "roles"
 
 
@@ -104,7 +125,7 @@ def assign_streams(
     nodes_per_stream
         Upper limit of nodes on a stream of a category, at least 1; a role has no limit.
     scheme
-        Categories or roles.
+        Categories, where succession makes no difference, or roles.
 
     Returns
     -------
@@ -135,3 +156,27 @@ def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
         nodes_on[current[category]] += 1
         streams.append(current[category])
     return streams
+
+
+def find_successions(ops: Sequence[str], streams: Sequence[int]) -> list[tuple[int, int]]:
+    """Find where a full stream is followed by the next of its category.
+
+    Parameters
+    ----------
+    ops, streams
+        Operator and stream of each node, by category.
+
+    Returns
+    -------
+    list of tuple of int
+        The last node of the full stream and the first of the next, one pair for every stream but
+        the first of a category.
+    """
+    last: dict[Category, int] = {}
+    found: list[tuple[int, int]] = []
+    for node, op in enumerate(ops):
+        category = category_of(op)
+        if category in last and streams[last[category]] != streams[node]:
+            found.append((last[category], node))
+        last[category] = node
+    return found

@@ -104,7 +104,7 @@ def test_the_command_line_of_inference_has_no_training_settings() -> None:
         ({"nodes_per_stream": -1}, "setting nodes_per_stream: at least 1, found -1"),
         ({"bucket_mb": 0}, "setting bucket_mb: at least 1, found 0"),
         ({"ranks": 0}, "setting ranks: at least 1, found 0"),
-        ({"streams": "one"}, "setting streams: category or roles, found 'one'"),
+        ({"streams": "one"}, "setting streams: category or succession or roles, found 'one'"),
         ({"parallel": "split"}, "setting parallel: replicated or sharded, found 'split'"),
         ({"clip_norm": float("nan")}, "setting clip_norm: a finite number"),
         ({"clip_norm": -1.0}, "setting clip_norm: a finite number"),

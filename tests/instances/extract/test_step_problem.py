@@ -25,3 +25,12 @@ def test_a_tiny_step_becomes_this_problem() -> None:
     assert graph.control.tolist() == [[1, 6], [2, 3], [2, 4], [5, 6]]
     # One gradient alone is no chain.
     assert problem.contiguous == ()
+
+
+def test_in_succession_a_stream_waits_for_the_full_one() -> None:
+    settings = StepSettings(nodes_per_stream=2, streams="succession")
+    graph = build_problem(tiny_trace(), settings, "tiny", {"model": "hand-made"}).graph
+    assert graph is not None
+    assert graph.stream.tolist() == [0, 1, 1, 2, 2, 3, 4, 0]
+    # Streams 2 and 4 begin when 1 and 2 are done; the others are the first of their categories.
+    assert graph.control.tolist() == [[1, 6], [2, 3], [2, 4], [4, 6], [5, 6]]

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.extract.streams import Category, StreamScheme, assign_streams, category_of
+from instances.extract.streams import (
+    Category,
+    StreamScheme,
+    assign_streams,
+    category_of,
+    find_successions,
+)
 
 
 def test_a_stream_is_of_one_category_and_a_full_one_is_followed_by_a_new_one() -> None:
@@ -38,3 +44,11 @@ def test_by_role_collectives_and_copies_from_the_host_have_a_stream_each() -> No
 @pytest.mark.parametrize("op", ["all_gather", "all_reduce", "all_to_all", "reduce_scatter"])
 def test_collectives_communicate(op: str) -> None:
     assert category_of(op) is Category.COMMUNICATION
+
+
+def test_a_stream_succeeds_the_full_one_of_its_category() -> None:
+    ops = ["input", "mm", "mm", "all_reduce", "mm", "cat", "mm", "mm", "all_reduce"]
+    streams = assign_streams(ops, 2, StreamScheme.SUCCESSION)
+    assert streams == assign_streams(ops, 2)
+    assert find_successions(ops, streams) == [(2, 4), (6, 7)]
+    assert find_successions(ops, assign_streams(ops, 5)) == []
