@@ -12,6 +12,7 @@ from evaluation.benchmarks.figure import Figure, efficiency, greedy_peak, percen
 from evaluation.benchmarks.homosize_cases import (
     BEST,
     MANY_COUNT,
+    OURS,
     PAPER,
     STATIC_PART,
     VARIANTS,
@@ -82,7 +83,7 @@ def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page
     for case in cases:
         progress(f"{case.name}, {case.part}")
         runs = {
-            label: run_variant(case.source, parameters, repetitions)
+            label: run_variant(case.source, parameters, repetitions if label == OURS else 1)
             for label, parameters in VARIANTS.items()
         }
         measured.append((case, runs))
@@ -96,8 +97,9 @@ def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page
         "(`homosize:variant=paper`), the latter also without fusion and with layers alone. Memory "
         "efficiency is the lower bound over the planned pool, of the worst run; 100 % is a proven "
         "optimum. Seconds are processor seconds of the planning call on one thread, from the "
-        f"problem to the offsets, bounds included: the median of {repetitions} fresh processes "
-        "and, in brackets, the worst. Every plan went through the referee. [How it plans, and what "
+        f"problem to the offsets, bounds included, in a fresh process: of `homosize` the median of "
+        f"{repetitions} and, in brackets, the worst, of the published planner one. Every plan "
+        "went through the referee. [How it plans, and what "
         "the paper leaves open](../homosize.md)."
     )
     _add_reach(page, measured, family)
@@ -119,14 +121,14 @@ def _add_reach(page: Page, measured: Measured, family: Family) -> None:
     static = [pair for pair in measured if pair[0].part == STATIC_PART]
     rows = _efficiency_rows("dense", dense, DENSE_EFFICIENCY)
     rows += _efficiency_rows("static part where sizes vary", static, EXPERTS_EFFICIENCY)
-    compared = [_against_public_code(case, runs["homosize"]) for case, runs in measured
+    compared = [_against_public_code(case, runs[OURS]) for case, runs in measured
                 if _is_compared(case)]  # fmt: skip
     if compared:
         rows.append(
             [f"{TIMES_FASTER} times less time than the paper's public code, worst trace",
              f"{min(compared):,.0f}x", _yes(min(compared) >= TIMES_FASTER)]
         )  # fmt: skip
-    everything = [(runs["homosize"].results[-1], runs["homosize"]) for _, runs in measured] + [
+    everything = [(runs[OURS].results[-1], runs[OURS]) for _, runs in measured] + [
         (ours.results[-1], ours) for _, _, ours, _ in family
     ]
     for least, most, limit in (
@@ -153,7 +155,7 @@ def _add_reach(page: Page, measured: Measured, family: Family) -> None:
 
 
 def _efficiency_rows(what: str, measured: Measured, least: float) -> list[list[str]]:
-    found = [runs["homosize"].efficiency(case.bound) or 0.0 for case, runs in measured]
+    found = [runs[OURS].efficiency(case.bound) or 0.0 for case, runs in measured]
     if not found:
         return []
     return [
@@ -170,10 +172,13 @@ def _yes(reached: bool) -> str:
 
 
 def _add_quality(page: Page, measured: Measured) -> None:
-    page.say("Every problem, persistent blocks (weights, state of the optimizer) in it or not:")
+    page.say(
+        "Every problem, persistent blocks (weights, state of the optimizer) in it or not. *Found "
+        "by* is the order that gave the plan of `homosize`, and how many it had tried by the end."
+    )
     headers = ["trace", "part", "persistent", "requests", "bound (bytes)"]
     for label in VARIANTS:
-        headers += [label, "seconds"]
+        headers += [label, "seconds", *(["found by"] if label == OURS else [])]
     rows = []
     for case, runs in measured:
         row: list[str | Figure] = [
@@ -184,11 +189,23 @@ def _add_quality(page: Page, measured: Measured) -> None:
             f"{case.bound:,}",
         ]
         for label in VARIANTS:
-            took = "-" if runs[label].peak is None else runs[label].took()
-            greedy = case.greedy_peak if label == "homosize" else None
-            row += [_efficiency(runs[label], case.bound, greedy), took]
+            greedy = case.greedy_peak if label == OURS else None
+            row += [_efficiency(runs[label], case.bound, greedy), _took(runs[label], label)]
+            row += [_found_by(runs[label])] if label == OURS else []
         rows.append(row)
     page.table(headers, rows)
+
+
+def _took(runs: Runs, label: str) -> str:
+    if runs.peak is None:
+        return "-"
+    return runs.took() if label == OURS else seconds(runs.worst_seconds)
+
+
+def _found_by(runs: Runs) -> str:
+    """Return the order of the best plan, and how many were tried for it."""
+    statistics = runs.results[-1].statistics
+    return f"{statistics.get('order')} ({statistics.get('attempts')})"
 
 
 def _is_compared(case: Case) -> bool:
@@ -206,7 +223,7 @@ def _add_public_code(page: Page, measured: Measured) -> None:
         if not _is_compared(case):
             continue
         theirs = PUBLIC_CODE[case.name]
-        ours = runs["homosize"]
+        ours = runs[OURS]
         reached = ours.efficiency(case.bound)
         rows.append(
             [case.name, f"{case.requests:,}", ours.took(),
@@ -243,7 +260,7 @@ def _add_reported(page: Page, measured: Measured) -> None:
             f"{reported.reserved:.3f}",
         ]
         row.append(f"{reported.requested / reported.reserved:.1%}")
-        for label in ("paper", "homosize"):
+        for label in ("paper", OURS):
             peak = runs[label].peak
             row += ["-" if peak is None else f"{peak / (1 << 30):.3f}",
                     _efficiency(runs[label], case.bound)]  # fmt: skip

@@ -29,8 +29,9 @@ WHOLE, STATIC_PART = "all", "static part"
 
 BEST: Parameters = {}
 PAPER: Parameters = {"variant": "paper"}
+OURS = "homosize"
 VARIANTS: dict[str, Parameters] = {
-    "homosize": BEST,
+    OURS: BEST,
     "paper": PAPER,
     "no fusion": {"variant": "paper", "fusion": False},
     "no phases": {"variant": "paper", "phases": False},

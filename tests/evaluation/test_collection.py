@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.benchmarks import collection
 from evaluation.benchmarks.paper_networks import PAPER_NETWORKS
-from planners import GaplessError, Problem, write_problem
+from planners import GaplessError, Graph, Problem, write_problem
 
 # Two tensors that meet and one that may share with the first.
 SIZE, START, END = [300, 100, 200], [0, 1, 3], [2, 4, 5]
@@ -35,6 +35,28 @@ def test_a_network_of_the_paper_stands_beside_ours(
     assert last[-1] == "optimal"
     assert "All 34 plans are valid; `auto` proves 2 of 2 optimal" in page
     assert "BERT-large" not in page
+
+
+def test_like_stands_beside_like(
+    tmp_path: Path, main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two nodes on two streams that nothing orders: one tensor is alive at a time in the global
+    # order, but no plan is below both. The paper knows the first of these bounds alone.
+    nodes = Graph(op=["a", "b"], stream=[0, 1], producer=[0, 1], consumers=[[], []])
+    ours = tmp_path / "resnet-50.json"
+    write_problem(Problem([300_000, 100_000], graph=nodes), ours)
+    assert main("collection", ours, "--time-limit", 1) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    header = next(row for row in rows if row[:1] == ["network"])
+    shown = {
+        row[1]: dict(zip(header, row, strict=True)) for row in rows if row[:1] == ["ResNet-50"]
+    }
+    assert shown["ours"]["lifetime bound (GB)"] == "0.0003"
+    assert shown["ours"]["gap to lifetime bound"] == "33.3333%"
+    assert shown["ours"]["gap to best bound"] == "0 %"
+    assert shown["paper"]["gap to lifetime bound"] == "0.5407%"
+    assert shown["paper"]["gap to best bound"] == ""
 
 
 def test_an_invalid_plan_ends_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
