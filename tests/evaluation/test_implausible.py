@@ -14,7 +14,6 @@ from evaluation.benchmarks import auto, collection, committed, exact, greedy, ho
 from evaluation.benchmarks.figure import Figure, efficiency, gap, greedy_peak, mean_gap
 from evaluation.benchmarks.homosize_cases import Case, Runs
 from evaluation.benchmarks.page import ImplausiblePageError, Page
-from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.sides import Side
 from instances.synthetic import random_lifetimes, training_trace
 from planners import Bound, GaplessError, Plan, Problem, feasible, get, write_problem
@@ -181,10 +180,3 @@ def test_a_page_of_files_alone_needs_some(
     out, error = capsys.readouterr()
     assert out == ""
     assert error.startswith(f"error: {page}: at least one ")
-
-
-def test_a_safety_page_needs_graphs(tmp_path: Path) -> None:
-    path = tmp_path / "mine.json"
-    write_problem(PROBLEM, path)
-    with pytest.raises(GaplessError, match="mine: a graph is needed, found lifetimes"):
-        safety_page([path], "it", 1)
