@@ -150,7 +150,9 @@ def _add_verdict(page: Page, entries: Sequence[Entry]) -> None:
 
 
 def _clearly(changes: Sequence[float]) -> str:
-    return f"on {sum(abs(change) >= CLEAR for change in changes)} of them by a tenth or more"
+    # In whole percent, as the table has them.
+    clear = sum(abs(round(change, 2)) >= CLEAR for change in changes)
+    return f"on {clear} of them by a tenth or more"
 
 
 def _row(entry: Entry) -> list[str]:

@@ -52,7 +52,7 @@ def test_a_change_is_that_of_most_rounds() -> None:
 
 
 def test_clear_changes_are_counted_apart() -> None:
-    assert safety._clearly([-0.4, -0.05, -0.2]) == "on 2 of them by a tenth or more"
+    assert safety._clearly([-0.4, -0.05, -0.096]) == "on 2 of them by a tenth or more"
 
 
 def test_tensors_between_streams() -> None:
