@@ -65,9 +65,10 @@ def density(
     ] = None,
     output: Output = None,
 ) -> None:
-    """How the share of unsafe pairs hangs on the number of nodes that a stream holds."""
+    """Count unsafe pairs against the number of nodes that a stream holds."""
+    chosen = files or committed_instances(DEALT_AGAIN)
     command = _command("density", *(path.name for path in files or []))
-    _publish(density_page(files or committed_instances(DEALT_AGAIN), command), output)
+    _publish(lambda: density_page(chosen, command), output, *chosen)
 
 
 @app.command()
