@@ -132,7 +132,7 @@ def forbidden_starts(instance: Instance, offsets: Annotated[NDArray[numpy.int64]
 class SearchProblem:
     """Blocks of members that are unsafe where they share a section."""
 
-    def __init__(self, modulus: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], residue: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], pinned: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], block: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], sections: int) -> None: ...
+    def __init__(self, modulus: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], residue: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], pinned: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], block: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lifetime: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], sections: int) -> None: ...
 
 class Verdict(enum.Enum):
     FITS = 0
@@ -186,19 +186,23 @@ class Decision:
 class SearchKey(enum.Enum):
     SECTION_TOTAL = 0
 
-    LENGTH = 1
+    SECTION_LEFT = 1
 
-    AREA = 2
+    SECTION_COUNT = 2
 
-    SIZE = 3
+    LIFETIME = 3
 
-    EARLIEST_START = 4
+    AREA = 4
 
-    LATEST_START = 5
+    SIZE = 5
 
-    LATEST_END = 6
+    EARLIEST_START = 6
 
-    EARLIEST_END = 7
+    LATEST_START = 7
+
+    LATEST_END = 8
+
+    EARLIEST_END = 9
 
 class CanonicalRules:
     """Rules that may be left out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import cycle, islice, product
+from itertools import count, cycle, islice
 from random import Random
 
 from planners import _core
@@ -23,7 +23,9 @@ NAME = "branch-and-bound"
 
 KEYS = {
     "total": _core.SearchKey.SECTION_TOTAL,
-    "length": _core.SearchKey.LENGTH,
+    "left": _core.SearchKey.SECTION_LEFT,
+    "sections": _core.SearchKey.SECTION_COUNT,
+    "lifetime": _core.SearchKey.LIFETIME,
     "area": _core.SearchKey.AREA,
     "size": _core.SearchKey.SIZE,
     "early start": _core.SearchKey.EARLIEST_START,
@@ -33,40 +35,47 @@ KEYS = {
 }
 # The orders that are tried in turn, most significant key first. Some put what crosses the fullest
 # sections, or is largest in time or area, at the bottom; the others sweep over time, forwards and
-# backwards. Which one finds a plan differs from instance to instance, and the one that does needs
-# few nodes: so each gets few, and in every round four times as many as before.
+# backwards. How full a section is has two senses, which differ once a part is split off: the bytes
+# left in it, and these above what is placed. So has length: the steps of a lifetime set tensors
+# apart that cross equally many sections.
 ORDERS: tuple[tuple[str, ...], ...] = (
-    ("total", "length", "area"),
-    ("length", "total", "area"),
-    ("area", "total", "length"),
-    ("late end", "length", "area"),
-    ("early start", "length", "area"),
-    ("late end", "late start", "size"),
+    ("left", "lifetime", "area"),
+    ("late end", "area", "left"),
+    ("late end", "lifetime", "area"),
     ("early start", "early end", "size"),
-    ("early start", "area", "total"),
-    ("late end", "area", "total"),
-    ("total", "early start", "early end"),
+    ("total", "lifetime", "area"),
+    ("area", "left", "lifetime"),
+    ("early start", "area", "left"),
+    ("early start", "lifetime", "area"),
+    ("late end", "late start", "size"),
+    ("left", "sections", "area"),
+    ("left", "late end", "late start"),
+    ("left", "early start", "early end"),
+    ("left", "size", "lifetime"),
+    ("lifetime", "left", "area"),
 )
 # What the search with chains decides first, in turn.
 BRANCHINGS = {
     "least room": _core.Branching.LEAST_ROOM,
     "largest overlap": _core.Branching.LARGEST,
 }
-FIRST_NODES = 500
+# Note: the schedule. How many nodes an order needs is heavy-tailed: on one problem it varies from
+# one order to the next, and on one order between a problem and its slightly perturbed copy, from
+# two nodes a tensor to more than anybody has. No order wins on all problems, so what counts is to
+# give each its turn before any has spent much; every round has a multiple of the nodes of the round
+# before, so that an order that is near is not kept waiting for those that are lost. Of first turns
+# of 250 to 4,000 nodes, 1,000 cost least on files and their perturbed copies; what the orders were
+# chosen on is told in docs/branch-and-bound.md. First is always what was asked, where one answer
+# ends everything. Capacities on the way there come after: as many nodes where the smallest peak is
+# wanted and each answer is worth something, otherwise few.
+FIRST_NODES = 1000
 GROWTH = 4
-# Later rounds also take random orders, leave them at random in so many of a thousand nodes, and
-# start again soon: a few early choices decide whether a plan is near. These runs get twice the
-# nodes of the others.
+WAY_SHARE = 4
+# Longer rounds also draw lots that are given up soon, since a few early choices decide whether a
+# plan is near: as many nodes as the orders for an order at a capacity near the bound, and as many
+# for orders that are random, or are left at random in so many of a thousand nodes.
 WANDERS = (30, 0, 100, 15, 30)
-RESTART_NODES = 3000
-RESTART_SHARE = 2
-# Where between the best plan and the bound to ask; their number shares no divisor with that of the
-# orders, so that all pairs have their turn.
-AIMS = (0.5, 0.02, 0.25, 0.1, 0.75, 0.05, 0.35)
-# Before the first of those runs every order asks at so many capacities, evenly spread from the
-# bound up, where a plan is worth most. It is there for one instance, MiniMalloc's D: one order
-# finds a plan of 970 units in 2,600 nodes, and no other order nor a capacity next to it does.
-SWEEP_CAPACITIES = 48
+LOT_NODES = 3000
 # A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
 MOST_NODES = 1 << 60
 
@@ -249,6 +258,12 @@ class _Question:
     aim: float
 
 
+def _spread(exponent: int) -> Iterator[float]:
+    """Yield powers of numbers that are at any time spread evenly between 0 and 1."""
+    golden = (5**0.5 - 1) / 2
+    yield from ((step * golden % 1) ** exponent for step in count(1))
+
+
 class _NodesSpentError(Exception):
     """The node limit of the budget is spent."""
 
@@ -317,13 +332,17 @@ class _Search:
         capacity = self.problem.capacity
         return None if capacity is None else self.scaled.down(capacity)
 
+    def _goal(self) -> int:
+        """Return where a plan of a part is as good as is wanted."""
+        target = self._target()
+        return self.least if target is None else target
+
     def _search(self) -> None:
         while True:
             target = self._target()
             if target is not None and self.least > target:
                 return
-            enough = self.least if target is None else target
-            open_parts = [part for part in self.parts if part.most > enough]
+            open_parts = [part for part in self.parts if part.most > self._goal()]
             if not open_parts:
                 return
             for part in open_parts:
@@ -335,50 +354,49 @@ class _Search:
                     raise
 
     def _questions(self, part: SearchPart) -> Iterator[_Question]:
-        """Yield what to ask: each order at the bound, then on the way there, then again."""
+        """Yield what to ask, round by round; see the note on the schedule."""
         chains = isinstance(part.search, _core.DisjunctiveSearch)
         orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
-        nodes, aims, wanders = FIRST_NODES, cycle(AIMS), cycle(WANDERS)
-        swept = chains
+        nodes, wanders = FIRST_NODES, cycle(WANDERS)
+        aims, near = _spread(3), _spread(2)
         while True:
             for order in orders:
                 yield _Question(order, nodes, 0, 1.0)
             # A lower capacity is not always harder: it also prunes more. So all are tried.
-            if nodes <= RESTART_NODES or chains:
-                for order, aim in zip(orders, islice(aims, len(orders)), strict=True):
-                    yield _Question(order, nodes, 0, aim)
-            elif not swept:
-                swept = True
-                for step, order in product(range(1, SWEEP_CAPACITIES), orders):
-                    yield _Question(order, RESTART_NODES, 0, 1 - step / SWEEP_CAPACITIES)
-                continue
-            else:
-                for restart in range(RESTART_SHARE * len(orders) * nodes // RESTART_NODES):
-                    order = (
-                        tuple(self.random.sample(sorted(KEYS), 3))
-                        if restart % 2
-                        else (self.random.choice(orders))
-                    )
-                    aim = next(aims) if restart % 3 else 1.0
-                    yield _Question(order, RESTART_NODES, next(wanders), aim)
+            on_the_way = nodes if self.problem.capacity is None else nodes // WAY_SHARE
+            for order in orders:
+                yield _Question(order, on_the_way, 0, next(aims))
+            lots = 0 if chains or nodes <= LOT_NODES else len(orders) * nodes // LOT_NODES
+            for order, aim in zip(cycle(orders), islice(near, lots), strict=False):
+                yield _Question(order, LOT_NODES, 0, 1 - aim)
+            for lot in range(lots):
+                order = (
+                    tuple(self.random.sample(sorted(KEYS), 3))
+                    if lot % 2
+                    else self.random.choice(orders)
+                )
+                aim = next(aims) if lot % 3 else 1.0
+                yield _Question(order, LOT_NODES, next(wanders), aim)
             nodes = min(GROWTH * nodes, MOST_NODES)
 
     def _pursue(self, part: _Part, question: _Question) -> None:
         """Ask; where an answer on the way to the bound moves an end, ask the same from there."""
         target = self._target()
         if question.aim == 1:
-            self._ask(part, question, self.least if target is None else target)
+            self._ask(part, question, self._goal())
             return
         ends = None
         while ends != (part.most, self.least):
             ends = part.most, self.least
             highest = part.most if target is None else min(part.most, target + 1)
             way = highest - self.least
-            # With no capacity between, every order has been asked this as it is.
-            known = way == 1 and question.wander == 0 and question.order in ORDERS
+            capacity = highest - max(1, int(way * question.aim))
+            # At the goal every order has been asked as it is, with no fewer nodes.
+            plain = question.wander == 0 and question.order in ORDERS
+            known = plain and capacity == self._goal()
             if way <= 0 or known or (target is not None and part.most <= target):
                 return
-            self._ask(part, question, highest - max(1, int(way * question.aim)))
+            self._ask(part, question, capacity)
 
     def _ask(self, part: _Part, question: _Question, capacity: int) -> None:
         decision = self._decide(part.part.search, question, capacity)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planners import _core
 from planners.bounds import SHARE_FOR_BOUNDS, antichain_bound
@@ -171,6 +172,7 @@ def _part(
         block_of[tensors].astype(np.int32),
         _column(scaled.before, tensors),
         size,
+        _lifetimes(problem, rows)[tensors],
         np.ascontiguousarray(own),
         sections,
     )
@@ -185,6 +187,16 @@ def _part(
         max(int(np.cumsum(totals).max()), alone),
         engine(core, budget.remaining_seconds()),
     )
+
+
+def _lifetimes(problem: Problem, rows: IntColumn) -> NDArray[np.float64]:
+    """Return in how many steps each tensor lives; where nobody knows, in how many sections."""
+    lives = rows if problem.safety is Safety.PAIRS else problem.segments()
+    tensor, first, last = lives.T
+    lifetimes = np.zeros(problem.tensor_count)
+    # Steps may lie further apart than an int64 reaches.
+    np.add.at(lifetimes, tensor, last.astype(np.float64) - first)
+    return lifetimes
 
 
 def _column(values: list[int], chosen: IntColumn) -> IntColumn:

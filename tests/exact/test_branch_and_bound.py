@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from instances.synthetic import training_graph
+from instances.synthetic import tight_capacity, training_graph
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
 from planners.check import find_violation
-from planners.exact.branch_and_bound import NAME
+from planners.exact.branch_and_bound import FIRST_NODES, NAME, ORDERS
 from planners.exact.scaling import scale_blocks
 from planners.exact.search_parts import search_parts
 from planners.registry import get
@@ -154,6 +154,25 @@ def test_the_same_seed_and_node_limit_repeat_exactly() -> None:
             assert one.statistics == other.statistics
             if one.plan is not None and other.plan is not None:
                 assert one.plan.offsets.tolist() == other.plan.offsets.tolist()
+
+
+def test_the_first_order_needs_its_first_turn_alone() -> None:
+    """Lifetimes of up to 100,000 steps: counted in sections, they took more than four turns."""
+    problem = tight_capacity(120, utilisation=0.98, steps=100_000, units=1024, seed=0)
+    result = answer(problem, node_limit=FIRST_NODES)
+    assert result.status is Status.OPTIMAL
+    assert result.statistics["order"] == ", ".join(ORDERS[0])
+    assert 120 < int(result.statistics["nodes"]) < FIRST_NODES
+
+
+@pytest.mark.parametrize("factor", [3, 1000])
+def test_scaled_sizes_take_the_same_nodes(factor: int) -> None:
+    problem = tight_capacity(60, utilisation=0.95, steps=1000, units=256, seed=9)
+    scaled = Problem(problem.size * factor, problem.start, problem.end)
+    one = answer(problem.with_capacity(None), node_limit=20_000)
+    other = answer(scaled, node_limit=20_000)
+    assert one.statistics == other.statistics
+    assert int(one.statistics["nodes"]) > 0
 
 
 @pytest.mark.usefixtures("worst_started")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.core
 FITS, REFUTED = _core.Verdict.FITS, _core.Verdict.REFUTED
 NODE_LIMIT = _core.Verdict.NODE_LIMIT
 MANY_NODES = 1_000_000
-ORDER = [_core.SearchKey.SECTION_TOTAL, _core.SearchKey.LENGTH, _core.SearchKey.AREA]
+ORDER = [_core.SearchKey.SECTION_TOTAL, _core.SearchKey.LIFETIME, _core.SearchKey.AREA]
 KEYS = tuple(_core.SearchKey)
 MEMORY_PROBLEMS = range(850, 950)
 # Above this sum of sizes the core counts in 64 bits.
@@ -47,6 +47,7 @@ def make(
     *,
     modulus: Sequence[int] | None = None,
     pinned: Sequence[int] | None = None,
+    lifetime: Sequence[int] | None = None,
     sections: int | None = None,
 ) -> _core.SearchProblem:
     """Return single tensors that meet where their ``(tensor, first, last)`` do."""
@@ -58,6 +59,7 @@ def make(
         column(range(count), np.int32),
         column([0] * count),
         column(size),
+        column(lifetime or [1] * count, float),
         column([v for row in rows for v in row]).reshape(-1, 3),
         max((last for *_, last in rows), default=0) if sections is None else sections,
     )
@@ -237,6 +239,36 @@ def test_touching_a_pin_is_no_overlap(decide: Decide) -> None:
     assert decide(problem, 8).verdict == REFUTED
 
 
+def test_a_lifetime_is_counted_in_steps_and_not_in_sections() -> None:
+    """All three meet in one section; who lives longest lies lowest, and then who is largest."""
+    rows = [(0, 0, 1), (1, 0, 1), (2, 0, 1)]
+    problem = make([2, 3, 4], rows, lifetime=[7, 1, 5])
+    order = [_core.SearchKey.LIFETIME]
+    search = _core.CanonicalSearch(problem, 60.0)
+    assert search.decide(9, order, 9, 0, 0, rules_of(), 60.0).offsets == [0, 6, 2]
+    order = [_core.SearchKey.AREA]
+    assert search.decide(9, order, 9, 0, 0, rules_of(), 60.0).offsets == [4, 6, 0]
+
+
+def test_the_order_in_which_tensors_are_given_does_not_matter() -> None:
+    nodes = set()
+    for seed in range(20):
+        rng = random.Random(seed)
+        size = [rng.randint(1, 4) for _ in range(14)]
+        rows = hard_rows(rng, 14)
+        shuffled = rng.sample(range(14), 14)
+        place = {tensor: index for index, tensor in enumerate(shuffled)}
+        problems = (
+            make(size, rows),
+            make([size[t] for t in shuffled], sorted((place[t], a, b) for t, a, b in rows)),
+        )
+        for capacity in range(8, 20):
+            one, other = (decide_canonical(problem, capacity) for problem in problems)
+            assert (one.verdict, one.counters.nodes) == (other.verdict, other.counters.nodes)
+            nodes.add(one.counters.nodes)
+    assert len(nodes) > 5
+
+
 def hard_rows(rng: random.Random, tensors: int) -> list[Row]:
     rows = []
     for tensor in range(tensors):
@@ -330,13 +362,23 @@ def test_columns_of_unequal_length_are_refused() -> None:
         make([1, 1], [(0, 0, 1), (1, 0, 1)], modulus=[1])
     with pytest.raises(ValueError, match="column"):
         make([1, 1], [(0, 0, 1), (1, 0, 1)], pinned=[1])
+    with pytest.raises(ValueError, match="column"):
+        make([1, 1], [(0, 0, 1), (1, 0, 1)], lifetime=[1])
 
 
 def test_rows_of_the_wrong_width_are_refused() -> None:
     one = column([1])
     with pytest.raises(ValueError, match="rows"):
         _core.SearchProblem(
-            one, one, one, column([0], np.int32), one, one, column([0, 0]).reshape(1, 2), 1
+            one,
+            one,
+            one,
+            column([0], np.int32),
+            one,
+            one,
+            column([1], float),
+            column([0, 0]).reshape(1, 2),
+            1,
         )
 
 

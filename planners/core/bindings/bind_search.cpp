@@ -11,13 +11,14 @@ namespace {
 SearchProblem make_problem(Array<std::int64_t> modulus, Array<std::int64_t> residue,
                            Array<std::int64_t> pinned, Array<std::int32_t> block,
                            Array<std::int64_t> before, Array<std::int64_t> size,
-                           Table<std::int64_t> rows, std::int32_t sections) {
-    SearchProblem problem{copy(modulus), copy(residue), copy(pinned), copy(block),
-                          copy(before),  copy(size),    {},           {},
-                          sections};
+                           Array<double> lifetime, Table<std::int64_t> rows,
+                           std::int32_t sections) {
+    SearchProblem problem{copy(modulus), copy(residue),  copy(pinned), copy(block), copy(before),
+                          copy(size),    copy(lifetime), {},           {},          sections};
     const std::int32_t members = problem.member_count();
     if (residue.size() != modulus.size() || pinned.size() != modulus.size() ||
-        block.size() != size.size() || before.size() != size.size()) {
+        block.size() != size.size() || before.size() != size.size() ||
+        lifetime.size() != size.size()) {
         throw std::invalid_argument("every column of blocks, and of members, needs one length");
     }
     for (const std::int32_t b : problem.block) {
@@ -57,12 +58,14 @@ void bind_search(nb::module_& module) {
             "__init__",
             [](SearchProblem* self, Array<std::int64_t> modulus, Array<std::int64_t> residue,
                Array<std::int64_t> pinned, Array<std::int32_t> block, Array<std::int64_t> before,
-               Array<std::int64_t> size, Table<std::int64_t> rows, std::int32_t sections) {
-                new (self) SearchProblem(
-                    make_problem(modulus, residue, pinned, block, before, size, rows, sections));
+               Array<std::int64_t> size, Array<double> lifetime, Table<std::int64_t> rows,
+               std::int32_t sections) {
+                new (self) SearchProblem(make_problem(modulus, residue, pinned, block, before, size,
+                                                      lifetime, rows, sections));
             },
             nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"), nb::arg("block"),
-            nb::arg("before"), nb::arg("size"), nb::arg("rows"), nb::arg("sections"));
+            nb::arg("before"), nb::arg("size"), nb::arg("lifetime"), nb::arg("rows"),
+            nb::arg("sections"));
 
     nb::enum_<Verdict>(module, "Verdict")
         .value("FITS", Verdict::kFits)
@@ -87,7 +90,9 @@ void bind_search(nb::module_& module) {
 
     nb::enum_<SearchKey>(module, "SearchKey")
         .value("SECTION_TOTAL", SearchKey::kSectionTotal)
-        .value("LENGTH", SearchKey::kLength)
+        .value("SECTION_LEFT", SearchKey::kSectionLeft)
+        .value("SECTION_COUNT", SearchKey::kSectionCount)
+        .value("LIFETIME", SearchKey::kLifetime)
         .value("AREA", SearchKey::kArea)
         .value("SIZE", SearchKey::kSize)
         .value("EARLIEST_START", SearchKey::kEarliestStart)

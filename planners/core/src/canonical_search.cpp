@@ -107,7 +107,8 @@ class CanonicalSearch::Engine {
         for (std::int32_t t = 0; t < count_; ++t) hash_.push_back(random());
         std::iota(by_first_.begin(), by_first_.end(), 0);
         std::stable_sort(by_first_.begin(), by_first_.end(), [&](std::int32_t a, std::int32_t b) {
-            return state_.first[a] < state_.first[b];
+            return std::tie(state_.first[a], state_.last[a], state_.size[b]) <
+                   std::tie(state_.first[b], state_.last[b], state_.size[a]);
         });
         for (std::int32_t i = 0; i < count_; ++i) place_by_first_[by_first_[i]] = i;
     }
@@ -200,7 +201,7 @@ class CanonicalSearch::Engine {
     // Sorts the tensors from `begin` on by the keys of the order, and ranks them.
     void rank_part(std::size_t begin) {
         struct Ranked {
-            std::array<std::int64_t, 4> key;
+            std::array<double, 4> key;
             std::int32_t tensor;
         };
         std::vector<Ranked> ranked;
@@ -212,8 +213,9 @@ class CanonicalSearch::Engine {
             }
             ranked.push_back(entry);
         }
-        std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-            return std::tie(a.key, a.tensor) < std::tie(b.key, b.tensor);
+        std::sort(ranked.begin(), ranked.end(), [&](const Ranked& a, const Ranked& b) {
+            return std::tie(a.key, place_by_first_[a.tensor]) <
+                   std::tie(b.key, place_by_first_[b.tensor]);
         });
         for (std::size_t i = 0; i < ranked.size(); ++i) {
             arena_[begin + i] = ranked[i].tensor;
@@ -222,21 +224,29 @@ class CanonicalSearch::Engine {
     }
 
     // The smallest comes first.
-    std::int64_t sort_key(SearchKey key, std::int32_t t) const {
-        std::int64_t total = 0, length = 0;
-        state_.for_sections(t, [&](std::int32_t s) {
-            total = std::max<std::int64_t>(total, state_.height[s] + state_.remaining[s]);
-            ++length;
-        });
+    double sort_key(SearchKey key, std::int32_t t) const {
+        const SearchProblem& problem = state_.problem;
+        Bytes most = 0;
+        std::int32_t count = 0;
         switch (key) {
             case SearchKey::kSectionTotal:
-                return -total;
-            case SearchKey::kLength:
-                return -length;
+                state_.for_sections(t, [&](std::int32_t s) {
+                    most = std::max<Bytes>(most, state_.height[s] + state_.remaining[s]);
+                });
+                return -static_cast<double>(most);
+            case SearchKey::kSectionLeft:
+                state_.for_sections(
+                    t, [&](std::int32_t s) { most = std::max(most, state_.remaining[s]); });
+                return -static_cast<double>(most);
+            case SearchKey::kSectionCount:
+                state_.for_sections(t, [&](std::int32_t) { ++count; });
+                return -count;
+            case SearchKey::kLifetime:
+                return -problem.lifetime[t];
             case SearchKey::kArea:
-                return -length * state_.size[t];
+                return -problem.lifetime[t] * static_cast<double>(problem.size[t]);
             case SearchKey::kSize:
-                return -static_cast<std::int64_t>(state_.size[t]);
+                return -static_cast<double>(problem.size[t]);
             case SearchKey::kEarliestStart:
                 return state_.first[t];
             case SearchKey::kLatestStart:
@@ -382,7 +392,7 @@ class CanonicalSearch::Engine {
     const std::int32_t count_;
     CanonicalState<Bytes> state_;
     CanonicalBounds<Bytes> bounds_;
-    // The tensors by their first section, where each is among these, and a hash for each.
+    // The tensors by their sections and size, where each is among these, and a hash for each.
     std::vector<std::int32_t> by_first_, place_by_first_;
     std::vector<std::uint64_t> hash_;
 

@@ -12,9 +12,14 @@
 namespace gapless {
 
 // What an order of the tensors sorts by. All but the earliest start and end: largest first.
+// Of the sections of a tensor the fullest counts, by the bytes left in it, or its total: these
+// above the top of what is placed. The lifetime is in steps, and the area its product with the
+// size.
 enum class SearchKey {
     kSectionTotal,
-    kLength,
+    kSectionLeft,
+    kSectionCount,
+    kLifetime,
     kArea,
     kSize,
     kEarliestStart,

@@ -18,6 +18,8 @@ struct SearchProblem {
     // One entry a member, sorted by block: the bytes of its block below it, and its own.
     std::vector<std::int32_t> block;
     std::vector<std::int64_t> before, size;
+    // The steps that it lives, for orders to sort by; they may be more than an int64 holds.
+    std::vector<double> lifetime;
     // Member m meets others in ranges[range_offsets[m]:range_offsets[m + 1]].
     std::vector<std::int64_t> range_offsets;
     std::vector<SectionRange> ranges;
