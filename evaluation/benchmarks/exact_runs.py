@@ -12,6 +12,7 @@ from pathlib import Path
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import SUPERMALLOC, require_expressible
 from evaluation.benchmarks.sides import Side, judged_peer_job, judged_planner_job, run_side
+from evaluation.benchmarks.variants import vary
 from planners.bounds import lifetime_bound
 from planners.budget import Budget
 from planners.errors import GaplessError
@@ -168,6 +169,39 @@ def our_runs(
         judged_planner_job(source, OURS, Budget(limit, seed=seed), parameters) for seed in seeds
     )
     return Runs(question, limit, tuple(run_side(question.problem, job, 1) for job in jobs))
+
+
+def variant_runs(question: Question, variation: str, limit: float, seeds: Iterable[int]) -> Runs:
+    """Ask our planner about variants of an instance, in a fresh process for each.
+
+    Parameters
+    ----------
+    question
+        What is asked of the instance as it is.
+    variation
+        One of :data:`evaluation.benchmarks.variants.VARIATIONS`.
+    limit
+        Wall seconds a run.
+    seeds
+        Each makes a variant, and seeds the planner.
+
+    Returns
+    -------
+    Runs
+        One a variant.
+    """
+    progress(f"{question.label}: {variation}")
+    sides = []
+    for seed in seeds:
+        source = partial(read_variant, question.path, question.capacity, variation, seed)
+        job = judged_planner_job(source, OURS, Budget(limit, seed=seed))
+        sides.append(run_side(source(), job, 1))
+    return Runs(question, limit, tuple(sides))
+
+
+def read_variant(path: Path, capacity: int | None, variation: str, seed: int) -> Problem:
+    """Return a variant of the problem of a file with another capacity."""
+    return vary(read_question(path, capacity), variation, seed)
 
 
 def peer_runs(question: Question, limit: float, count: int, threads: int) -> Runs:

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evaluation.benchmarks import exact, exact_runs
 from evaluation.benchmarks.exact_runs import Question, Runs, decision_question
 from evaluation.benchmarks.sides import Side
-from instances.synthetic import random_lifetimes
-from planners import Problem, Result, Status, registry, write_problem
+from evaluation.benchmarks.variants import VARIATIONS, vary
+from instances.synthetic import random_lifetimes, tight_capacity
+from planners import Problem, Result, Status, registry, run, write_problem
 from planners.bounds import lifetime_bound
 from planners.errors import GaplessError
 from planners.exact.branch_and_bound import NAME, Rules
@@ -189,6 +191,44 @@ def test_every_rule_is_left_out_once() -> None:
         assert registry.get(NAME, **parameters)
 
 
+@pytest.mark.parametrize("variation", VARIATIONS)
+def test_what_fits_fits_its_variants(variation: str) -> None:
+    seen = set()
+    for seed in range(8):
+        problem = tight_capacity(12, utilisation=0.9, steps=500, units=256, seed=seed)
+        variant = vary(problem, variation, seed)
+        seen.add(tuple(map(tuple, (variant.size, variant.start, variant.end))))
+        assert run(registry.get(NAME), variant).status in exact_runs.FITS
+        again = vary(problem, variation, seed)
+        assert again.size.tolist() == variant.size.tolist()
+        assert again.start.tolist() == variant.start.tolist()
+        # Not the problem itself.
+        assert not all(
+            np.array_equal(getattr(variant, field), getattr(problem, field))
+            for field in ("size", "start", "end")
+        )
+    assert len(seen) == 8
+
+
+def test_a_variant_of_a_problem_without_tensors_is_one() -> None:
+    for variation in VARIATIONS:
+        assert vary(Problem([], [], [], capacity=3), variation, 0).tensor_count == 0
+
+
+def test_variants_count_what_fits_and_what_was_spent() -> None:
+    lost = runs([FOUND, NOTHING], [0.001, 0.003])
+    assert exact._variant_row("mirrored", "a", [lost]) == [
+        "mirrored",
+        "a",
+        "1 of 2",
+        "0",
+        "0",
+        "2",
+        "3",
+    ]
+    assert "invalid" in exact._variant_row("mirrored", "a", [runs([WRONG])])
+
+
 @pytest.mark.parametrize(("answer", "count"), [(FOUND, 4), (NOTHING, 1)])
 def test_a_peer_whose_time_was_over_is_not_asked_again(
     answer: Result, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -200,8 +240,14 @@ def test_a_peer_whose_time_was_over_is_not_asked_again(
 
 @pytest.mark.bench
 def test_the_page_has_its_tables_and_no_folder(
-    main: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    main: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    # Each is a fresh process for each file and seed; two say as much as all.
+    variations = list(VARIATIONS)[:2]
+    monkeypatch.setattr(exact, "VARIATIONS", variations)
     files = [write_rows(tmp_path, name) for name in ("a.9.csv", "b.8.csv")]
     # No greedy plan meets the bound of this one, so that there is something to count.
     searched = random_lifetimes(20, seed=33)
@@ -218,10 +264,11 @@ def test_the_page_has_its_tables_and_no_folder(
 
     found = tables(text)
     rules = len(fields(Rules)) + 2
-    assert [len(table) for table in found] == [5, 4, 5, 4, 4, rules, rules]
+    variants = 1 + len(variations) * (len(files) + 1)
+    assert [len(table) for table in found] == [5, 4, variants, 5, 4, 4, rules, rules]
     for table in found:
         assert len({len(row) for row in table}) == 1
-    decisions, effort, minima, counters, _, seconds, nodes = found
+    decisions, effort, varied, minima, counters, _, seconds, nodes = found
     assert [row[0] for row in decisions] == ["instance", "a.9.csv", "b.8.csv", "c.json", "all"]
     assert decisions[1][1:5] == ["4", "9", "9", "fits"]
     assert decisions[2][1:5] == ["4", "9", "8", "does not fit"]
@@ -229,6 +276,12 @@ def test_the_page_has_its_tables_and_no_folder(
     assert all(sum("*" in cell for cell in row) == 1 for row in decisions[1:4])
     assert [row[2] for row in minima[1:4]] == ["9 proven", "9 proven", f"{capacity:,} proven"]
     assert minima[4][0] == "3 proven"
+    assert {(row[1], row[2]) for row in varied[1:]} == {
+        ("a.9.csv", "2 of 2"),
+        ("b.8.csv", "0 of 2"),
+        ("c.json", "2 of 2"),
+        ("all", "4 of 6"),
+    }
     # The same search wherever it is counted.
     assert effort[1][1:] == ["0", "-", "-"]
     assert int(effort[3][1]) > 0
