@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+# What was found in a file may be long, and a message quotes it.
+MAX_MESSAGE_CHARACTERS = 2000
+
 
 class GaplessError(Exception):
-    """Something the user can mend; the message is one line that says how."""
+    """Something the user can mend; the message is one line of bounded length that says how."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_one_line(str(message)))
 
 
 class InstanceError(GaplessError):
@@ -28,6 +34,23 @@ class DeviceError(GaplessError):
 
 class MissingDependencyError(GaplessError, ImportError):
     """An optional package, or the compiled core, is not installed."""
+
+
+def _one_line(text: str) -> str:
+    """Return a text without its middle where it is long, and without what moves a terminal."""
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        end = MAX_MESSAGE_CHARACTERS // 4
+        text = f"{text[: MAX_MESSAGE_CHARACTERS - end - 5]} ... {text[-end:]}"
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if sign.isprintable()
+        else " "
+        if sign.isspace()
+        else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from planners.bounded_file import pieces_of
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError
 from planners.excerpt import Excerpt
+from planners.json_file import GZIP_MAGIC
 from planners.problem import Problem
 from planners.problem_file import read_gapless_json
+from planners.read_twice import readable_twice
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
@@ -53,7 +56,7 @@ class Format:
 
 
 def _is_json(path: Path, head: bytes) -> bool:
-    if path.suffix == ".gz":
+    if head.startswith(GZIP_MAGIC):
         with suppress(zlib.error):
             head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     return GAPLESS_JSON.has_suffix(path) or head.lstrip().startswith(b"{")
@@ -68,7 +71,7 @@ def read_problem(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
     Parameters
     ----------
     path
-        The file, of the format that :func:`format_of` says.
+        The file, of the format that :func:`format_of` says; a pipe or ``/dev/stdin`` as well.
     excerpt
         What of a recording becomes the problem.
 
@@ -83,7 +86,11 @@ def read_problem(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
         The file cannot be read, no format recognises it, it breaks a rule of its format, or an
         excerpt is asked of what is no recording.
     """
-    path = Path(path)
+    with readable_twice(Path(path)) as file:
+        return _read(file, excerpt)
+
+
+def _read(path: Path, excerpt: Excerpt) -> Problem:
     form = format_of(path)
     try:
         if excerpt == WHOLE:
@@ -135,7 +142,7 @@ def format_of(path: Path) -> Format:
     Parameters
     ----------
     path
-        The file. A format that recognises its content and its suffix comes before one that
+        The file, whose first bytes are read. A format that recognises its content and its suffix comes before one that
         recognises its content alone.
 
     Returns
@@ -166,9 +173,6 @@ def _recognises(form: Format, path: Path, head: bytes) -> bool:
 
 def _head_of(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError as error:
-        raise InstanceError(f"{path}: the file cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise InstanceError(f"{path!r}: no file can have this name: {error}") from None
+        return b"".join(pieces_of(path, HEAD_BYTES))
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None

@@ -1,22 +1,47 @@
-"""JSON files from anywhere: bounded, strict, and every fault an ``InstanceError`` of one line."""
+"""JSON files from anywhere: bounded, strict, and every fault an ``InstanceError`` of one line.
+
+Note: what a file may unfold to
+-------------------------------
+Rationale. Of a quarter of a megabyte gzip makes 256 MiB of ``[],[],...``, and Python makes a list
+of 64 bytes of every three of them: 7 GiB. A limit on either step alone leaves the product.
+
+Approach. What the text will take as Python objects is estimated from its commas, quotes and
+brackets while it is unpacked, and nothing is parsed before the whole of it is known to stay within
+a share of the bytes that were given. Instances as we write them take 20 to 85 times their gzipped
+bytes; a plain file takes at most some 60 times its own, and meets the absolute limit alone.
+
+Limits. Signs within strings count as if they stood outside, so the estimate errs upwards. A gzipped
+file of millions of equal entries can be refused that is sound; unpacked it is read.
+"""
 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from planners.bounded_file import CHUNK_BYTES, pieces_of
 from planners.columns import shown
 from planners.errors import InstanceError
 from planners.output_file import write_output
 
-# As Python objects, nested lists take some twenty times their text.
 MAX_FILE_BYTES = 1 << 28
 
-_CHUNK_BYTES = 1 << 20
+MAX_OBJECT_BYTES = 1 << 32
+# Whatever its size, a file may take this much, and so many times its bytes more.
+FREE_OBJECT_BYTES = 1 << 27
+OBJECT_BYTES_PER_BYTE = 256
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+# What a sign may take: a slot in a list or a dictionary, half a string, a list, a dictionary with
+# an entry. A byte of a number or a string takes what is left.
+_BYTES_OF_SIGN = {b",": 9, b'"': 25, b"[": 96, b"{": 256}
+_BYTES_OF_BYTE = 8
 
 
 def read_json(path: Path) -> Any:
@@ -25,7 +50,7 @@ def read_json(path: Path) -> Any:
     Parameters
     ----------
     path
-        Gzipped where the name ends in ``.gz``; untrusted.
+        Gzipped where the name ends in ``.gz`` or the first bytes say so; untrusted.
 
     Returns
     -------
@@ -38,7 +63,9 @@ def read_json(path: Path) -> Any:
         The file cannot be read, is too large, or is no whole JSON text. The message leaves out
         the path.
     """
-    return _parse(_read_bounded(path))
+    given = b"".join(pieces_of(path, MAX_FILE_BYTES + 1))
+    gzipped = path.suffix == ".gz" or given.startswith(GZIP_MAGIC)
+    return _parse(_text_of(given, gzipped=gzipped))
 
 
 def require_fields(prefix: str, fields: Any, required: set[str], optional: set[str]) -> None:
@@ -82,24 +109,34 @@ def _key(key: str) -> str:
     return key if key.isprintable() and len(key) <= 60 else shown(key)
 
 
-def _read_bounded(path: Path) -> bytes:
-    chunks: list[bytes] = []
-    room = MAX_FILE_BYTES
+def _text_of(given: bytes, *, gzipped: bool) -> bytes:
+    """Return the text, unpacked, once it is known to fit as Python objects."""
+    most = min(MAX_OBJECT_BYTES, FREE_OBJECT_BYTES + OBJECT_BYTES_PER_BYTE * len(given))
+    objects = length = 0
+    pieces: list[bytes] = []
+    packed = io.BytesIO(given)
+    text: Any = gzip.GzipFile(fileobj=packed) if gzipped else packed
     try:
-        with path.open("rb") as file:
-            stream: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-            while chunk := stream.read(_CHUNK_BYTES):
-                room -= len(chunk)
-                if room < 0:
-                    raise InstanceError(f"the file holds more than {MAX_FILE_BYTES} bytes of JSON")
-                chunks.append(chunk)
+        while piece := text.read(CHUNK_BYTES):
+            pieces.append(piece)
+            length += len(piece)
+            objects += _object_bytes(piece)
+            if length > MAX_FILE_BYTES:
+                raise InstanceError(f"the file holds more than {MAX_FILE_BYTES} bytes of JSON")
+            if objects > most:
+                raise InstanceError(
+                    f"the {len(given)} bytes of the file unfold to more than the {most} bytes of "
+                    f"lists and numbers that are taken for them"
+                )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InstanceError(f"the file is no whole gzip file: {error}") from None
-    except OSError as error:
-        raise InstanceError(f"the file cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InstanceError(f"no file can have this name: {error}") from None
-    return b"".join(chunks)
+    return b"".join(pieces)
+
+
+def _object_bytes(text: bytes) -> int:
+    """Estimate, upwards, what a piece of a text takes as Python objects."""
+    signs = sum(text.count(sign) * cost for sign, cost in _BYTES_OF_SIGN.items())
+    return signs + _BYTES_OF_BYTE * len(text)
 
 
 def _parse(data: bytes) -> Any:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.formats.bounded_file import read_bounded_text
 from instances.formats.minimalloc_gaps import read_gaps
 from instances.formats.minimalloc_header import Header, is_header, read_header
+from planners.bounded_file import read_bounded_text
 from planners.errors import InstanceError
 from planners.formats import Format
 from planners.plan import Plan

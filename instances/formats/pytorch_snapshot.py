@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from instances.formats.bounded_file import read_bounded
 from instances.formats.plain_pickle import load_plain
 from instances.formats.planned_snapshot import is_planned_snapshot
 from instances.traces.allocation_trace import AllocationTrace
@@ -20,6 +19,7 @@ from instances.traces.event_log import (
     trace_of_events,
 )
 from instances.traces.trace_problem import excerpt_problem
+from planners.bounded_file import read_bounded
 from planners.columns import INT64_MAX, IntColumn, shown
 from planners.errors import InstanceError
 from planners.excerpt import Excerpt

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from instances.formats.bounded_file import read_bounded_text
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
 from instances.traces.trace_problem import excerpt_problem
+from planners.bounded_file import read_bounded_text
 from planners.columns import INT64_MAX
 from planners.errors import InstanceError
 from planners.excerpt import Excerpt

@@ -1,0 +1,103 @@
+"""Files from anywhere, read once, whole, and never beyond a bound."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from planners.errors import InstanceError
+
+CHUNK_BYTES = 1 << 20
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """Read a file that holds at most so many bytes.
+
+    Parameters
+    ----------
+    path
+        A file, a pipe or a device; untrusted. A pipe is waited for, as every program does; Ctrl-C
+        ends that.
+    limit
+        Bytes; of a longer file hardly more than these are read.
+
+    Returns
+    -------
+    bytes
+        The whole file.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or is longer. The message leaves out the path.
+    """
+    pieces: list[bytes] = []
+    room = limit
+    for piece in pieces_of(path, limit + 1):
+        room -= len(piece)
+        pieces.append(piece)
+    if room < 0:
+        raise InstanceError(f"at most {limit} bytes are read, found more")
+    return b"".join(pieces)
+
+
+def pieces_of(path: Path, most: int) -> Iterator[bytes]:
+    """Read a file piece by piece.
+
+    Parameters
+    ----------
+    path
+        As for :func:`read_bounded`.
+    most
+        Bytes at which reading stops.
+
+    Yields
+    ------
+    bytes
+        None of them empty; one alone where the file says its size.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read. The message leaves out the path.
+    """
+    try:
+        with path.open("rb") as file:
+            # What the file says is asked for at once, so that it need not be put together. One
+            # read of `most` bytes would set them aside for the smallest file.
+            ask = min(os.fstat(file.fileno()).st_size + 1, most)
+            while most > 0 and (piece := file.read(ask)):
+                yield piece
+                most -= len(piece)
+                ask = min(CHUNK_BYTES, most)
+    except OSError as error:
+        raise InstanceError(f"the file cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InstanceError(f"no file can have this name: {error}") from None
+
+
+def read_bounded_text(path: Path, limit: int) -> str:
+    """Read a text file that holds at most so many bytes.
+
+    Parameters
+    ----------
+    path
+        As for :func:`read_bounded`; UTF-8 with or without a byte order mark.
+    limit
+        Bytes.
+
+    Returns
+    -------
+    str
+        The whole text.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, is longer, or is no UTF-8. The message leaves out the path.
+    """
+    try:
+        return read_bounded(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
