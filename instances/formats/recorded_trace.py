@@ -19,7 +19,7 @@ from instances.traces.event_log import (
     trace_of_events,
 )
 from instances.traces.trace_problem import excerpt_problem
-from planners.columns import INT64_MAX
+from planners.columns import INT64_MAX, shown
 from planners.errors import InstanceError
 from planners.excerpt import Excerpt
 from planners.formats import WHOLE, Format
@@ -149,10 +149,8 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
-    columns = {name: _column(name, arrays[name]) for name in ("action", "addr", "size")}
-    for name in ("stream", "module"):
-        if name in arrays:
-            columns[name] = _column(name, arrays[name])
+    present = [name for name in ("action", "addr", "size", "stream", "module") if name in arrays]
+    columns = {name: _column(name, arrays[name]) for name in present}
     _require_one_length(columns)
     events = len(columns["action"])
     return trace_of_events(
@@ -186,7 +184,7 @@ def _kinds(action: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     listed = [str(name) for name in names.ravel()[:64]]
     for name in NEEDED_ACTIONS:
         if name not in listed:
-            raise InstanceError(f"array names: {name!r} is needed, found {', '.join(listed)}")
+            raise InstanceError(f"array names: {name!r} is needed, found {shown(listed)}")
     for event in np.flatnonzero((action < 0) | (action >= len(listed)))[:1].tolist():
         raise InstanceError(
             f"array action, event {event}: an index into the {len(listed)} names is needed, found "
