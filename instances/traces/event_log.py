@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from planners.problem import Scalar
 NOTHING = -1
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 FIRST_SEGMENT_KIND = 3
+EVENTS_AT_ONCE = 1 << 14
 EVENT_KINDS = ("alloc", "free_requested", "free_completed", *SEGMENT_KINDS)
 
 # Odd sizes that nothing else asks for and that are freed at once: how a phase is marked in a
@@ -106,14 +107,7 @@ def trace_of_events(
     requests = _Requests(len(log.kind))
     for address, (size, stream) in log.before.items():
         requests.there_before(address, size, stream)
-    kinds = log.kind.tolist()
-    modules = log.module.tolist() if len(log.module) else repeat(NO_MODULE, len(kinds))
-    for event, (kind, address, size, stream, module) in enumerate(
-        zip(
-            kinds, log.address.tolist(), log.size.tolist(), log.stream.tolist(), modules,
-            strict=True,
-        )
-    ):  # fmt: skip
+    for event, (kind, address, size, stream, module) in enumerate(_rows(log)):
         if kind == ALLOC:
             requests.allocate(event, address, size, stream, module)
         elif kind == FREE_REQUESTED:
@@ -123,6 +117,15 @@ def trace_of_events(
     return requests.trace(log, marks, module_names, name, origin or {})
 
 
+def _rows(log: EventLog) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield the events; as Python numbers they are there a few thousand at a time."""
+    module = log.module if len(log.module) else np.broadcast_to(NO_MODULE, log.kind.shape)
+    columns = (log.kind, log.address, log.size, log.stream, module)
+    for begin in range(0, len(log.kind), EVENTS_AT_ONCE):
+        piece = (column[begin : begin + EVENTS_AT_ONCE].tolist() for column in columns)
+        yield from zip(*piece, strict=True)
+
+
 class _Requests:
     """Columns of the requests, and which block is at an address now."""
 
@@ -130,15 +133,15 @@ class _Requests:
         self.never = never
         self.at: dict[int, int] = {}
         self.seen: set[int] = set()
-        self.size: list[int] = []
-        self.stream: list[int] = []
-        self.address: list[int] = []
-        self.alloc: list[int] = []
-        self.free_requested: list[int] = []
-        self.freed: list[int] = []
-        self.alloc_module: list[int] = []
-        self.free_module: list[int] = []
-        self.before: list[bool] = []
+        self.size = array("q")
+        self.stream = array("q")
+        self.address = array("q")
+        self.alloc = array("q")
+        self.free_requested = array("q")
+        self.freed = array("q")
+        self.alloc_module = array("q")
+        self.free_module = array("q")
+        self.before = array("b")
 
     def allocate(self, event: int, address: int, size: int, stream: int, module: int) -> None:
         if address in self.at:
