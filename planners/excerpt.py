@@ -8,6 +8,7 @@ from planners.columns import shown
 from planners.errors import GaplessError
 
 LAST = -1
+MAX_ROUND_TO = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Excerpt:
     Raises
     ------
     GaplessError
-        The rounding is below 1, or modules are named without an iteration.
+        The rounding is below 1 or above 2**40, or modules are named without an iteration.
     """
 
     iteration: int | None = None
@@ -38,9 +39,10 @@ class Excerpt:
     dynamic_modules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.round_to < 1:
+        if not 1 <= self.round_to <= MAX_ROUND_TO:
             raise GaplessError(
-                f"--round-to: sizes are multiples of at least 1 byte, found {self.round_to}"
+                f"--round-to: sizes are multiples of at most 2**40 and at least 1 byte, found "
+                f"{shown(self.round_to)}"
             )
         if self.dynamic_modules and self.iteration is None:
             raise GaplessError(

@@ -142,8 +142,8 @@ def format_of(path: Path) -> Format:
     Parameters
     ----------
     path
-        The file, whose first bytes are read. A format that recognises its content and its suffix comes before one that
-        recognises its content alone.
+        The file, of which the first bytes are read. A format that recognises its content and its
+        suffix comes before one that recognises its content alone.
 
     Returns
     -------

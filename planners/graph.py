@@ -21,6 +21,8 @@ from planners.units import counted
 
 MAX_STREAMS = 1 << 20
 MAX_NODES = 20_000_000
+# Of a cycle in a message.
+MOST_SHOWN = 16
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -193,8 +195,14 @@ class Graph:
             )
         cycle = find_cycle(self.node_count, sources, targets)
         if cycle:
-            path = " -> ".join(str(node) for node in [*cycle, cycle[0]])
-            raise InstanceError(f"{where}: the arcs must not form a cycle, found {path}")
+            shown = [
+                *map(str, cycle[:MOST_SHOWN]),
+                *["..."][: len(cycle) > MOST_SHOWN],
+                str(cycle[0]),
+            ]
+            raise InstanceError(
+                f"{where}: the arcs must not form a cycle, found {' -> '.join(shown)}"
+            )
         raise InstanceError(
             f"{where}: nodes must be listed in global topological order, found the arc "
             f"{sources[arc]} -> {targets[arc]}; list node {sources[arc]} before {targets[arc]}"

@@ -16,7 +16,7 @@ from evaluation.benchmarks.sides import Source, judged_planner_job
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.synthetic import training_trace
 from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.iterations import iteration_window
+from instances.traces.iterations import iteration_window, resolve_iteration
 from instances.traces.repeated_steps import repeat_steps
 from instances.traces.trace_problem import iteration_problem
 from planners import Problem, Result, Status, bounds_of, read_any
@@ -182,7 +182,7 @@ def last_microbatch(trace: AllocationTrace) -> tuple[int, int]:
         The last iteration has no forward pass with an optimizer behind it.
     """
     first, _ = iteration_window(trace, -1)
-    last = trace.mark_iteration == trace.iteration_count - 1
+    last = trace.mark_iteration == resolve_iteration(trace, -1)
     event, phase = trace.mark_event[last] - first, trace.mark_phase[last]
     forward = event[phase == Phase.FORWARD]
     optimizer = event[phase == Phase.OPTIMIZER]

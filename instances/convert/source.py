@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from instances.formats.minimalloc_csv import MINIMALLOC_CSV, read_minimalloc_plan
@@ -17,6 +17,7 @@ from planners.excerpt import Excerpt, parse_iteration
 from planners.formats import format_of
 from planners.plan import Plan
 from planners.problem import Problem
+from planners.read_twice import readable_twice
 
 TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
     RECORDED_TRACE.name: read_recorded_trace_file,
@@ -75,6 +76,11 @@ def read_source(path: Path, device: int | None = None) -> Source:
     InstanceError
         The file cannot be read or breaks a rule, or a device is named for another format.
     """
+    with readable_twice(path) as file:
+        return replace(_read(file, device), path=path)
+
+
+def _read(path: Path, device: int | None) -> Source:
     form = format_of(path)
     if form.name == PYTORCH_SNAPSHOT.name:
         return Source(path, trace=read_pytorch_snapshot_trace(path, device))

@@ -8,7 +8,7 @@ eight. NumPy evaluates the header of an array as Python and takes what its shape
 Approach. Only members as ``savez`` and ``savez_compressed`` write them are read: stored or
 deflated, each array once, with a header of a fixed form. All headers are read first, and the sum of
 their entries, each at least the eight bytes it will have as int64, must stay within a share of the
-bytes of the file; only then is an array unpacked, and it must be exactly as long as its header says.
+bytes of the file. Only then is an array unpacked, and it must be as long as its header says.
 
 Limits. Recordings take 17 to 40 times their compressed bytes. One that repeats itself to the byte
 may take more, and is read when it is written by ``savez``.

@@ -225,7 +225,10 @@ def _held_without_event(
                 raise InstanceError(f"{spot}: a dictionary is needed, found {shown(block)}")
             # Blocks lie end to end; older snapshots say no more than their sizes.
             address = _number(spot, block, "address") if "address" in block else address
-            if block.get("state") in HELD_STATES and address not in told:
+            state = block.get("state")
+            if isinstance(state, str) and state in HELD_STATES and address not in told:
                 held[address] = (_number(spot, block, "requested_size", "size"), stream)
             address += _number(spot, block, "size")
+            if address > INT64_MAX:
+                raise InstanceError(f"{spot}: it must end below 2**63, found {address}")
     return held

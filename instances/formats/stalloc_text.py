@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,8 @@ _LINE = re.compile(r".*\n?")
 _REQUEST = re.compile(r"([01]) (0x[0-9a-fA-F]{1,16}|0) ([0-9]{1,19}) (0x[0-9a-fA-F]{1,16}|0)")
 _ITERATION = re.compile(r"Iteration Index : ([0-9]{1,9}|end)")
 _PHASE = re.compile(r"micro-batch : ([FBW])")
-_LAYER = re.compile(r"(\S+->\S+) Layer : ([FBW])-(start|end)")
+# What has matched stays matched: trying every "->" of a long line takes the square of its length.
+_LAYER = re.compile(r"((?>\S+?->)\S++) Layer : ([FBW])-(start|end)")
 # What the token dispatcher of a mixture of experts does is timed within its layer.
 _DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
 
@@ -130,6 +132,8 @@ class _Recording:
         self.awaits_phase = False
         self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
         self.open: list[tuple[str, str]] = []
+        # How often each is open, for a search through them would take their number for each end.
+        self.open_times: Counter[tuple[str, str]] = Counter()
         self.module_of_name: dict[str, int] = {}
         self.module = NO_MODULE
 
@@ -165,10 +169,13 @@ class _Recording:
         scope = (name, letter)
         if edge == "start":
             self.open.append(scope)
-        elif scope in self.open:
+            self.open_times[scope] += 1
+        elif self.open_times[scope]:
             # Hooks of a backward pass may skip an end: what began inside has ended with it.
-            while self.open.pop() != scope:
-                pass
+            ended = None
+            while ended != scope:
+                ended = self.open.pop()
+                self.open_times[ended] -= 1
         else:
             raise InstanceError(f"a module ends after it began, found the end of {name!r:.60}")
         self.module = NO_MODULE

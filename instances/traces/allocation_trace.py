@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,10 +162,15 @@ class AllocationTrace:
         """Number of requests."""
         return len(self.size)
 
+    @cached_property
+    def iterations(self) -> IntColumn:
+        """Numbers of the iterations that begin within the trace, ascending; not always from 0."""
+        return np.unique(self.mark_iteration)
+
     @property
     def iteration_count(self) -> int:
         """Number of iterations that begin within the trace; 0 where nothing marks them."""
-        return int(self.mark_iteration.max(initial=-1)) + 1
+        return len(self.iterations)
 
     def _column(self, field: str, values: IntValues | None, default: int) -> IntColumn:
         if values is None:

@@ -13,7 +13,9 @@ paired as well. A request without a partner is dynamic. This takes O(n log n), w
 longest common subsequence of 25,000 requests would take minutes.
 
 Limits. A dynamic request that by chance has the same size in every iteration counts as static; so
-would all of an iteration that is compared with none. `dynamic_modules` says what is known.
+would all of an iteration that is compared with none. `dynamic_modules` says what is known. An
+iteration is compared with the nearest ones alone, for comparing it with all of them would take the
+product of its requests and their number.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ import numpy as np
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.iterations import iteration_phases
 from planners.columns import BoolColumn, IntColumn
+
+MAX_COMPARED = 64
 
 
 def find_dynamic_requests(
@@ -54,9 +58,7 @@ def find_dynamic_requests(
     """
     dynamic = np.zeros(trace.request_count, dtype=np.bool_)
     inside = iteration_phases(trace, iteration)
-    for other in range(1, trace.iteration_count):
-        if iteration == 0 or other == iteration:
-            continue
+    for other in _compared_with(trace, iteration):
         counterparts = iteration_phases(trace, other)
         for phase, requests in enumerate(inside):
             there = counterparts[phase] if phase < len(counterparts) else requests[:0]
@@ -69,6 +71,15 @@ def find_dynamic_requests(
         for requests in inside:
             dynamic[requests] |= in_module[requests]
     return dynamic
+
+
+def _compared_with(trace: AllocationTrace, iteration: int) -> list[int]:
+    """Return the numbers of the iterations that one is compared with."""
+    later = trace.iterations[(trace.iterations > 0) & (trace.iterations != iteration)]
+    if iteration == 0:
+        return []
+    nearest = np.argsort(np.abs(later - iteration), kind="stable")[:MAX_COMPARED]
+    return [int(number) for number in later[np.sort(nearest)]]
 
 
 def pair_requests(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[bool]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace
-from planners.columns import BoolColumn, IntColumn
+from planners.columns import BoolColumn, IntColumn, shown
 from planners.errors import InstanceError
 
 
@@ -19,7 +19,7 @@ def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
     trace
         With marks.
     iteration
-        From 0, or from the end where negative: -1 is the last.
+        Its number in the trace, or counted from the end where negative: -1 is the last.
 
     Returns
     -------
@@ -32,10 +32,10 @@ def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
         The trace has no such iteration.
     """
     number = resolve_iteration(trace, iteration)
-    first = np.searchsorted(trace.mark_iteration, [number, number + 1])
-    begin = int(trace.mark_event[first[0]])
-    is_last = first[1] == len(trace.mark_event)
-    return begin, trace.event_count if is_last else int(trace.mark_event[first[1]])
+    begin = int(trace.mark_event[np.searchsorted(trace.mark_iteration, number)])
+    after = int(np.searchsorted(trace.mark_iteration, number, side="right"))
+    is_last = after == len(trace.mark_event)
+    return begin, trace.event_count if is_last else int(trace.mark_event[after])
 
 
 def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
@@ -46,30 +46,33 @@ def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
     trace
         With marks.
     iteration
-        From 0, or from the end where negative.
+        Its number in the trace, or counted from the end where negative.
 
     Returns
     -------
     int
-        From 0.
+        Its number in the trace.
 
     Raises
     ------
     InstanceError
         The trace has no such iteration.
     """
-    count = trace.iteration_count
-    if count == 0:
+    there = trace.iterations
+    if not len(there):
         raise InstanceError(
             "the trace marks no phases, so its iterations are not known; take the whole trace"
         )
-    number = iteration + count if iteration < 0 else iteration
-    if not 0 <= number < count or number not in trace.mark_iteration:
+    if -len(there) <= iteration < 0:
+        return int(there[iteration])
+    if iteration not in there:
+        without_gaps = there[-1] - there[0] == len(there) - 1
+        known = f"{there[0]} to {there[-1]}" if without_gaps else shown(there.tolist())
         raise InstanceError(
-            f"iteration {iteration}: the trace has the iterations 0 to {count - 1} (or -1 for the "
-            f"last, -2 for the one before)"
+            f"iteration {iteration}: the trace has the iterations {known} (or -1 for the last, -2 "
+            f"for the one before)"
         )
-    return number
+    return iteration
 
 
 def persistent_requests(trace: AllocationTrace, iteration: int) -> BoolColumn:

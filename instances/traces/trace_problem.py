@@ -10,10 +10,10 @@ from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.dynamic_requests import find_dynamic_requests
 from instances.traces.iterations import iteration_window, persistent_requests, resolve_iteration
 from instances.traces.reserved_bytes import peak_reserved
-from planners.columns import IntColumn
+from planners.columns import IntColumn, shown
 from planners.errors import InstanceError
-from planners.excerpt import LAST, Excerpt
-from planners.problem import Problem, Scalar
+from planners.excerpt import LAST, MAX_ROUND_TO, Excerpt
+from planners.problem import MAX_TOTAL_BYTES, Problem, Scalar
 
 
 def excerpt_problem(trace: AllocationTrace, excerpt: Excerpt) -> Problem:
@@ -72,7 +72,7 @@ def whole_problem(trace: AllocationTrace, *, persistent: bool = True, round_to: 
     Raises
     ------
     InstanceError
-        The rounding is below 1.
+        The rounding is below 1 or above 2**40.
     """
     marks = trace.mark_event
     first_mark = int(marks[0]) if len(marks) else 0
@@ -133,7 +133,7 @@ def iteration_problem(
     Raises
     ------
     InstanceError
-        The trace has no such iteration, or the rounding is below 1.
+        The trace has no such iteration, or the rounding is below 1 or above 2**40.
     """
     number = resolve_iteration(trace, iteration)
     begin, end = iteration_window(trace, number)
@@ -165,8 +165,13 @@ def iteration_problem(
 
 
 def _rounded(size: IntColumn, round_to: int) -> IntColumn:
-    if round_to < 1:
-        raise InstanceError(f"rounding: sizes are multiples of at least 1 byte, found {round_to}")
+    if not 1 <= round_to <= MAX_ROUND_TO:
+        raise InstanceError(
+            f"rounding: sizes are multiples of at most 2**40 and at least 1 byte, found "
+            f"{shown(round_to)}"
+        )
+    for request in np.flatnonzero(size > MAX_TOTAL_BYTES)[:1].tolist():
+        raise InstanceError(f"rounding: sizes up to 2**61 bytes are needed, found {size[request]}")
     return -(-size // round_to) * round_to
 
 

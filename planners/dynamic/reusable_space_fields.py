@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planners.columns import INT64_MAX
+from planners.columns import INT64_MAX, shown
 from planners.dynamic.layer_groups import LayerGroups
 from planners.dynamic.reusable_space import ReusableSpace, space_of_groups
 from planners.dynamic.static_part import static_part
@@ -68,9 +68,8 @@ def _require_what_is_idle(space: ReusableSpace, problem: Problem, plan: Plan) ->
         needed = expected.idle_intervals(group).tolist()
         found = space.idle_intervals(group).tolist()
         if needed != found:
-            refuse(
-                f"{PREFIX}intervals, group {group}", f"what the plan leaves idle, {needed},", found
-            )
+            idle = f"what the plan leaves idle, {shown(needed)},"
+            refuse(f"{PREFIX}intervals, group {group}", idle, found)
     if not space.same_as(expected):
         raise InstanceError(
             "field reusable_space.space: lists in the order in which the groups first need them, "
