@@ -21,7 +21,7 @@ from planners.units import counted
 
 MAX_STREAMS = 1 << 20
 MAX_NODES = 20_000_000
-# Of a cycle in a message.
+# Nodes of a cycle in a message.
 MOST_SHOWN = 16
 
 
@@ -195,14 +195,9 @@ class Graph:
             )
         cycle = find_cycle(self.node_count, sources, targets)
         if cycle:
-            shown = [
-                *map(str, cycle[:MOST_SHOWN]),
-                *["..."][: len(cycle) > MOST_SHOWN],
-                str(cycle[0]),
-            ]
-            raise InstanceError(
-                f"{where}: the arcs must not form a cycle, found {' -> '.join(shown)}"
-            )
+            path = " -> ".join(map(str, [*cycle[:MOST_SHOWN], cycle[0]]))
+            left_out = f", {len(cycle) - MOST_SHOWN} left out" if len(cycle) > MOST_SHOWN else ""
+            raise InstanceError(f"{where}: the arcs must not form a cycle, found {path}{left_out}")
         raise InstanceError(
             f"{where}: nodes must be listed in global topological order, found the arc "
             f"{sources[arc]} -> {targets[arc]}; list node {sources[arc]} before {targets[arc]}"

@@ -67,6 +67,5 @@ def _copy(path: Path, copy: Path) -> None:
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
     except OSError as error:
-        raise InstanceError(
-            f"{path}: no copy can be kept in {copy.parent}: {error.strerror}"
-        ) from None
+        reason = f"no copy can be kept in {copy.parent}: {error.strerror}"
+        raise InstanceError(f"{path}: {reason}") from None

@@ -149,16 +149,17 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
-    present = [name for name in ("action", "addr", "size", "stream", "module") if name in arrays]
+    events = ("action", "addr", "size", "stream", "module")
+    present: list[str] = [name for name in events if name in arrays]
     columns = {name: _column(name, arrays[name]) for name in present}
     _require_one_length(columns)
-    events = len(columns["action"])
+    length = len(columns["action"])
     return trace_of_events(
         EventLog(
             kind=_kinds(columns["action"], arrays["names"]),
             address=columns["addr"],
             size=columns["size"],
-            stream=columns.get("stream", np.zeros(events, dtype=np.int64)),
+            stream=columns.get("stream", np.zeros(length, dtype=np.int64)),
             module=columns.get("module", np.empty(0, dtype=np.int64)),
             before=_before(arrays),
         ),
