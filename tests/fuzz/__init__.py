@@ -1,0 +1,1 @@
+"""Files and calls as no writer makes them, by the thousand, each from a seed."""
