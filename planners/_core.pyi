@@ -286,3 +286,8 @@ class DescendantSafety:
 
     def find_overlap(self, offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int] | None:
         """Two unsafe tensors that share a byte, if any."""
+
+def find_pickle_fault(data: bytes, containers: int, scalars: int, integer_bytes: int) -> tuple[str, int, int]:
+    """
+    The rule of plain pickles that some data breaks, empty if none, with the number found and the bytes left there.
+    """

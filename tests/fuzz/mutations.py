@@ -164,7 +164,7 @@ def _change_value(random: Random, value: Any) -> Any:
     return random.choice(VALUES)
 
 
-def _change_json(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def _change_json(random: Random, data: bytes, _others: Sequence[bytes]) -> bytes:
     fields = json.loads(data)
     text = json.dumps(_change_value(random, fields), default=list)
     if random.random() < 0.05:

@@ -1,7 +1,7 @@
 """``python -m tests.fuzz.readers --seed 7 --count 100000``: mutated files through every reader.
 
 A file is read, planned and written in another format, or answered by one bounded line. Anything
-else, be it a traceback, a warning, too much memory or too much time, is a failure; the file is kept.
+else, a traceback, a warning, too much memory or time, is a failure, and the file is kept.
 """
 
 from __future__ import annotations

@@ -94,12 +94,16 @@ def _catalogue(path: Path) -> None:
     path.write_text("\n[instance".join(text.split("\n[instance")[:7]), encoding="utf-8")
 
 
+def _inclusive(path: Path) -> None:
+    path.write_text("buffer,begin,end,size,gaps,offset,hint\na,0,4,8,1-2 4-4,0,\nb,3,9,16,,8,7\n")
+
+
 _WRITERS: dict[str, Callable[[Path], None]] = {
     "everything.json": lambda path: write_problem(LIFETIMES, path),
     "graph.json": lambda path: write_problem(GRAPH, path),
     "pairs.json.gz": lambda path: write_problem(PAIRS, path),
     "plain.csv": lambda path: write_minimalloc_csv(PLAIN, path),
-    "inclusive.csv": lambda path: _inclusive(path),
+    "inclusive.csv": _inclusive,
     "trace.npz": lambda path: write_recorded_trace(TRACE, path),
     "trace.txt": lambda path: write_stalloc_text(TRACE, path),
     "snapshot.pickle": _snapshot,
@@ -107,7 +111,3 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "space.plan": _plan_with_space,
     "catalogue.toml": _catalogue,
 }
-
-
-def _inclusive(path: Path) -> None:
-    path.write_text("buffer,begin,end,size,gaps,offset,hint\na,0,4,8,1-2 4-4,0,\nb,3,9,16,,8,7\n")

@@ -108,6 +108,10 @@ P4 = b"\x80\x04"
         (P4 + b"h\x07.", "nothing is kept as 7"),
         (P4 + b"r\xff\xff\xff\xff.", "no whole pickle"),
         (P4 + b"K\x01K\x02a.", "a value is put into no container"),
+        (P4 + b"](a.", "no whole pickle"),
+        (P4 + b"\x95\x01" + bytes(7) + b"K\x01N.", "a frame ends within a value"),
+        (P4 + b"\x95\x0a" + bytes(7) + b"\x95" + bytes(8) + b"N.", "a frame ends within a value"),
+        (P4 + b"\x95\x09" + bytes(7) + b"N.", "9 bytes are said to follow, found 2"),
         (P4 + b"}(K\x01K\x02u.", "a string as the key"),
         (P4 + b"}()K\x02u.", "a string as the key"),
         (P4 + b"}(\x8c\x01au.", "a value is put into no container"),
@@ -127,7 +131,8 @@ def test_damaged_and_malicious_pickles_are_one_error(data: bytes, message: str) 
 
 def test_a_huge_memo_index_takes_no_memory() -> None:
     tracemalloc.start()
-    assert load_plain(P4 + b"Nr\xff\xff\xff\xff.") is None
+    with pytest.raises(InstanceError, match="numbers that follow each other, found 4294967295"):
+        load_plain(P4 + b"Nr\xff\xff\xff\xff.")
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
@@ -178,3 +183,10 @@ def test_a_changed_byte_gives_a_value_or_one_error(at: int, byte: int, cut: bool
 def test_noise_gives_a_value_or_one_error(noise: bytes) -> None:
     with contextlib.suppress(InstanceError):
         load_plain(P4 + noise)
+
+
+def test_values_larger_than_a_frame() -> None:
+    value = {"a": ["x" * 70_000, b"y" * 200_000, "z"], "b": list(range(100_000))}
+    for protocol in (2, 3, 4, 5):
+        expected = value if protocol > 2 else {"a": ["x" * 70_000, "z"], "b": value["b"]}
+        assert load_plain(pickle.dumps(expected, protocol=protocol)) == expected

@@ -65,5 +65,6 @@ void bind_placement(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_bounds(nb::module_& module);
 void bind_check(nb::module_& module);
+void bind_pickle(nb::module_& module);
 
 }  // namespace gapless::bindings

@@ -55,4 +55,5 @@ NB_MODULE(_core, module) {
     bind_search(module);
     bind_bounds(module);
     bind_check(module);
+    bind_pickle(module);
 }
