@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from planners.bounded_file import pieces_of
+from planners.bounded_file import read_bounded
 from planners.errors import GaplessError, InstanceError
 
 MAX_STREAM_BYTES = 1 << 29
@@ -37,9 +37,19 @@ def readable_twice(path: Path) -> Iterator[Path]:
     if not _gives_bytes_once(path):
         yield path
         return
+    # Whole before there is a folder: whoever waits for a pipe may be ended by any signal.
+    try:
+        data = read_bounded(path, MAX_STREAM_BYTES)
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
     with TemporaryDirectory(prefix="gapless-") as folder:
         copy = Path(folder, path.name)
-        _copy(path, copy)
+        try:
+            copy.write_bytes(data)
+        except OSError as error:
+            reason = f"no copy can be kept in {folder}: {error.strerror}"
+            raise InstanceError(f"{path}: {reason}") from None
+        del data
         try:
             yield copy
         except GaplessError as error:
@@ -53,19 +63,3 @@ def _gives_bytes_once(path: Path) -> bool:
     except (OSError, ValueError):
         return False  # Whoever opens it says why it cannot be.
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
-
-
-def _copy(path: Path, copy: Path) -> None:
-    room = MAX_STREAM_BYTES
-    try:
-        with copy.open("wb") as file:
-            for piece in pieces_of(path, MAX_STREAM_BYTES + 1):
-                room -= len(piece)
-                file.write(piece)
-        if room < 0:
-            raise InstanceError(f"at most {MAX_STREAM_BYTES} bytes are read, found more")
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
-    except OSError as error:
-        reason = f"no copy can be kept in {copy.parent}: {error.strerror}"
-        raise InstanceError(f"{path}: {reason}") from None

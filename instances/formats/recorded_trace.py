@@ -132,7 +132,7 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
 
 
 def _recognises(path: Path, head: bytes) -> bool:
-    return path.name.lower().endswith(".npz") and head.startswith(b"PK")
+    return head.startswith(b"PK") and (RECORDED_TRACE.has_suffix(path) or b".npy" in head)
 
 
 RECORDED_TRACE = Format(
