@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from instances.catalogue.entry import Entry, entry_from_fields, entry_to_fields
+from planners.bounded_file import read_bounded
+from planners.columns import shown
 from planners.errors import InstanceError
 from planners.output_file import write_output
 
@@ -19,6 +21,16 @@ CATALOGUE = FOLDER / "catalogue.toml"
 FORMAT = "gapless-catalogue"
 VERSION = 1
 
+MAX_FILE_BYTES = 1 << 20
+MAX_DOTS = 32
+
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+"""'
+    r"|'''(?:[^']|'(?!''))*+'''"
+    r'|"(?:[^"\\\n]|\\.)*+"'
+    r"|'[^'\n]*+'|#[^\n]*+",
+    re.DOTALL,
+)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = f"""\
 # Written by `python -m instances update`; origin, tags and notes are kept as they stand here.
@@ -47,11 +59,7 @@ def read_catalogue(path: Path = CATALOGUE) -> dict[str, Entry]:
         The file cannot be read or breaks a rule; the message names file, entry and field.
     """
     try:
-        return _entries(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InstanceError(f"{path}: the file cannot be read: {error.strerror}") from None
-    except ValueError as error:  # no UTF-8, or no TOML
-        raise InstanceError(f"{path}: the file is no TOML: {error}") from None
+        return _entries(_parse(read_bounded(path, MAX_FILE_BYTES)))
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 
@@ -75,12 +83,32 @@ def write_catalogue(entries: Iterable[Entry], path: Path = CATALOGUE) -> None:
     write_output(path, "\n".join([_HEAD, *tables]).encode())
 
 
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        text = data.decode("utf-8")
+        _require_short_keys(text)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InstanceError("the file is no catalogue: its lists are nested too deeply") from None
+    except ValueError as error:  # no UTF-8, or no TOML
+        raise InstanceError(f"the file is no TOML: {error}") from None
+
+
+def _require_short_keys(text: str) -> None:
+    # The parser takes the square of the parts of a key.
+    for line in _STRING_OR_COMMENT.sub("", text).split("\n"):
+        if line.count(".") > MAX_DOTS:
+            raise InstanceError(
+                f"keys of at most {MAX_DOTS} dots a line are needed, found {line.count('.')}"
+            )
+
+
 def _entries(content: dict[str, Any]) -> dict[str, Entry]:
     found = content.get("format"), content.get("version")
     if found != (FORMAT, VERSION):
         raise InstanceError(
-            f"fields format and version: {FORMAT!r} and {VERSION} are needed, found {found[0]!r} "
-            f"and {found[1]!r}"
+            f"fields format and version: {FORMAT!r} and {VERSION} are needed, found "
+            f"{shown(found[0])} and {shown(found[1])}"
         )
     tables = content.get("instance", {})
     if not isinstance(tables, dict):

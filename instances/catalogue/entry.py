@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
+from planners.columns import INT64_MAX, shown
 from planners.errors import InstanceError
 from planners.plan import Status
 
@@ -257,8 +258,8 @@ class _Reader:
 
     def count(self, field: str) -> int:
         value = self.fields.get(field)
-        if type(value) is not int or value < 0:
-            self.refuse(field, "a whole number of at least 0", value)
+        if type(value) is not int or not 0 <= value <= INT64_MAX:
+            self.refuse(field, "a whole number of at least 0 that fits int64", value)
         return int(value)
 
     def words(self, field: str) -> tuple[str, ...]:
@@ -269,6 +270,6 @@ class _Reader:
         return tuple(values)
 
     def refuse(self, field: str, needed: str, found: object) -> NoReturn:
-        shown = "nothing" if found is None else f"{found!r:.60}"
+        found_there = "nothing" if found is None else shown(found)
         where = f"instance {self._entry}, field {self._prefix}{field}".removesuffix(", field ")
-        raise InstanceError(f"{where}: {needed} is needed, found {shown}")
+        raise InstanceError(f"{where}: {needed} is needed, found {found_there}")

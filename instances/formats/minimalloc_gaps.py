@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from planners.columns import INT64_MAX
 from planners.errors import InstanceError
 
 _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -44,5 +45,8 @@ def read_gaps(cell: str, *, inclusive_end: bool) -> list[tuple[int, int]]:
                 f"gaps FIRST-LAST of whole numbers, as in '5-9 12-14', are needed, found "
                 f"{gap!r:.40}"
             )
-        gaps.append((int(match[1]), int(match[2]) + inclusive_end))
+        first, after = int(match[1]), int(match[2]) + inclusive_end
+        if max(first, after) > INT64_MAX:
+            raise InstanceError(f"steps that fit int64 are needed, found {gap!r:.40}")
+        gaps.append((first, after))
     return gaps

@@ -22,6 +22,8 @@ VALUES: tuple[Any, ...] = (
     None, True, False, 0.5, float("inf"), float("nan"), "", "a", "\n\x1b[31m", "\ud800", "9" * 50,
     [], {}, [[]], [0], [0, 1], {"a": 1}, (), (0, 1), b"", "x" * 5000,
 )  # fmt: skip
+# A file that has grown so far is not changed any more.
+MAX_BYTES = 1 << 20
 SIGNS = b'[]{}(),:"\\-+.eE0123456789 \n\t#=>@\x00\x80\x94\xff'
 _NUMBER = re.compile(rb"\d+")
 
@@ -52,6 +54,8 @@ def mutated(random: Random, data: bytes, name: str, others: Sequence[bytes]) -> 
     else:
         ways += [_change_lines] * 4
     for _ in range(random.choice((1, 1, 1, 2, 4))):
+        if len(data) > MAX_BYTES:
+            break
         try:
             data = random.choice(ways)(random, data, others)
         except Exception:  # a mutation of a mutation holds nothing that could be changed
@@ -160,7 +164,7 @@ def _change_value(random: Random, value: Any) -> Any:
     if choice < 0.6 and isinstance(value, int):
         return value + random.choice((-1, 1, 3, 1000))
     if choice < 0.65:
-        return [value] * random.choice((1, 2, 1000))
+        return [value] * random.choice((1, 2, 1 if isinstance(value, (list, dict)) else 1000))
     return random.choice(VALUES)
 
 

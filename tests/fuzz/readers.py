@@ -7,19 +7,22 @@ else, a traceback, a warning, too much memory or time, is a failure, and the fil
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 from instances.catalogue.catalogue_file import read_catalogue
+from instances.catalogue.entry import Entry
+from instances.catalogue.listing import description, plain_table, record
 from instances.convert.conversion import Conversion, convert
-from instances.convert.source import Selection
+from instances.convert.source import Selection, read_source
 from planners import Budget, Problem, bounds_of, get, read_any, run
 from planners.check import find_violation
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
@@ -125,7 +128,7 @@ def faults_of(path: Path, random: Random) -> Iterator[str]:
 
 def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
     if path.suffix == ".toml":
-        return [lambda: read_catalogue(path)]
+        return [lambda: _list(read_catalogue(path))]
     if path.suffix == ".plan":
         problem = DYNAMIC if path.stem == "space" else PLANNED
         return [lambda: read_saved_plan(problem, path)]
@@ -140,6 +143,13 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
     )
     conversion = Conversion(path, output, planner=planner, selection=selection)
     return [lambda: _plan(read_any(path, excerpt)), lambda: _convert_and_read(conversion)]
+
+
+def _list(entries: Mapping[str, Entry]) -> None:
+    plain_table(entries.values(), Path())
+    for entry in entries.values():
+        description(entry, Path())
+        json.dumps(record(entry, Path()))
 
 
 def _plan(problem: Problem) -> None:
@@ -157,7 +167,8 @@ def _convert_and_read(conversion: Conversion) -> None:
     convert(conversion)
     if conversion.output.suffixes[-2:] != [".perfetto", ".json"]:
         try:
-            read_any(conversion.output)
+            # Of a problem without bytes a snapshot holds no event, so its device has to be named.
+            read_source(conversion.output, 0 if conversion.output.suffix == ".pickle" else None)
         except GaplessError as error:
             raise AssertionError(f"what was written is not read: {error}") from None
 
