@@ -247,7 +247,7 @@ def _other_array(random: Random, array: np.ndarray[Any, Any]) -> np.ndarray[Any,
     if way == 4:
         shape = random.choice(((), (0,), (1, -1), (-1, 1)))
         return array[:1].reshape(()) if shape == () and array.size else array.reshape(-1)[:0]
-    return np.tile(array, random.choice((0, 2, 1000, 200_000)))
+    return np.tile(array, random.choice((0, 2, 200_000 // max(array.size, 1))))
 
 
 def _change_members(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:

@@ -36,6 +36,7 @@ from tests.fuzz.valid_files import DYNAMIC, PLANNED, valid_files
 # The files are a few thousand bytes; what any file may take is a matter of its reader's own tests.
 MEMORY_BYTES = 512 * MIB
 CPU_SECONDS = 5
+SECONDS_TO_MAKE = 60
 FILES_A_CHILD = 2000
 TARGETS = ("b.json", "b.json.gz", "b.csv", "b.pickle", "b.perfetto.json", "b.npz", "b.txt")
 MAX_PLANNED = 400
@@ -96,6 +97,7 @@ def _work(
 ) -> Callable[[Callable[[str], None]], None]:
     def work(say: Callable[[str], None]) -> None:
         for number in numbers:
+            limit_cpu(SECONDS_TO_MAKE)
             name, data = file_of(seed, number, files)
             say(f"file {number} {name}")
             path = folder / name
