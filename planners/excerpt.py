@@ -39,11 +39,9 @@ class Excerpt:
     dynamic_modules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= self.round_to <= MAX_ROUND_TO:
-            raise GaplessError(
-                f"--round-to: sizes are multiples of at most 2**40 and at least 1 byte, found "
-                f"{shown(self.round_to)}"
-            )
+        fault = rounding_fault(self.round_to)
+        if fault:
+            raise GaplessError(f"--round-to: {fault}")
         if self.dynamic_modules and self.iteration is None:
             raise GaplessError(
                 "--dynamic-modules: what varies is told apart within one iteration; name it with "
@@ -60,6 +58,14 @@ class Excerpt:
             "--dynamic-modules": bool(self.dynamic_modules),
         }
         return tuple(option for option, is_asked in asked.items() if is_asked)
+
+
+def rounding_fault(round_to: int) -> str:
+    """Return what is wrong with a number of bytes to round sizes up to; empty if nothing."""
+    if 1 <= round_to <= MAX_ROUND_TO:
+        return ""
+    limit = "at least 1 byte" if round_to < 1 else f"at most {MAX_ROUND_TO} bytes"
+    return f"sizes are multiples of {limit}, found {shown(round_to)}"
 
 
 def parse_iteration(text: str) -> int | None:

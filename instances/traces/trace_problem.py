@@ -10,9 +10,9 @@ from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.dynamic_requests import find_dynamic_requests
 from instances.traces.iterations import iteration_window, persistent_requests, resolve_iteration
 from instances.traces.reserved_bytes import peak_reserved
-from planners.columns import IntColumn, shown
+from planners.columns import IntColumn
 from planners.errors import InstanceError
-from planners.excerpt import LAST, MAX_ROUND_TO, Excerpt
+from planners.excerpt import LAST, Excerpt, rounding_fault
 from planners.problem import MAX_TOTAL_BYTES, Problem, Scalar
 
 
@@ -165,11 +165,9 @@ def iteration_problem(
 
 
 def _rounded(size: IntColumn, round_to: int) -> IntColumn:
-    if not 1 <= round_to <= MAX_ROUND_TO:
-        raise InstanceError(
-            f"rounding: sizes are multiples of at most 2**40 and at least 1 byte, found "
-            f"{shown(round_to)}"
-        )
+    fault = rounding_fault(round_to)
+    if fault:
+        raise InstanceError(f"rounding: {fault}")
     for request in np.flatnonzero(size > MAX_TOTAL_BYTES)[:1].tolist():
         raise InstanceError(f"rounding: sizes up to 2**61 bytes are needed, found {size[request]}")
     return -(-size // round_to) * round_to

@@ -159,7 +159,7 @@ def _plan(problem: Problem) -> None:
         return
     with _own_time():
         bounds = bounds_of(problem, 1.0)
-        result = run(get("greedy-size-first"), problem, Budget(time_limit_seconds=1.0))
+        result = run(problem, get("greedy-size-first"), Budget(time_limit_seconds=1.0))
     if result.plan is not None:
         assert find_violation(problem, result.plan) is None
         assert result.plan.peak >= max((bound.bytes for bound in bounds), default=0)

@@ -79,11 +79,11 @@ def _snapshot(path: Path) -> None:
 
 
 def _plan(path: Path) -> None:
-    write_plan(PLANNED, run(get("greedy-size-first"), PLANNED), path)
+    write_plan(PLANNED, run(PLANNED, get("greedy-size-first")), path)
 
 
 def _plan_with_space(path: Path) -> None:
-    result = run(get("greedy-size-first"), DYNAMIC)
+    result = run(DYNAMIC, get("greedy-size-first"))
     assert result.plan is not None
     static = static_part(DYNAMIC)
     write_plan(DYNAMIC, result, path, reusable_space(DYNAMIC, static.plan_within(result.plan)))

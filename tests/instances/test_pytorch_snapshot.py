@@ -273,3 +273,16 @@ def test_what_pytorch_dumps_is_read(tmp_path: Path) -> None:
     assert told[addresses[0], 3_000_000] == (False, True)
     assert told[addresses[1], 5_000] == (False, False)
     assert told[kept.data_ptr(), 1_000] == (True, False)
+
+
+@pytest.mark.parametrize("state", [[], {}, None, 3])
+def test_a_state_that_is_no_word_holds_nothing(tmp_path: Path, state: Any) -> None:
+    held = segment([block(512, 500, state, 1 << 30)])
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(EVENTS, segments=[held])))
+    assert trace.request_count == 3
+
+
+def test_blocks_end_below_the_largest_address(tmp_path: Path) -> None:
+    held = segment([block(1 << 62, 8, "active_allocated")] * 3)
+    with pytest.raises(InstanceError, match=r"entry 0, block 1: it must end below 2\*\*63, found"):
+        read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(EVENTS, segments=[held])))

@@ -257,3 +257,19 @@ def test_only_instance_errors_come_out(tmp_path_factory: pytest.TempPathFactory,
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with contextlib.suppress(InstanceError):
         STALLOC_TEXT.read(path)
+
+
+def test_iterations_may_have_any_numbers(tmp_path: Path) -> None:
+    """Those that are there count, and `last` is the last of them."""
+    text = "".join(
+        f"Iteration Index : {number}\n1 {(number + 1) * 512:#x} {size} 0\n"
+        for number, size in ((0, 8), (2, 16), (999_999_999, 32))
+    )
+    path = written(tmp_path, text)
+    assert read_stalloc_trace(path).iteration_count == 3
+    for iteration, size in ((-1, 32), (999_999_999, 32), (2, 16), (-2, 16), (-3, 8), (0, 8)):
+        part = read_any(path, Excerpt(iteration, persistent=False))
+        assert part.size[part.phase_start == 0].tolist() == [size]
+    for iteration in (1, 3, -4):
+        with pytest.raises(InstanceError, match=r"has the iterations \[0, 2, 999999999\]"):
+            read_any(path, Excerpt(iteration))
