@@ -35,7 +35,7 @@ PHASE_OF_LETTER = {"F": Phase.FORWARD, "B": Phase.BACKWARD, "W": Phase.BACKWARD}
 
 _LINE = re.compile(r".*\n?")
 _REQUEST = re.compile(r"([01]) (0x[0-9a-fA-F]{1,16}|0) ([0-9]{1,19}) (0x[0-9a-fA-F]{1,16}|0)")
-_ITERATION = re.compile(r"Iteration Index : ([0-9]{1,9}|end)")
+_ITERATION = re.compile(r"Iteration Index : ([0-9]{1,19}|end)")
 _PHASE = re.compile(r"micro-batch : ([FBW])")
 # What has matched stays matched: trying every "->" of a long line takes the square of its length.
 _LAYER = re.compile(r"((?>\S+?->)\S++) Layer : ([FBW])-(start|end)")
@@ -184,8 +184,10 @@ class _Recording:
             self.module = self.module_of_name.setdefault(innermost, len(self.module_of_name))
 
     def _begin_iteration(self, number: int) -> None:
-        if number <= self.iteration:
-            raise InstanceError(f"iterations ascend, found {number} after {self.iteration}")
+        if not self.iteration < number <= INT64_MAX:
+            raise InstanceError(
+                f"iterations ascend, found {number} after {self.iteration}, and stay below 2**63"
+            )
         self.iteration = number
         self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
         # Where it is followed by no micro-batch, an iteration is one forward pass.

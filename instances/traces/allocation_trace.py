@@ -200,6 +200,8 @@ class AllocationTrace:
                 f"field size: at most {MAX_TENSORS} requests, found {self.request_count}"
             )
         self._require("size", self.size >= 0, "bytes are at least 0")
+        self._require("address", self.address >= 0, "addresses are at least 0")
+        self._require("stream", self.stream >= 0, "handles of streams are at least 0")
         self._validate_times()
         self._validate_modules()
         self._validate_marks()

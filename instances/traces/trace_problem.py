@@ -168,6 +168,8 @@ def _rounded(size: IntColumn, round_to: int) -> IntColumn:
     fault = rounding_fault(round_to)
     if fault:
         raise InstanceError(f"rounding: {fault}")
+    if round_to == 1:
+        return size
     for request in np.flatnonzero(size > MAX_TOTAL_BYTES)[:1].tolist():
         raise InstanceError(f"rounding: sizes up to 2**61 bytes are needed, found {size[request]}")
     return -(-size // round_to) * round_to

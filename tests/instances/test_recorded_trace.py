@@ -144,3 +144,11 @@ def test_an_excerpt_that_the_file_does_not_have(tmp_path: Path) -> None:
         read_any(path, Excerpt(2))
     with pytest.raises(InstanceError, match=r"run\.npz: the trace marks no phases"):
         read_any(write_trace(tmp_path / "run.npz"), Excerpt(-1))
+
+
+@pytest.mark.parametrize("array", ["addr", "stream"])
+def test_what_no_device_has_is_refused(tmp_path: Path, array: str) -> None:
+    """Written as STAlloc text, it would not be read again."""
+    changed = write_trace(tmp_path / "run.npz", **{array: -ADDRESS.astype(np.int64)})
+    with pytest.raises(InstanceError, match="are at least 0, found -"):
+        read_recorded_trace(changed)
