@@ -13,6 +13,9 @@ from planners.plan import Status
 Kind = Literal["extracted graph", "extracted trace", "synthetic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+# What a file system of Linux takes.
+MAX_NAME_BYTES = 255
+
 CONSTRUCTION = "construction"
 """Certificate of an optimum that is known from how an instance was made."""
 
@@ -159,6 +162,8 @@ def entry_from_fields(name: str, fields: Any) -> Entry:
     InstanceError
         A field is missing, unknown or of another type; the message names entry and field.
     """
+    if not name.isprintable():
+        raise InstanceError(f"instance {shown(name)}: a name of printable characters is needed")
     reader = _Reader(name, fields)
     reader.require_known(_ALL)
     best = _Reader(name, reader.get("best", dict), "best.")
@@ -181,7 +186,7 @@ def entry_from_fields(name: str, fields: Any) -> Entry:
     return Entry(
         name=name,
         kind=kind,
-        file=reader.get("file", str),
+        file=reader.file_name("file"),
         committed=reader.get("committed", bool),
         origin=reader.get("origin", str),
         command=reader.get("command", str, default=""),
@@ -255,6 +260,14 @@ class _Reader:
             words = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
             self.refuse(field, words[kind], value)
         return value
+
+    def file_name(self, field: str) -> str:
+        """Return a name of a file in the catalogue's own folder."""
+        name = str(self.get(field, str))
+        plain = name.isprintable() and name not in ("", ".", "..") and "/" not in name
+        if not plain or len(name.encode()) > MAX_NAME_BYTES:
+            self.refuse(field, f"a name of 1 to {MAX_NAME_BYTES} bytes, without a folder,", name)
+        return name
 
     def count(self, field: str) -> int:
         value = self.fields.get(field)

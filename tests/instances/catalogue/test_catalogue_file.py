@@ -65,6 +65,14 @@ def test_fields_that_say_nothing_are_left_out(tmp_path: Path) -> None:
         ("version = 1\n", "version = 2\n", "fields format and version: .* found .* and 2"),
         ("[instance.toy]\n", "[instance.toy\n", "the file is no TOML: .*line"),
         ("[instance.toy]\n", "instance = 3\n[other]\n", "the file is no TOML|field instance"),
+        ("tensors = 4", f"tensors = {10**30}", "tensors: a whole number .* that fits int64 is"),
+        ("tensors = 4", "tensors = 0x" + "f" * 9000, "tensors: .* a whole number of 36000 bits"),
+        ("tensors = 4", "tensors = " + "[" * 5000, "its lists are nested too deeply"),
+        ("tensors = 4", "a" + ".a" * 40 + " = 1", "at most 32 dots a line are needed, found 40"),
+        ("[instance.toy]\n", '[instance."a\\n"]\n', r"instance 'a\\n': a name of printable"),
+        ('file = "', 'file = "\\u001b[31m', "field file: a name of 1 to 255 bytes, without a"),
+        ('file = "', 'file = "../', "field file: a name of 1 to 255 bytes, without a folder, is"),
+        ('file = "', 'file = "' + "a" * 255, "field file: a name of 1 to 255 bytes, without a"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, wrong: str, right: str, message: str) -> None:
