@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from instances.formats.plain_pickle import load_plain
+
 NUMBERS = (
     0, 1, -1, 2, 7, 255, 256, 65535, 2**31 - 1, 2**31, 2**32, 2**40, 2**53, 2**60, 2**61 - 1, 2**61,
     2**62, 2**63 - 1, 2**63, 2**64, -(2**63), -(2**62), 10**9, 999_999_999, 10**30, 10**300,
@@ -192,16 +194,8 @@ def _change_gzipped(random: Random, data: bytes, others: Sequence[bytes]) -> byt
 
 
 def _change_pickle(random: Random, data: bytes, _others: Sequence[bytes]) -> bytes:
-    value = _OnlyPlain(io.BytesIO(data)).load()
-    return pickle.dumps(_change_value(random, value), protocol=random.choice((2, 3, 4, 5)))
-
-
-class _OnlyPlain(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError(str(pid))
+    value = _change_value(random, load_plain(data))
+    return pickle.dumps(value, protocol=random.choice((2, 3, 4, 5)))
 
 
 def _members_of(data: bytes) -> list[tuple[str, bytes]]:
