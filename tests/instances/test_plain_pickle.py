@@ -18,6 +18,8 @@ from instances.formats import plain_pickle
 from instances.formats.plain_pickle import load_plain
 from planners.errors import InstanceError
 
+pytestmark = pytest.mark.core
+
 plain = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**127), 2**127 - 1), st.text(), st.binary(),
@@ -190,3 +192,11 @@ def test_values_larger_than_a_frame() -> None:
     for protocol in (2, 3, 4, 5):
         expected = value if protocol > 2 else {"a": ["x" * 70_000, "z"], "b": value["b"]}
         assert load_plain(pickle.dumps(expected, protocol=protocol)) == expected
+
+
+@given(
+    st.lists(st.sampled_from(P4[:1] + b"\x95NKMJG\x8a\x8cXC)]}\x85\x86\x87(tldaesu\x94qh.\0\1\2a"))
+)
+def test_what_the_core_lets_pass_is_loaded(opcodes: list[int]) -> None:
+    with contextlib.suppress(InstanceError):
+        load_plain(P4 + bytes(opcodes) + b".")
