@@ -1,5 +1,9 @@
 """
 The C++ core of the runtime: allocators over simulated and CUDA memory.
+
+Any number of threads may call at once, and share objects. What a device refuses is an OSError,
+what it has no memory for a MemoryError, a call at the wrong time a RuntimeError, and a plan that
+breaks a rule a ValueError that names the rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -196,7 +200,11 @@ class LogKind(enum.IntEnum):
     STEP_ENDS = 3
 
 class PlannedAllocator:
-    """A step's requests at planned places, all else from a heap."""
+    """
+    A step's requests at planned places, all else from a heap.
+
+    One lock guards it all, and is not held while a listener runs.
+    """
 
     def __init__(self, memory: DeviceMemory) -> None: ...
 
@@ -230,4 +238,4 @@ class PlannedAllocator:
 
     def check(self) -> None: ...
 
-def install(device: int, allocator: object) -> None: ...
+def install(device: int, allocator: PlannedAllocator) -> None: ...

@@ -1,4 +1,12 @@
-"""The C++ core of Gapless."""
+"""
+The C++ core of Gapless.
+
+Arrays are copied and checked before anything is done with them: a name of something that does
+not exist is an IndexError, a sum that is too large an OverflowError, what does not fit together or
+is more than is taken a ValueError. Any number of threads may call at once, and share objects, but
+where a class says otherwise. Long calls let other threads run; in the main thread they notice
+signals. `seconds` is a limit, which may be infinite; a TimeoutError says that it has passed.
+"""
 
 from collections.abc import Sequence
 import enum
@@ -7,6 +15,8 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
+
+MOST_TABLE_BYTES: int = 4294967296
 
 class Graph:
     """A computation graph; see planners.graph."""
@@ -63,7 +73,7 @@ class Blocks:
     def __init__(self, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], members: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], modulus: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], residue: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], pinned: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
 class Instance:
-    """A problem as the core works on it, over columns that may not change."""
+    """A problem as the core works on it."""
 
     @staticmethod
     def from_segments(size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], blocks: Blocks, segments: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Instance:
@@ -128,6 +138,8 @@ def forbidden_starts(instance: Instance, offsets: Annotated[NDArray[numpy.int64]
     """
     Algorithms 8 and 9: the starts that placed tensors (offset >= 0) forbid to a block.
     """
+
+MOST_MEMBERS: int = 20000
 
 class SearchProblem:
     """Blocks of members that are unsafe where they share a section."""
@@ -205,7 +217,7 @@ class SearchKey(enum.Enum):
     EARLIEST_END = 9
 
 class CanonicalRules:
-    """Rules that may be left out."""
+    """Rules that may be left out. A question takes a copy."""
 
     def __init__(self) -> None: ...
 
@@ -246,7 +258,12 @@ class CanonicalRules:
     def memory(self, arg: bool, /) -> None: ...
 
 class CanonicalSearch:
-    """Exact search for single tensors."""
+    """
+    Exact search for single tensors.
+
+    It keeps the state of its question: a second one from another thread, or from a
+    handler of signals, is refused with a RuntimeError.
+    """
 
     def __init__(self, problem: SearchProblem, seconds: float) -> None: ...
 

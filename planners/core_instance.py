@@ -1,4 +1,4 @@
-"""Hand a problem to the C++ core, without copying more than the narrowing of its columns."""
+"""Hand a problem to the C++ core, which keeps a copy of what it has checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planners.errors import InstanceError
 from planners.problem import Problem, Safety
 from planners.safety import DEFAULT_ALGORITHM, unsafe_rows
 
-MAX_ROW_BYTES = 4 << 30
+MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
 
 
 def make_core_instance(problem: Problem) -> _core.Instance:

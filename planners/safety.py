@@ -12,7 +12,7 @@ from planners.errors import GaplessError, InstanceError, near_names
 from planners.graph import Graph
 
 DEFAULT_ALGORITHM = "clocks"
-MAX_CLOCK_BYTES = 4 << 30
+MAX_CLOCK_BYTES = _core.MOST_TABLE_BYTES
 
 ALGORITHMS: dict[str, Callable[[_core.Graph], _core.BitRows]] = {
     "1": _core.unsafe_by_ancestors,

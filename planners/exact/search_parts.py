@@ -22,7 +22,7 @@ from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 from planners.problem import Problem, Safety
 
 # Beyond these a node takes too long for a search to get anywhere.
-MOST_TENSORS = 20_000
+MOST_TENSORS = _core.MOST_MEMBERS
 MOST_PAIRS = 8_000_000
 MOST_PAIRS_TO_COVER = 1_000_000
 MOST_CLIQUE_MEMBERS = 4_000_000

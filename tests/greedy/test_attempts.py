@@ -97,7 +97,7 @@ def test_local_search_needs_an_order_and_rows() -> None:
     problem = Problem([1, 2], [0, 0], [1, 1])
     with pytest.raises(ValueError, match="rows"):
         _core.search_orders(problem.core, np.array([0, 1], dtype=np.int32), 9, 1, 0, 1.0)
-    with pytest.raises(ValueError, match="every block once"):
+    with pytest.raises(ValueError, match="every block comes once"):
         search(problem, np.array([0, 0], dtype=np.int32), 9, Random(0))
 
 

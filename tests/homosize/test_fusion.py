@@ -177,9 +177,9 @@ def test_a_fusion_may_be_accepted_by_the_product_of_both_terms() -> None:
 def test_the_core_refuses_columns_of_unequal_length() -> None:
     one = np.ones(1, dtype=np.int64)
     two = np.ones(2, dtype=np.int64)
-    with pytest.raises(ValueError, match="an address each"):
+    with pytest.raises(ValueError, match="field address: one entry a request of the host"):
         _core.fuse_local_plans(one, one, one + 1, two, one, one, one + 1, False, 1.0)
-    with pytest.raises(ValueError, match="a size, a start and an end"):
+    with pytest.raises(ValueError, match="field start: one entry a size"):
         _core.fuse_local_plans(one, one, one + 1, one, two, one, one + 1, False, 1.0)
 
 

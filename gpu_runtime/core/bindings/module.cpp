@@ -150,7 +150,8 @@ void bind_allocator(nb::module_& module) {
         .value("STEP_BEGINS", LogEntry::Kind::step_begins)
         .value("STEP_ENDS", LogEntry::Kind::step_ends);
     nb::class_<PlannedAllocator>(module, "PlannedAllocator",
-                                 "A step's requests at planned places, all else from a heap.")
+                                 "A step's requests at planned places, all else from a heap.\n\n"
+                                 "One lock guards it all, and is not held while a listener runs.")
         .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
         .def("allocate", &PlannedAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
         .def("free", &PlannedAllocator::free, "address"_a, WithoutPython())
@@ -180,9 +181,9 @@ void bind_allocator(nb::module_& module) {
     // The allocator is never destroyed: tensors are freed until the process is gone.
     module.def(
         "install",
-        [](int device, nb::object allocator) {
-            install(device, nb::cast<PlannedAllocator&>(allocator));
-            allocator.inc_ref();
+        [](int device, PlannedAllocator& allocator) {
+            install(device, allocator);
+            nb::find(allocator).inc_ref();
         },
         "device"_a, "allocator"_a);
 }
@@ -193,7 +194,11 @@ void bind_allocator(nb::module_& module) {
 
 NB_MODULE(_core, module) {
     using namespace gapless::runtime;
-    module.doc() = "The C++ core of the runtime: allocators over simulated and CUDA memory.";
+    module.doc() =
+        "The C++ core of the runtime: allocators over simulated and CUDA memory.\n\n"
+        "Any number of threads may call at once, and share objects. What a device refuses is an "
+        "OSError,\nwhat it has no memory for a MemoryError, a call at the wrong time a "
+        "RuntimeError, and a plan that\nbreaks a rule a ValueError that names the rule.";
     // An installed allocator outlives the interpreter on purpose.
     nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {

@@ -124,7 +124,6 @@ void PlannedAllocator::adopt_plan(StepPlan plan) {
     if (in_step_) throw std::logic_error("a plan is adopted between steps");
     if (arena_) throw std::logic_error("there is a plan already");
     stop_logging();
-    if (plan.arena_bytes() > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     heap_.give_back();
     release_retired();
     auto made = std::make_unique<PlanArena>(memory_, heap_, std::move(plan));

@@ -14,6 +14,7 @@ namespace gapless::runtime {
 namespace {
 
 constexpr std::size_t kAddressSpace = std::size_t{1} << 47;
+constexpr std::size_t kLargestPage = std::size_t{1} << 40;
 
 void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 
@@ -24,10 +25,16 @@ void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 SimulatedMemory::SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes)
     : page_bytes_(page_bytes), capacity_bytes_(capacity_bytes), file_(-1) {
     const auto host_page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    if (page_bytes == 0 || page_bytes % host_page != 0) {
-        throw std::invalid_argument("a simulated page is a multiple of the host's " +
-                                    std::to_string(host_page) + " bytes, found " +
-                                    std::to_string(page_bytes));
+    if (page_bytes == 0 || page_bytes % host_page != 0 || page_bytes > kLargestPage) {
+        throw std::invalid_argument(
+            "field page_bytes: a simulated page is a multiple of the host's " +
+            std::to_string(host_page) + " bytes, at most " + std::to_string(kLargestPage) +
+            ", found " + std::to_string(page_bytes));
+    }
+    if (capacity_bytes > kAddressSpace) {
+        throw std::invalid_argument("field capacity_bytes: at most " +
+                                    std::to_string(kAddressSpace) + ", found " +
+                                    std::to_string(capacity_bytes));
     }
     file_ = memfd_create("simulated device memory", MFD_CLOEXEC);
     if (file_ < 0) {
@@ -38,6 +45,23 @@ SimulatedMemory::SimulatedMemory(std::size_t page_bytes, std::size_t capacity_by
 SimulatedMemory::~SimulatedMemory() {
     for (const auto& [address, bytes] : ranges_) munmap(as_pointer(address), bytes);
     close(file_);
+}
+
+void SimulatedMemory::submit(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    ++streams_[stream].submitted;
+}
+
+void SimulatedMemory::finish(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    StreamState& state = streams_[stream];
+    state.finished = state.submitted;
+}
+
+void SimulatedMemory::fail_after(std::uint64_t calls, std::uint64_t failures) {
+    const std::lock_guard lock(mutex_);
+    calls_to_failure_ = calls;
+    failures_ = failures;
 }
 
 bool SimulatedMemory::fails() {
@@ -57,11 +81,13 @@ void SimulatedMemory::may_fail(const char* call) {
 }
 
 std::size_t SimulatedMemory::free_bytes() {
+    const std::lock_guard lock(mutex_);
     may_fail("free_bytes");
     return capacity_bytes_ - created_bytes_;
 }
 
 Address SimulatedMemory::reserve_range(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
     if (fails()) throw OutOfDeviceMemory("no address range: the simulated device was told to fail");
     if (bytes > kAddressSpace) throw OutOfDeviceMemory("no address range: too many bytes");
     // A page more, so that a multiple of a page lies inside.
@@ -81,6 +107,7 @@ Address SimulatedMemory::reserve_range(std::size_t bytes) {
 }
 
 void SimulatedMemory::release_range(Address address, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
     may_fail("release_range");
     const auto range = ranges_.find(address);
     if (range == ranges_.end() || range->second != bytes) refuse("no such range is reserved");
@@ -93,6 +120,7 @@ void SimulatedMemory::release_range(Address address, std::size_t bytes) {
 }
 
 Pages SimulatedMemory::create_pages(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
     if (bytes == 0 || bytes % page_bytes_ != 0) refuse("physical memory comes in whole pages");
     if (fails() || created_bytes_ + bytes > capacity_bytes_) {
         throw OutOfDeviceMemory("no physical memory of " + std::to_string(bytes) + " bytes");
@@ -108,6 +136,7 @@ Pages SimulatedMemory::create_pages(std::size_t bytes) {
 }
 
 void SimulatedMemory::release_pages(Pages pages) {
+    const std::lock_guard lock(mutex_);
     may_fail("release_pages");
     const auto found = pages_.find(pages);
     if (found == pages_.end()) refuse("no such pages");
@@ -121,6 +150,7 @@ void SimulatedMemory::release_pages(Pages pages) {
 }
 
 void SimulatedMemory::map(Address address, Pages pages, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
     may_fail("map");
     const auto found = pages_.find(pages);
     if (found == pages_.end() || found->second.bytes != bytes)
@@ -147,6 +177,7 @@ void SimulatedMemory::map(Address address, Pages pages, std::size_t bytes) {
 }
 
 void SimulatedMemory::unmap(Address address, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
     may_fail("unmap");
     for (const auto& [stream, state] : streams_) {
         if (state.finished < state.submitted) refuse("pages disappear while a stream is at work");
@@ -169,11 +200,13 @@ void SimulatedMemory::unmap(Address address, std::size_t bytes) {
 }
 
 void SimulatedMemory::synchronize() {
+    const std::lock_guard lock(mutex_);
     may_fail("synchronize");
     for (auto& [stream, state] : streams_) state.finished = state.submitted;
 }
 
 Event SimulatedMemory::record_event(Stream stream) {
+    const std::lock_guard lock(mutex_);
     may_fail("record_event");
     const Event event = next_handle_++;
     events_[event] = {stream, streams_[stream].submitted};
@@ -181,12 +214,14 @@ Event SimulatedMemory::record_event(Stream stream) {
 }
 
 bool SimulatedMemory::is_done(Event event) {
+    const std::lock_guard lock(mutex_);
     may_fail("is_done");
     const EventState& state = events_.at(event);
     return streams_[state.stream].finished >= state.position;
 }
 
 void SimulatedMemory::await(Event event) {
+    const std::lock_guard lock(mutex_);
     may_fail("await");
     const EventState& state = events_.at(event);
     StreamState& stream = streams_[state.stream];
@@ -194,12 +229,14 @@ void SimulatedMemory::await(Event event) {
 }
 
 void SimulatedMemory::make_wait(Stream stream, Event event) {
+    const std::lock_guard lock(mutex_);
     may_fail("make_wait");
     const EventState& state = events_.at(event);
     waits_.push_back({stream, state.stream, state.position});
 }
 
 void SimulatedMemory::destroy_event(Event event) {
+    const std::lock_guard lock(mutex_);
     may_fail("destroy_event");
     if (events_.erase(event) == 0) refuse("no such event");
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Wait {
 
 // Real bytes at real addresses: pages are parts of a file in memory, mapped as a driver would map
 // them, so that an access outside of what is mapped ends the process as it ends a kernel. Streams
-// are counters of submitted and finished work.
+// are counters of submitted and finished work. Safe to call from any thread: several allocators may
+// have it, each with a lock of its own, and a program submits work while they do.
 class SimulatedMemory final : public DeviceMemory {
   public:
     SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes);
@@ -41,22 +43,19 @@ class SimulatedMemory final : public DeviceMemory {
     void destroy_event(Event event) override;
 
     // Work for a stream, and the end of all work that it was given so far.
-    void submit(Stream stream) { ++streams_[stream].submitted; }
-    void finish(Stream stream) { streams_[stream].finished = streams_[stream].submitted; }
+    void submit(Stream stream);
+    void finish(Stream stream);
 
     // After `calls` more calls so many fail: creating and reserving with no memory, others with an
     // error of the device.
-    void fail_after(std::uint64_t calls, std::uint64_t failures) {
-        calls_to_failure_ = calls;
-        failures_ = failures;
-    }
+    void fail_after(std::uint64_t calls, std::uint64_t failures);
 
-    std::size_t created_bytes() const { return created_bytes_; }
-    std::size_t mapped_bytes() const { return mapped_bytes_; }
-    std::size_t reserved_ranges() const { return ranges_.size(); }
-    std::size_t live_events() const { return events_.size(); }
-    std::uint64_t calls() const { return calls_; }
-    const std::vector<Wait>& waits() const { return waits_; }
+    std::size_t created_bytes() const { return locked(created_bytes_); }
+    std::size_t mapped_bytes() const { return locked(mapped_bytes_); }
+    std::size_t reserved_ranges() const { return locked(ranges_).size(); }
+    std::size_t live_events() const { return locked(events_).size(); }
+    std::uint64_t calls() const { return locked(calls_); }
+    std::vector<Wait> waits() const { return locked(waits_); }
 
   private:
     struct StreamState {
@@ -77,11 +76,17 @@ class SimulatedMemory final : public DeviceMemory {
         std::uint64_t position;
     };
 
+    template <class T>
+    T locked(const T& value) const {
+        const std::lock_guard lock(mutex_);
+        return value;
+    }
     bool fails();
     void may_fail(const char* call);
 
-    std::size_t page_bytes_;
-    std::size_t capacity_bytes_;
+    mutable std::mutex mutex_;
+    const std::size_t page_bytes_;
+    const std::size_t capacity_bytes_;
     int file_;
     std::size_t file_bytes_ = 0;
     std::size_t created_bytes_ = 0;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -20,44 +23,151 @@ std::int64_t padded(std::int64_t bytes) {
     return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(bytes), kBlockAlignment));
 }
 
-void require(bool holds, const char* rule) {
-    if (!holds) throw std::invalid_argument(std::string("plan of a step: ") + rule);
+// Requests are counted in 32 bits; streams are looked for one by one.
+constexpr std::size_t kMostRequests = std::size_t{1} << 27;
+constexpr std::size_t kMostStreams = std::size_t{1} << 16;
+
+void require_few(const std::vector<StreamPlan>& streams) {
+    std::size_t requests = 0;
+    for (const StreamPlan& plan : streams) requests += plan.bytes.size();
+    if (requests > kMostRequests || streams.size() > kMostStreams) {
+        throw std::length_error("plan of a step: at most " + std::to_string(kMostRequests) +
+                                " requests of " + std::to_string(kMostStreams) +
+                                " streams are taken, found " + std::to_string(requests) + " of " +
+                                std::to_string(streams.size()));
+    }
+    std::set<Stream> seen;
+    for (const StreamPlan& plan : streams) {
+        if (seen.insert(plan.stream).second) continue;
+        throw std::invalid_argument("plan of a step: a stream has one plan, found two of stream " +
+                                    std::to_string(plan.stream));
+    }
 }
 
-void validate(const StreamPlan& plan, std::size_t arena_bytes) {
-    const std::size_t count = plan.bytes.size();
-    require(plan.offset.size() == count, "every request has an offset");
-    require(plan.freed_begin.size() == count + 1 && plan.freed_begin.front() == 0 &&
-                std::ranges::is_sorted(plan.freed_begin) &&
-                plan.freed_begin.back() == static_cast<std::int64_t>(plan.freed.size()),
-            "frees are listed by the request that they come before");
-    for (std::size_t k = 0; k < count; ++k) {
-        require(plan.bytes[k] > 0, "a request has at least one byte");
-        const std::int64_t offset = plan.offset[k];
-        if (offset == kOutlives) continue;
-        require(offset >= 0 && offset % static_cast<std::int64_t>(kBlockAlignment) == 0,
-                "offsets are multiples of 512");
+// Each stream's, so that messages say whose.
+class StreamRules {
+  public:
+    StreamRules(const StreamPlan& plan, std::size_t arena_bytes)
+        : plan_(plan), count_(plan.bytes.size()), arena_bytes_(arena_bytes) {}
+
+    void require() const {
+        require_columns();
+        for (std::size_t k = 0; k < count_; ++k) require_place(k);
+        std::vector<bool> seen(count_);
+        for (const std::int32_t request : plan_.freed) {
+            if (request < 0 || static_cast<std::size_t>(request) >= count_) {
+                refuse("frees are of requests 0 to " + std::to_string(std::int64_t(count_) - 1) +
+                       ", found " + std::to_string(request));
+            }
+            if (seen[request]) {
+                refuse("a request is freed once, found " + std::to_string(request) + " twice");
+            }
+            seen[request] = true;
+        }
+        require_disjoint();
+    }
+
+  private:
+    [[noreturn]] void refuse(const std::string& rule) const {
+        throw std::invalid_argument("plan of a step: stream " + std::to_string(plan_.stream) +
+                                    ": " + rule);
+    }
+
+    void require_columns() const {
+        if (plan_.offset.size() != count_) {
+            refuse("every request has an offset, found " + std::to_string(plan_.offset.size()) +
+                   " for " + std::to_string(count_));
+        }
+        if (plan_.freed_begin.size() != count_ + 1 || plan_.freed_begin.front() != 0 ||
+            !std::ranges::is_sorted(plan_.freed_begin) ||
+            plan_.freed_begin.back() != static_cast<std::int64_t>(plan_.freed.size())) {
+            refuse("frees are listed by the request that they come before, in " +
+                   std::to_string(count_ + 1) + " rising numbers from 0 to " +
+                   std::to_string(plan_.freed.size()));
+        }
+    }
+
+    void require_place(std::size_t request) const {
+        const std::int64_t bytes = plan_.bytes[request], offset = plan_.offset[request];
+        const std::string found = ", found " + std::to_string(bytes) + " at " +
+                                  std::to_string(offset) + ", request " + std::to_string(request);
+        if (bytes <= 0) refuse("a request has at least one byte" + found);
+        if (offset == kOutlives) return;
+        if (offset < 0 || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
+            refuse("offsets are multiples of 512" + found);
+        }
         const auto begin = static_cast<std::size_t>(offset);
-        const auto bytes = static_cast<std::size_t>(plan.bytes[k]);
-        require(begin <= arena_bytes && round_up(bytes, kBlockAlignment) <= arena_bytes - begin,
-                "requests lie within the arena");
+        const auto needed = static_cast<std::size_t>(padded(bytes));
+        if (begin > arena_bytes_ || needed > arena_bytes_ - begin) {
+            refuse("requests lie within the arena of " + std::to_string(arena_bytes_) + " bytes" +
+                   found);
+        }
     }
-    std::vector<bool> seen(count);
-    for (const std::int32_t request : plan.freed) {
-        require(request >= 0 && static_cast<std::size_t>(request) < count, "frees are of requests");
-        require(!seen[request], "a request is freed once");
-        seen[request] = true;
+
+    // Goes through the step with all that is in use by where it lies. While no two share a byte,
+    // who comes can only meet its neighbours.
+    void require_disjoint() const {
+        std::map<std::int64_t, std::size_t> in_use;
+        const auto occupy = [&](std::size_t request) {
+            if (plan_.offset[request] == kOutlives) return;
+            const auto above = in_use.lower_bound(plan_.offset[request]);
+            if (above != in_use.end() && above->first < end_of(request)) {
+                refuse_pair(above->second, request);
+            }
+            if (above != in_use.begin()) {
+                const std::size_t below = std::prev(above)->second;
+                if (end_of(below) > plan_.offset[request]) refuse_pair(below, request);
+            }
+            in_use.emplace_hint(above, plan_.offset[request], request);
+        };
+        // What is freed in the step after lies there when a step begins.
+        for (std::size_t k = 1; k < count_; ++k) {
+            for (const std::int32_t request : freed_before(k)) {
+                if (static_cast<std::size_t>(request) >= k) occupy(request);
+            }
+        }
+        for (std::size_t k = 0; k < count_; ++k) {
+            for (const std::int32_t request : freed_before(k)) {
+                const auto found = in_use.find(plan_.offset[request]);
+                if (found != in_use.end() && found->second == static_cast<std::size_t>(request)) {
+                    in_use.erase(found);
+                }
+            }
+            occupy(k);
+        }
     }
-}
+
+    std::span<const std::int32_t> freed_before(std::size_t request) const {
+        return {plan_.freed.begin() + plan_.freed_begin[request],
+                plan_.freed.begin() + plan_.freed_begin[request + 1]};
+    }
+
+    std::int64_t end_of(std::size_t request) const {
+        return plan_.offset[request] + padded(plan_.bytes[request]);
+    }
+
+    [[noreturn]] void refuse_pair(std::size_t one, std::size_t other) const {
+        const auto place = [&](std::size_t request) {
+            return std::to_string(request) + " at [" + std::to_string(plan_.offset[request]) +
+                   ", " + std::to_string(end_of(request)) + ")";
+        };
+        refuse("requests in use at one time share no byte, found requests " +
+               place(std::min(one, other)) + " and " + place(std::max(one, other)));
+    }
+
+    const StreamPlan& plan_;
+    const std::size_t count_, arena_bytes_;
+};
 
 struct Part {
+    Stream stream = 0;
     std::int64_t begin = std::numeric_limits<std::int64_t>::max();
     std::int64_t end = 0;
 };
 
 // Which part of the arena the requests of a stream lie in.
 Part part_of(const StreamPlan& plan) {
-    Part part;
+    Part part{plan.stream};
     for (std::size_t k = 0; k < plan.bytes.size(); ++k) {
         if (plan.offset[k] == kOutlives) continue;
         part.begin = std::min(part.begin, plan.offset[k]);
@@ -71,8 +181,12 @@ void require_parts(const std::vector<StreamPlan>& streams) {
     for (const StreamPlan& plan : streams) parts.push_back(part_of(plan));
     std::ranges::sort(parts, {}, &Part::begin);
     for (std::size_t i = 1; i < parts.size(); ++i) {
-        require(parts[i - 1].end <= parts[i].begin,
-                "each stream has a part of the arena of its own");
+        if (parts[i - 1].end <= parts[i].begin) continue;
+        throw std::invalid_argument(
+            "plan of a step: each stream has a part of the arena of its own, found stream " +
+            std::to_string(parts[i - 1].stream) + " up to " + std::to_string(parts[i - 1].end) +
+            " and stream " + std::to_string(parts[i].stream) + " from " +
+            std::to_string(parts[i].begin));
     }
 }
 
@@ -80,10 +194,11 @@ void require_parts(const std::vector<StreamPlan>& streams) {
 
 StepPlan::StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes)
     : arena_bytes_(arena_bytes) {
-    for (const StreamPlan& plan : streams) validate(plan, arena_bytes);
+    if (arena_bytes > kMostBytes) throw OutOfDeviceMemory("no device has as much");
+    require_few(streams);
+    for (const StreamPlan& plan : streams) StreamRules(plan, arena_bytes).require();
     require_parts(streams);
     for (const StreamPlan& plan : streams) {
-        require(lane_of(plan.stream) == nullptr, "a stream has one plan");
         const auto first = static_cast<std::int32_t>(bytes_.size());
         const auto count = static_cast<std::int32_t>(plan.bytes.size());
         lanes_.push_back({plan.stream, first, first + count, first, first, {}, 0});

@@ -63,18 +63,19 @@ struct Decision {
 // *overdue*. When request k comes, the frees that the profile has before it have passed, and slots
 // in use among them become overdue. While none is, every slot in use is one that the profile has in
 // use before request k as well: it came before k in this step, or before this step began and lives
-// on in the profile too, and its free has not passed. The planner kept k apart from these, so that
-// nothing needs to be looked at: O(1). Otherwise k's bytes are looked for among those of overdue
-// slots, and where one is in the way the request goes elsewhere. Frees that come early only make
-// room.
-// Where requests are missing or added, sizes differ and the request goes elsewhere. As soon as
-// three requests in a row are found further on in the plan, the step goes on from there; what was
-// passed over is not in use, and its frees change nothing.
+// on in the profile too, and its free has not passed. The plan keeps k apart from these, which was
+// checked when it was adopted, so that nothing needs to be looked at: O(1). Otherwise k's bytes are
+// looked for among those of overdue slots, and where one is in the way the request goes elsewhere.
+// Frees that come early only make room. Where requests are missing or added, sizes differ and the
+// request goes elsewhere. As soon as three requests in a row are found further on in the plan, the
+// step goes on from there; what was passed over is not in use, and its frees change nothing.
 // Limits. Sizes do not identify a request. A step with other requests of the same sizes is served
 // with the right sizes at places that are free, which is all that is promised.
 class StepPlan {
   public:
-    // Throws std::invalid_argument where the columns do not fit together or leave the arena.
+    // Throws std::invalid_argument where columns do not fit together, leave the arena, or let two
+    // requests that are in use at one time share bytes; std::length_error for more requests than
+    // are taken, OutOfDeviceMemory for more bytes than any device has.
     StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes);
 
     std::size_t arena_bytes() const { return arena_bytes_; }

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "sections.h"
@@ -22,17 +24,22 @@ using Table = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using NumpyArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-template <class T>
-std::span<const T> view(const Array<T>& array) {
-    return {array.data(), array.shape(0)};
-}
-template <class T>
-std::span<const T> view(const Table<T>& table) {
-    return {table.data(), table.shape(0) * table.shape(1)};
-}
+// Copies need the GIL: another thread may write to an array as soon as it is released. See Note
+// [The border].
 template <class T>
 std::vector<T> copy(const Array<T>& array) {
     return {array.data(), array.data() + array.shape(0)};
+}
+// The rows of a table, one after the other. Throws std::invalid_argument unless there are
+// `columns`.
+template <class T>
+std::vector<T> copy(const Table<T>& table, const char* field, std::size_t columns) {
+    if (table.shape(1) != columns) {
+        throw std::invalid_argument(std::string("field ") + field + ": rows of " +
+                                    std::to_string(columns) + " are needed, found rows of " +
+                                    std::to_string(table.shape(1)));
+    }
+    return {table.data(), table.data() + table.shape(0) * columns};
 }
 
 // Hands a vector to NumPy without copying it.
@@ -51,11 +58,11 @@ nb::ndarray<nb::numpy, T, nb::ndim<2>> to_numpy_rows(std::vector<T>&& values, st
     return {kept->data(), {kept->size() / width, width}, owner};
 }
 
-// Rows (tensor, start, end) as segments, which live as long as the table. Throws std::out_of_range
-// for a tensor that does not exist.
-std::span<const Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors);
+// Rows (tensor, start, end) as segments; throws as require_segments does.
+std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t tensors);
 
-// Stops after `seconds` with TimeLimitReached, and as soon as Python has received a signal.
+// Stops after `seconds` with TimeLimitReached, and as soon as Python has received a signal. Throws
+// std::invalid_argument for what is no number.
 Stop stop_after(double seconds);
 
 void bind_graph(nb::module_& module);

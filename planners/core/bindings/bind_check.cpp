@@ -6,25 +6,15 @@
 
 namespace gapless::bindings {
 
-namespace {
-
-PlacedTensors placed(const Array<std::int64_t>& offset, const Array<std::int64_t>& size) {
-    if (offset.shape(0) != size.shape(0)) {
-        throw std::invalid_argument("one offset a tensor is needed");
-    }
-    return {view(offset), view(size)};
-}
-
-}  // namespace
-
 void bind_check(nb::module_& module) {
     module.def(
         "find_overlap_in_time",
         [](Array<std::int64_t> offset, Array<std::int64_t> size, Table<std::int64_t> rows) {
-            const auto segments = to_segments(rows, static_cast<std::int32_t>(size.shape(0)));
+            const auto offsets = copy(offset), sizes = copy(size);
+            const auto segments = to_segments(rows, static_cast<std::int64_t>(sizes.size()));
             Stop stop = stop_after(std::numeric_limits<double>::infinity());
             nb::gil_scoped_release without_python;
-            return find_overlap_in_time(placed(offset, size), segments, stop);
+            return find_overlap_in_time({offsets, sizes}, segments, stop);
         },
         nb::arg("offset"), nb::arg("size"), nb::arg("segments"),
         "Two tensors that share a byte and a step, if any.");
@@ -36,11 +26,16 @@ void bind_check(nb::module_& module) {
             [](DescendantSafety* self, Array<std::int32_t> stream, Array<std::int32_t> producer,
                Array<std::int64_t> consumer_offsets, Array<std::int32_t> consumers,
                Table<std::int32_t> control) {
+                const auto streams = copy(stream), producers = copy(producer);
+                const auto offsets = copy(consumer_offsets);
+                const auto readers = copy(consumers), arcs = copy(control, "control", 2);
                 Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                nb::gil_scoped_release without_python;
-                new (self) DescendantSafety({view(stream), view(producer), view(consumer_offsets),
-                                             view(consumers), view(control)},
-                                            stop);
+                std::optional<DescendantSafety> made;
+                {
+                    nb::gil_scoped_release without_python;
+                    made.emplace(ArcList{streams, producers, offsets, readers, arcs}, stop);
+                }
+                new (self) DescendantSafety(std::move(*made));
             },
             nb::arg("stream"), nb::arg("producer"), nb::arg("consumer_offsets"),
             nb::arg("consumers"), nb::arg("control"))
@@ -48,9 +43,10 @@ void bind_check(nb::module_& module) {
             "find_overlap",
             [](const DescendantSafety& safety, Array<std::int64_t> offset,
                Array<std::int64_t> size) {
+                const auto offsets = copy(offset), sizes = copy(size);
                 Stop stop = stop_after(std::numeric_limits<double>::infinity());
                 nb::gil_scoped_release without_python;
-                return safety.find_overlap(placed(offset, size), stop);
+                return safety.find_overlap({offsets, sizes}, stop);
             },
             nb::arg("offset"), nb::arg("size"), "Two unsafe tensors that share a byte, if any.");
 }

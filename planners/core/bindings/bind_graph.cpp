@@ -1,8 +1,10 @@
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "arrays.h"
 #include "graph.h"
+#include "require.h"
 #include "safety.h"
 
 namespace gapless::bindings {
@@ -10,14 +12,21 @@ namespace gapless::bindings {
 namespace {
 
 nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<2>> to_matrix(const BitRows& rows) {
-    const std::size_t bytes = rows.rows() * rows.columns();
-    auto* cells = new std::uint8_t[bytes];
-    nb::capsule owner(cells, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
-    for (std::size_t r = 0; r < rows.rows(); ++r) {
-        for (std::size_t c = 0; c < rows.columns(); ++c)
-            cells[r * rows.columns() + c] = rows.test(r, c);
+    require_table("a relation as bytes", static_cast<std::int64_t>(rows.rows()),
+                  static_cast<std::int64_t>(rows.columns()), 8);
+    Stop stop = stop_after(std::numeric_limits<double>::infinity());
+    auto cells = std::make_unique_for_overwrite<std::uint8_t[]>(rows.rows() * rows.columns());
+    {
+        nb::gil_scoped_release without_python;
+        for (std::size_t r = 0; r < rows.rows(); ++r) {
+            stop.poll();
+            for (std::size_t c = 0; c < rows.columns(); ++c)
+                cells[r * rows.columns() + c] = rows.test(r, c);
+        }
     }
-    return {cells, {rows.rows(), rows.columns()}, owner};
+    nb::capsule owner(cells.get(),
+                      [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
+    return {cells.release(), {rows.rows(), rows.columns()}, owner};
 }
 
 void bind_safety(nb::module_& module, const char* name, BitRows (*algorithm)(const Graph&, Stop&)) {
@@ -34,6 +43,7 @@ void bind_safety(nb::module_& module, const char* name, BitRows (*algorithm)(con
 }  // namespace
 
 void bind_graph(nb::module_& module) {
+    module.attr("MOST_TABLE_BYTES") = kMostTableBytes;
     nb::class_<Graph>(module, "Graph", "A computation graph; see planners.graph.")
         .def(
             "__init__",
@@ -41,7 +51,7 @@ void bind_graph(nb::module_& module) {
                Array<std::int64_t> consumer_offsets, Array<std::int32_t> consumers,
                Table<std::int32_t> control) {
                 new (self) Graph(copy(stream), copy(producer), copy(consumer_offsets),
-                                 copy(consumers), view(control));
+                                 copy(consumers), copy(control, "control", 2));
             },
             nb::arg("stream"), nb::arg("producer"), nb::arg("consumer_offsets"),
             nb::arg("consumers"), nb::arg("control"));
@@ -65,8 +75,9 @@ void bind_graph(nb::module_& module) {
     module.def(
         "rows_from_pairs",
         [](std::size_t tensors, Table<std::int64_t> pairs) {
+            const auto listed = copy(pairs, "pairs", 2);
             nb::gil_scoped_release without_python;
-            return rows_from_pairs(tensors, pairs.data(), pairs.shape(0));
+            return rows_from_pairs(tensors, listed);
         },
         nb::arg("tensors"), nb::arg("pairs"));
 }

@@ -10,12 +10,20 @@ namespace {
 
 using Column = Array<std::int64_t>;
 
-Requests to_requests(const Column& size, const Column& start, const Column& end) {
-    if (start.shape(0) != size.shape(0) || end.shape(0) != size.shape(0)) {
-        throw std::invalid_argument("requests need a size, a start and an end each");
-    }
-    return {view(size), view(start), view(end)};
-}
+// The columns of requests, which see them as long as they live.
+struct RequestColumns {
+    RequestColumns(const Column& size_of_each, const Column& start_of_each,
+                   const Column& end_of_each)
+        : size(copy(size_of_each)),
+          start(copy(start_of_each)),
+          end(copy(end_of_each)),
+          requests(size, start, end) {}
+    RequestColumns(const RequestColumns&) = delete;
+    RequestColumns& operator=(const RequestColumns&) = delete;
+
+    const std::vector<std::int64_t> size, start, end;
+    const Requests requests;
+};
 
 }  // namespace
 
@@ -24,16 +32,14 @@ void bind_homosize(nb::module_& module) {
         "fuse_local_plans",
         [](Column size, Column start, Column end, Column address, Column guest_size,
            Column guest_start, Column guest_end, bool within, double seconds) {
-            const Requests host = to_requests(size, start, end);
-            const Requests guests = to_requests(guest_size, guest_start, guest_end);
-            if (host.count() == 0 || address.shape(0) != size.shape(0)) {
-                throw std::invalid_argument("a host needs requests, with an address each");
-            }
+            const RequestColumns host(size, start, end);
+            const RequestColumns guests(guest_size, guest_start, guest_end);
+            const std::vector<std::int64_t> host_address = copy(address);
             Stop stop = stop_after(seconds);
             std::vector<std::int64_t> guest_address;
             {
                 nb::gil_scoped_release without_python;
-                guest_address = fuse(host, view(address), guests, within, stop);
+                guest_address = fuse(host.requests, host_address, guests.requests, within, stop);
             }
             return to_numpy(std::move(guest_address));
         },
@@ -45,13 +51,11 @@ void bind_homosize(nb::module_& module) {
     module.def(
         "memory_layers",
         [](Column start, Column end) {
-            if (start.shape(0) != end.shape(0)) {
-                throw std::invalid_argument("requests need a start and an end each");
-            }
+            const auto starts = copy(start), ends = copy(end);
             std::vector<std::int64_t> layer;
             {
                 nb::gil_scoped_release without_python;
-                layer = memory_layers(view(start), view(end));
+                layer = memory_layers(starts, ends);
             }
             return to_numpy(std::move(layer));
         },
@@ -61,12 +65,12 @@ void bind_homosize(nb::module_& module) {
         "plan_in_layers",
         [](Column size, Column start, Column end, bool smallest_first, bool beside,
            double seconds) {
-            const Requests requests = to_requests(size, start, end);
+            const RequestColumns columns(size, start, end);
             Stop stop = stop_after(seconds);
             LayeredPlan plan;
             {
                 nb::gil_scoped_release without_python;
-                plan = plan_in_layers(requests, {smallest_first, beside}, stop);
+                plan = plan_in_layers(columns.requests, {smallest_first, beside}, stop);
             }
             return std::tuple(to_numpy(std::move(plan.layer)), to_numpy(std::move(plan.within)),
                               to_numpy(std::move(plan.layer_size)));

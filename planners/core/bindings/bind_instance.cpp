@@ -3,32 +3,37 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 
-#include <algorithm>
+#include <limits>
+#include <memory>
 #include <stdexcept>
 
 #include "arrays.h"
 #include "instance.h"
+#include "require.h"
 
 namespace gapless::bindings {
 
 namespace {
 
-// The columns of planners.blocks.Blocks; the handles keep them alive.
+// The columns of planners.blocks.Blocks, as require_blocks has them.
 struct BlockColumns {
-    Array<std::int64_t> offsets;
-    Array<std::int32_t> members;
-    Array<std::int64_t> before, size, modulus, residue, pinned;
+    std::vector<std::int64_t> offsets;
+    std::vector<std::int32_t> members;
+    std::vector<std::int64_t> before, size, modulus, residue, pinned;
 
-    Blocks blocks() const {
-        return {view(offsets), view(members), view(before), view(size),
-                view(modulus), view(residue), view(pinned)};
-    }
+    Blocks blocks() const { return {offsets, members, before, size, modulus, residue, pinned}; }
 };
 
 // An instance that no field decides the safety of yet. Needs the GIL.
-Instance see(const Array<std::int64_t>& size, const BlockColumns& blocks) {
-    auto columns = std::make_shared<std::pair<Array<std::int64_t>, BlockColumns>>(size, blocks);
-    return {columns, view(columns->first), columns->second.blocks(), std::nullopt, nullptr};
+Instance see(const Array<std::int64_t>& size, std::shared_ptr<const BlockColumns> blocks) {
+    struct Columns {
+        std::vector<std::int64_t> size;
+        std::shared_ptr<const BlockColumns> blocks;
+    };
+    const auto columns = std::make_shared<const Columns>(copy(size), std::move(blocks));
+    Instance instance{columns, columns->size, columns->blocks->blocks(), std::nullopt, nullptr};
+    require_sizes(instance.size, instance.blocks);
+    return instance;
 }
 
 }  // namespace
@@ -37,44 +42,57 @@ void bind_instance(nb::module_& module) {
     module.def(
         "section_ranges",
         [](std::int32_t tensors, Table<std::int64_t> rows) {
-            const Sections sections(tensors, to_segments(rows, tensors));
+            const std::vector<Segment> segments = to_segments(rows, tensors);
             std::vector<std::int32_t> first, last;
-            for (const SectionRange& range : sections.ranges()) {
-                first.push_back(range.first);
-                last.push_back(range.last);
+            std::int32_t sections = 0;
+            {
+                nb::gil_scoped_release without_python;
+                const CutTime time(segments);
+                for (const SectionRange& range : time.ranges) {
+                    first.push_back(range.first);
+                    last.push_back(range.last);
+                }
+                sections = time.count;
             }
-            return std::tuple(to_numpy(std::move(first)), to_numpy(std::move(last)),
-                              sections.count());
+            return std::tuple(to_numpy(std::move(first)), to_numpy(std::move(last)), sections);
         },
         nb::arg("tensors"), nb::arg("segments"),
         "First section and one past the last of each row (tensor, start, end), sorted by tensor; "
         "and the number of sections.");
 
     nb::class_<BlockColumns>(module, "Blocks", "What is placed as one piece; see planners.blocks.")
-        .def(nb::init<Array<std::int64_t>, Array<std::int32_t>, Array<std::int64_t>,
-                      Array<std::int64_t>, Array<std::int64_t>, Array<std::int64_t>,
-                      Array<std::int64_t>>(),
-             nb::arg("offsets"), nb::arg("members"), nb::arg("before"), nb::arg("size"),
-             nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"));
+        .def(
+            "__init__",
+            [](BlockColumns* self, Array<std::int64_t> offsets, Array<std::int32_t> members,
+               Array<std::int64_t> before, Array<std::int64_t> size, Array<std::int64_t> modulus,
+               Array<std::int64_t> residue, Array<std::int64_t> pinned) {
+                BlockColumns columns{copy(offsets), copy(members), copy(before), copy(size),
+                                     copy(modulus), copy(residue), copy(pinned)};
+                require_blocks(columns.blocks());
+                new (self) BlockColumns(std::move(columns));
+            },
+            nb::arg("offsets"), nb::arg("members"), nb::arg("before"), nb::arg("size"),
+            nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"));
 
-    nb::class_<Instance>(module, "Instance",
-                         "A problem as the core works on it, over columns that may not change.")
+    nb::class_<Instance>(module, "Instance", "A problem as the core works on it.")
         .def_static(
             "from_segments",
-            [](Array<std::int64_t> size, const BlockColumns& blocks, Table<std::int64_t> rows) {
-                Instance instance = see(size, blocks);
+            [](Array<std::int64_t> size, std::shared_ptr<const BlockColumns> blocks,
+               Table<std::int64_t> rows) {
+                Instance instance = see(size, std::move(blocks));
+                const std::vector<Segment> segments = to_segments(rows, instance.tensor_count());
                 nb::gil_scoped_release without_python;
-                const std::int32_t tensors = instance.tensor_count();
-                instance.sections = Sections(tensors, to_segments(rows, tensors));
+                instance.sections = Sections(instance.tensor_count(), segments);
                 return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("segments"),
             "Lifetimes decide: rows (tensor, start, end), sorted by tensor.")
         .def_static(
             "from_rows",
-            [](Array<std::int64_t> size, const BlockColumns& blocks,
+            [](Array<std::int64_t> size, std::shared_ptr<const BlockColumns> blocks,
                std::shared_ptr<const BitRows> unsafe) {
-                Instance instance = see(size, blocks);
+                Instance instance = see(size, std::move(blocks));
+                require_length("unsafe", unsafe->rows(), "tensor", instance.size.size());
                 instance.unsafe_rows = std::move(unsafe);
                 return instance;
             },
@@ -82,39 +100,50 @@ void bind_instance(nb::module_& module) {
         .def(
             "with_rows",
             [](const Instance& instance) {
+                Stop stop = stop_after(std::numeric_limits<double>::infinity());
                 nb::gil_scoped_release without_python;
-                return instance.with_rows();
+                return instance.with_rows(stop);
             },
             "The same problem with rows of unsafe pairs, also where lifetimes decide.")
-        .def("conflicting_pins", &Instance::conflicting_pins)
+        .def("conflicting_pins",
+             [](const Instance& instance) {
+                 Stop stop = stop_after(std::numeric_limits<double>::infinity());
+                 nb::gil_scoped_release without_python;
+                 return instance.conflicting_pins(stop);
+             })
         .def(
             "unsafe",
             [](const Instance& instance, std::int32_t a, std::int32_t b) {
-                const auto exists = [&](std::int32_t t) {
-                    return t >= 0 && t < instance.tensor_count();
-                };
-                if (!exists(a) || !exists(b)) throw nb::index_error("no such tensor");
+                require_index("a", a, "tensors", instance.tensor_count());
+                require_index("b", b, "tensors", instance.tensor_count());
                 return a != b && instance.unsafe(a, b);
             },
             nb::arg("a"), nb::arg("b"))
         .def(
             "unsafe_with",
             [](const Instance& instance, std::int32_t tensor) {
-                if (tensor < 0 || tensor >= instance.tensor_count()) {
-                    throw nb::index_error("no such tensor");
-                }
+                require_index("tensor", tensor, "tensors", instance.tensor_count());
                 return to_numpy(instance.unsafe_with(tensor));
             },
             nb::arg("tensor"), "The tensors that one is unsafe with, rising.")
         .def("unsafe_degrees",
-             [](const Instance& instance) { return to_numpy(instance.unsafe_degrees()); })
+             [](const Instance& instance) {
+                 Stop stop = stop_after(std::numeric_limits<double>::infinity());
+                 std::vector<std::int64_t> degrees;
+                 {
+                     nb::gil_scoped_release without_python;
+                     degrees = instance.unsafe_degrees(stop);
+                 }
+                 return to_numpy(std::move(degrees));
+             })
         .def(
             "unsafe_pairs",
             [](const Instance& instance) {
+                Stop stop = stop_after(std::numeric_limits<double>::infinity());
                 std::vector<std::int64_t> pairs;
                 {
                     nb::gil_scoped_release without_python;
-                    pairs = instance.unsafe_pairs();
+                    pairs = instance.unsafe_pairs(stop);
                 }
                 return to_numpy_rows(std::move(pairs), 2);
             },
@@ -122,13 +151,15 @@ void bind_instance(nb::module_& module) {
         .def(
             "grow_clique",
             [](const Instance& instance, std::int64_t first, Array<std::int64_t> order) {
-                const auto tensors = static_cast<std::int64_t>(instance.tensor_count());
-                const auto exists = [&](std::int64_t t) { return t >= 0 && t < tensors; };
-                if (!instance.unsafe_rows) throw std::invalid_argument("rows are needed");
-                if (!exists(first) || !std::ranges::all_of(view(order), exists)) {
-                    throw nb::index_error("no such tensor");
+                if (!instance.unsafe_rows) {
+                    throw std::invalid_argument("grow_clique: rows of unsafe pairs are needed");
                 }
-                return to_numpy(instance.grow_clique(first, view(order)));
+                const std::vector<std::int64_t> tensors = copy(order);
+                require_index("first", first, "tensors", instance.tensor_count());
+                for (const std::int64_t t : tensors) {
+                    require_index("order", t, "tensors", instance.tensor_count());
+                }
+                return to_numpy(instance.grow_clique(first, tensors));
             },
             nb::arg("first"), nb::arg("order"),
             "Pairwise unsafe tensors: the first, and each of an order that is unsafe with all so "

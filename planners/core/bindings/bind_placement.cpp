@@ -16,10 +16,11 @@ template <class Place>
 Placed place(Place algorithm, const Instance& instance, Array<std::int32_t> order,
              PlacementRules rules, double seconds) {
     Stop stop = stop_after(seconds);
+    const std::vector<std::int32_t> blocks = copy(order);
     Placement placement;
     {
         nb::gil_scoped_release without_python;
-        placement = algorithm(instance, view(order), rules, stop);
+        placement = algorithm(instance, blocks, rules, stop);
     }
     return {to_numpy(std::move(placement.offsets)), placement.placed, placement.out_of_time};
 }
@@ -59,10 +60,11 @@ void bind_placement(nb::module_& module) {
         [](const Instance& instance, Array<std::int32_t> order, std::int64_t limit,
            std::int64_t attempts, std::uint64_t seed, double seconds) {
             Stop stop = stop_after(seconds);
+            const std::vector<std::int32_t> blocks = copy(order);
             OrderSearchStep step;
             {
                 nb::gil_scoped_release without_python;
-                step = search_orders(instance, view(order), limit, attempts, seed, stop);
+                step = search_orders(instance, blocks, limit, attempts, seed, stop);
             }
             return std::tuple(to_numpy(std::move(step.offsets)), to_numpy(std::move(step.order)),
                               step.attempts);
@@ -77,7 +79,7 @@ void bind_placement(nb::module_& module) {
         [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,
            std::int64_t floor) {
             std::vector<std::pair<std::int64_t, std::int64_t>> spans;
-            for (const Span& span : forbidden_starts(instance, view(offsets), block, floor)) {
+            for (const Span& span : forbidden_starts(instance, copy(offsets), block, floor)) {
                 spans.emplace_back(span.begin, span.end);
             }
             return spans;

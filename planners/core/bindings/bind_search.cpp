@@ -1,5 +1,10 @@
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+
 #include "arrays.h"
 #include "canonical_search.h"
 #include "disjunctive_search.h"
@@ -8,50 +13,50 @@ namespace gapless::bindings {
 
 namespace {
 
-SearchProblem make_problem(Array<std::int64_t> modulus, Array<std::int64_t> residue,
-                           Array<std::int64_t> pinned, Array<std::int32_t> block,
-                           Array<std::int64_t> before, Array<std::int64_t> size,
-                           Array<double> lifetime, Table<std::int64_t> rows,
-                           std::int32_t sections) {
-    SearchProblem problem{copy(modulus), copy(residue),  copy(pinned), copy(block), copy(before),
-                          copy(size),    copy(lifetime), {},           {},          sections};
-    const std::int32_t members = problem.member_count();
-    if (residue.size() != modulus.size() || pinned.size() != modulus.size() ||
-        block.size() != size.size() || before.size() != size.size() ||
-        lifetime.size() != size.size()) {
-        throw std::invalid_argument("every column of blocks, and of members, needs one length");
-    }
-    for (const std::int32_t b : problem.block) {
-        if (b < 0 || b >= problem.block_count()) {
-            throw std::invalid_argument("the column of blocks names one that does not exist");
+// Note [One question at a time]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A canonical search keeps the state of its question between nodes, so two questions at
+// once would ruin both.
+// Approach. A second one is refused at once. To wait for the first instead would be no help: it may
+// take as long as its time limit, the answer that comes after is no faster than that of a search of
+// one's own, and a handler of signals that asks the search it interrupted would wait for itself.
+class OneAtATime {
+  public:
+    explicit OneAtATime(std::atomic_flag& busy) : busy_(busy) {
+        if (busy_.test_and_set()) {
+            throw std::runtime_error(
+                "CanonicalSearch.decide: one question at a time, found it in use by another call; "
+                "make a search for each thread");
         }
     }
-    if (rows.shape(1) != 3) throw std::invalid_argument("rows (member, first, last) are needed");
-    problem.range_offsets.assign(static_cast<std::size_t>(members) + 1, 0);
-    std::int64_t member_before = 0;
-    for (std::size_t i = 0; i < rows.shape(0); ++i) {
-        const std::int64_t member = rows(i, 0);
-        if (member < member_before || member >= members || rows(i, 1) < 0 ||
-            rows(i, 1) >= rows(i, 2) || rows(i, 2) > sections) {
-            throw std::invalid_argument("rows (member, first, last) sorted by member are needed");
-        }
-        member_before = member;
-        ++problem.range_offsets[member + 1];
-        problem.ranges.push_back(
-            {static_cast<std::int32_t>(rows(i, 1)), static_cast<std::int32_t>(rows(i, 2))});
-    }
-    for (std::int32_t m = 0; m < members; ++m) {
-        if (problem.range_offsets[m + 1] == 0) {
-            throw std::invalid_argument("every member needs a section");
-        }
-        problem.range_offsets[m + 1] += problem.range_offsets[m];
-    }
-    return problem;
+    ~OneAtATime() { busy_.clear(); }
+    OneAtATime(const OneAtATime&) = delete;
+    OneAtATime& operator=(const OneAtATime&) = delete;
+
+  private:
+    std::atomic_flag& busy_;
+};
+
+struct GuardedSearch {
+    std::unique_ptr<CanonicalSearch> search;
+    std::int64_t horizon;
+    std::atomic_flag busy;
+};
+
+struct SharedSearch {
+    DisjunctiveSearch search;
+    std::int64_t horizon;
+};
+
+// More room than some plan needs, or less than none, is the same question, in numbers that fit.
+std::int64_t within(std::int64_t capacity, std::int64_t horizon) {
+    return std::clamp<std::int64_t>(capacity, -1, horizon);
 }
 
 }  // namespace
 
 void bind_search(nb::module_& module) {
+    module.attr("MOST_MEMBERS") = kMostMembers;
     nb::class_<SearchProblem>(module, "SearchProblem",
                               "Blocks of members that are unsafe where they share a section.")
         .def(
@@ -60,8 +65,17 @@ void bind_search(nb::module_& module) {
                Array<std::int64_t> pinned, Array<std::int32_t> block, Array<std::int64_t> before,
                Array<std::int64_t> size, Array<double> lifetime, Table<std::int64_t> rows,
                std::int32_t sections) {
-                new (self) SearchProblem(make_problem(modulus, residue, pinned, block, before, size,
-                                                      lifetime, rows, sections));
+                new (self) SearchProblem(make_search_problem({.modulus = copy(modulus),
+                                                              .residue = copy(residue),
+                                                              .pinned = copy(pinned),
+                                                              .block = copy(block),
+                                                              .before = copy(before),
+                                                              .size = copy(size),
+                                                              .lifetime = copy(lifetime),
+                                                              .range_offsets = {},
+                                                              .ranges = {},
+                                                              .sections = sections},
+                                                             copy(rows, "rows", 3)));
             },
             nb::arg("modulus"), nb::arg("residue"), nb::arg("pinned"), nb::arg("block"),
             nb::arg("before"), nb::arg("size"), nb::arg("lifetime"), nb::arg("rows"),
@@ -100,7 +114,8 @@ void bind_search(nb::module_& module) {
         .value("LATEST_END", SearchKey::kLatestEnd)
         .value("EARLIEST_END", SearchKey::kEarliestEnd);
 
-    nb::class_<CanonicalRules>(module, "CanonicalRules", "Rules that may be left out.")
+    nb::class_<CanonicalRules>(module, "CanonicalRules",
+                               "Rules that may be left out. A question takes a copy.")
         .def(nb::init<>())
         .def_rw("dominance", &CanonicalRules::dominance)
         .def_rw("passed_over", &CanonicalRules::passed_over)
@@ -109,25 +124,39 @@ void bind_search(nb::module_& module) {
         .def_rw("split", &CanonicalRules::split)
         .def_rw("memory", &CanonicalRules::memory);
 
-    nb::class_<CanonicalSearch>(module, "CanonicalSearch", "Exact search for single tensors.")
+    nb::class_<GuardedSearch>(
+        module, "CanonicalSearch",
+        "Exact search for single tensors.\n\n"
+        "It keeps the state of its question: a second one from another thread, or from a\n"
+        "handler of signals, is refused with a RuntimeError.")
         .def(
             "__init__",
-            [](CanonicalSearch* self, SearchProblem problem, double seconds) {
+            [](GuardedSearch* self, SearchProblem problem, double seconds) {
                 Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                new (self) CanonicalSearch(std::move(problem), stop);
+                const std::int64_t horizon = problem.horizon;
+                std::unique_ptr<CanonicalSearch> search;
+                {
+                    nb::gil_scoped_release without_python;
+                    search = std::make_unique<CanonicalSearch>(std::move(problem), stop);
+                }
+                new (self) GuardedSearch{std::move(search), horizon, {}};
             },
             nb::arg("problem"), nb::arg("seconds"))
         .def(
             "decide",
-            [](CanonicalSearch& search, std::int64_t capacity, std::vector<SearchKey> order,
+            [](GuardedSearch& asked, std::int64_t capacity, std::vector<SearchKey> order,
                std::int64_t node_limit, std::int32_t wander, std::uint32_t seed,
                CanonicalRules rules, double seconds) {
                 Stop stop = stop_after(seconds);
-                const CanonicalQuestion question{
-                    capacity, std::move(order), node_limit, wander, seed, rules};
+                const CanonicalQuestion question{within(capacity, asked.horizon),
+                                                 std::move(order),
+                                                 node_limit,
+                                                 wander,
+                                                 seed,
+                                                 rules};
+                const OneAtATime alone(asked.busy);
                 nb::gil_scoped_release without_python;
-                return search.decide(question, stop);
+                return asked.search->decide(question, stop);
             },
             nb::arg("capacity"), nb::arg("order"), nb::arg("node_limit"), nb::arg("wander"),
             nb::arg("seed"), nb::arg("rules"), nb::arg("seconds"));
@@ -136,23 +165,28 @@ void bind_search(nb::module_& module) {
         .value("LARGEST", Branching::kLargest)
         .value("LEAST_ROOM", Branching::kLeastRoom);
 
-    nb::class_<DisjunctiveSearch>(module, "DisjunctiveSearch",
-                                  "Exact search for blocks of any kind.")
+    nb::class_<SharedSearch>(module, "DisjunctiveSearch", "Exact search for blocks of any kind.")
         .def(
             "__init__",
-            [](DisjunctiveSearch* self, SearchProblem problem, double seconds) {
+            [](SharedSearch* self, SearchProblem problem, double seconds) {
                 Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                new (self) DisjunctiveSearch(std::move(problem), stop);
+                const std::int64_t horizon = problem.horizon;
+                std::optional<DisjunctiveSearch> search;
+                {
+                    nb::gil_scoped_release without_python;
+                    search.emplace(std::move(problem), stop);
+                }
+                new (self) SharedSearch{std::move(*search), horizon};
             },
             nb::arg("problem"), nb::arg("seconds"))
         .def(
             "decide",
-            [](const DisjunctiveSearch& search, std::int64_t capacity, std::int64_t node_limit,
+            [](const SharedSearch& asked, std::int64_t capacity, std::int64_t node_limit,
                Branching branching, bool lowest, bool forced, double seconds) {
                 Stop stop = stop_after(seconds);
                 nb::gil_scoped_release without_python;
-                return search.decide(capacity, node_limit, branching, {lowest, forced}, stop);
+                return asked.search.decide(within(capacity, asked.horizon), node_limit, branching,
+                                           {lowest, forced}, stop);
             },
             nb::arg("capacity"), nb::arg("node_limit"), nb::arg("branching"), nb::arg("lowest"),
             nb::arg("forced"), nb::arg("seconds"));

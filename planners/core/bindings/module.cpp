@@ -1,24 +1,29 @@
 #include <chrono>
+#include <cmath>
 
 #include "arrays.h"
 
 namespace gapless::bindings {
 
-std::span<const Segment> to_segments(const Table<std::int64_t>& rows, std::int32_t tensors) {
+std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t tensors) {
     static_assert(sizeof(Segment) == 3 * sizeof(std::int64_t));
-    if (rows.shape(1) != 3)
-        throw std::invalid_argument("a segment has a tensor, a start and an end");
-    const std::span segments(reinterpret_cast<const Segment*>(rows.data()), rows.shape(0));
-    for (const Segment& segment : segments) {
-        if (segment.tensor < 0 || segment.tensor >= tensors) {
-            throw std::out_of_range("a segment names a tensor that does not exist");
-        }
+    if (rows.shape(1) != 3) {
+        throw std::invalid_argument(
+            "field segments: rows (tensor, start, end) are needed, found "
+            "rows of " +
+            std::to_string(rows.shape(1)));
     }
+    const auto* first = reinterpret_cast<const Segment*>(rows.data());
+    std::vector<Segment> segments(first, first + rows.shape(0));
+    require_segments(segments, tensors);
     return segments;
 }
 
 Stop stop_after(double seconds) {
     using Clock = std::chrono::steady_clock;
+    if (std::isnan(seconds)) {
+        throw std::invalid_argument("field seconds: a number is needed, found nan");
+    }
     const auto begun = Clock::now();
     auto asked = begun;
     return Stop([=]() mutable {
@@ -37,7 +42,15 @@ Stop stop_after(double seconds) {
 
 NB_MODULE(_core, module) {
     using namespace gapless::bindings;
-    module.doc() = "The C++ core of Gapless.";
+    module.doc() =
+        "The C++ core of Gapless.\n\n"
+        "Arrays are copied and checked before anything is done with them: a name of something that "
+        "does\nnot exist is an IndexError, a sum that is too large an OverflowError, what does not "
+        "fit together or\nis more than is taken a ValueError. Any number of threads may call at "
+        "once, and share objects, but\nwhere a class says otherwise. Long calls let other threads "
+        "run; in the main thread they notice\nsignals. `seconds` is a limit, which may be "
+        "infinite; "
+        "a TimeoutError says that it has passed.";
     // Problems cache what the core made of them, and a problem kept in a module's globals lives
     // until the interpreter is gone: no leak, and nothing to warn of.
     nb::set_leak_warnings(false);

@@ -35,12 +35,16 @@
 #include <utility>
 
 #include "clocks.h"
+#include "require.h"
 
 namespace gapless {
 
 namespace {
 
-constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max() / 4;
+// Above every flow, which is at most all bytes together; and twice as much is a number yet.
+constexpr std::int64_t kUnbounded = kMostBytes + 1;
+// About 3 GiB. Joins may have an arc to each stream, which nothing else bounds.
+constexpr std::size_t kMostArcs = std::size_t{1} << 26;
 
 struct Arc {
     std::int32_t from, to;
@@ -77,6 +81,10 @@ class AntichainSearch::Network {
     static std::int32_t out(std::int32_t v) { return 2 * v + 1; }
 
     void add(std::int32_t from, std::int32_t to, std::int64_t lower = 0, std::int32_t group = -1) {
+        if (arcs_.size() == kMostArcs) {
+            throw std::length_error("heaviest antichain: its network would have more than " +
+                                    std::to_string(kMostArcs) + " arcs");
+        }
         arcs_.push_back({from, to, lower, 0});
         group_of_arc_.push_back(group);
     }
@@ -307,11 +315,9 @@ class AntichainSearch::Reduction {
 
 AntichainSearch::AntichainSearch(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> size)
     : graph_(std::move(graph)), size_(std::move(size)) {
-    if (size_.size() != static_cast<std::size_t>(graph_->tensor_count())) {
-        throw std::invalid_argument("one size a tensor is needed, found " +
-                                    std::to_string(size_.size()) + " for " +
-                                    std::to_string(graph_->tensor_count()) + " tensors");
-    }
+    require_length("size", size_.size(), "tensor",
+                   static_cast<std::size_t>(graph_->tensor_count()));
+    require_total("size", size_);
 }
 
 AntichainSearch::~AntichainSearch() = default;

@@ -19,7 +19,8 @@ struct Antichain {
 // The search for it, which may be stopped and goes on where it was. See the Note in antichain.cpp.
 class AntichainSearch {
   public:
-    // `size` has one entry a tensor.
+    // `size` has one entry a tensor: throws std::invalid_argument unless it has, of at least 0,
+    // std::overflow_error for more bytes than any problem has.
     AntichainSearch(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> size);
     ~AntichainSearch();
 

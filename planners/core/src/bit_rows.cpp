@@ -6,7 +6,8 @@
 #include <array>
 #include <bit>
 #include <new>
-#include <stdexcept>
+
+#include "require.h"
 
 namespace gapless {
 
@@ -73,6 +74,8 @@ void complement_tile_pair(BitRows& relation, std::size_t i, std::size_t j) {
 
 BitRows::BitRows(std::size_t rows, std::size_t columns)
     : rows_(rows), columns_(columns), words_((columns + kWordBits - 1) / kWordBits) {
+    require_table("a relation as bits", static_cast<std::int64_t>(rows),
+                  static_cast<std::int64_t>(columns), 1);
     // Fresh pages are zero already, and large ones cost a fraction of the page faults. Both are
     // hints for speed only: rows of 20,000 tensors are 50 MB, written once.
     const std::size_t bytes = std::max<std::size_t>(rows_ * words_ * sizeof(std::uint64_t), 1);
@@ -106,15 +109,14 @@ void unsafe_from_safe(BitRows& relation, Stop& stop) {
     for (std::size_t r = 0; r < relation.rows(); ++r) relation.reset(r, r);
 }
 
-BitRows rows_from_pairs(std::size_t count, const std::int64_t* pairs, std::size_t pair_count) {
+BitRows rows_from_pairs(std::size_t count, std::span<const std::int64_t> pairs) {
+    require_count("tensors", count);
     BitRows rows(count, count);
-    for (std::size_t p = 0; p < pair_count; ++p) {
-        const std::int64_t a = pairs[2 * p];
-        const std::int64_t b = pairs[2 * p + 1];
-        if (a < 0 || b < 0 || a >= static_cast<std::int64_t>(count) ||
-            b >= static_cast<std::int64_t>(count)) {
-            throw std::out_of_range("a pair names a tensor that does not exist");
-        }
+    for (std::size_t p = 0; p + 1 < pairs.size(); p += 2) {
+        const std::int64_t a = pairs[p], b = pairs[p + 1];
+        require_index("pairs", a, "tensors", static_cast<std::int64_t>(count));
+        require_index("pairs", b, "tensors", static_cast<std::int64_t>(count));
+        if (a == b) refuse("pairs", p / 2, "two different tensors are needed", a);
         rows.set(static_cast<std::size_t>(a), static_cast<std::size_t>(b));
         rows.set(static_cast<std::size_t>(b), static_cast<std::size_t>(a));
     }

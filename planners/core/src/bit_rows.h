@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include "stop.h"
 
@@ -17,7 +18,8 @@ inline constexpr std::size_t kWordBits = 64;
 class BitRows {
   public:
     BitRows() = default;
-    // All bits zero. Throws std::bad_alloc where the rows do not fit into memory.
+    // All bits zero. Throws std::length_error for more than require_table takes, std::bad_alloc
+    // where the rows do not fit into memory.
     BitRows(std::size_t rows, std::size_t columns);
 
     std::size_t rows() const { return rows_; }
@@ -63,8 +65,8 @@ class BitRows {
 // are unsafe", in both; a tensor is not unsafe with itself. In place; the matrix is square.
 void unsafe_from_safe(BitRows& relation, Stop& stop);
 
-// The symmetric relation that holds for the given pairs. Throws std::out_of_range for a pair that
-// names a tensor that does not exist.
-BitRows rows_from_pairs(std::size_t count, const std::int64_t* pairs, std::size_t pair_count);
+// The symmetric relation that holds for pairs, given one after the other. Throws std::out_of_range
+// for one that names a tensor that does not exist, std::invalid_argument for a tensor and itself.
+BitRows rows_from_pairs(std::size_t count, std::span<const std::int64_t> pairs);
 
 }  // namespace gapless

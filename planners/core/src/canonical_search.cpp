@@ -9,6 +9,7 @@
 
 #include "canonical_state.h"
 #include "refuted_states.h"
+#include "require.h"
 
 namespace gapless {
 
@@ -64,10 +65,19 @@ namespace {
 
 // Visits of a tensor between two looks at the clock; a visit takes some nanoseconds a section.
 constexpr std::int64_t kWorkPerCheck = 1 << 15;
-constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
 constexpr std::int64_t kNarrow = std::int64_t{1} << 29;
 
 using Tensors = std::span<const std::int32_t>;
+
+const SearchProblem& require_single(const SearchProblem& problem) {
+    require_length("size", problem.size.size(), "block", problem.modulus.size());
+    for (std::int32_t t = 0; t < problem.member_count(); ++t) {
+        if (problem.block[t] != t)
+            refuse("block", t, "a member a block is needed", problem.block[t]);
+        if (problem.before[t] != 0) refuse("before", t, "a block of one, 0", problem.before[t]);
+    }
+    return problem;
+}
 
 std::vector<std::int32_t> identical_groups(const SearchProblem& problem) {
     using Look = std::tuple<std::int64_t, std::int64_t, std::int64_t,
@@ -416,7 +426,7 @@ class CanonicalSearch::Engine {
 
 CanonicalSearch::CanonicalSearch(SearchProblem problem, Stop& stop)
     : problem_(std::move(problem)),
-      neighbours_(neighbours_of(problem_, kMostNeighbours, stop)),
+      neighbours_(neighbours_of(require_single(problem_), stop)),
       group_(identical_groups(problem_)) {}
 
 CanonicalSearch::~CanonicalSearch() = default;

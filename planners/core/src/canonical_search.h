@@ -43,6 +43,7 @@ struct CanonicalQuestion {
 // Holds what every question about one problem needs. The problem has one member a block.
 class CanonicalSearch {
   public:
+    // Throws std::invalid_argument where a block has more than one member.
     CanonicalSearch(SearchProblem problem, Stop& stop);
     ~CanonicalSearch();
     Decision decide(const CanonicalQuestion& question, Stop& stop);

@@ -1,9 +1,14 @@
 #include "check.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <tuple>
+
+#include "require.h"
 
 namespace gapless {
 
@@ -11,7 +16,54 @@ namespace {
 
 TensorPair ordered(std::int32_t a, std::int32_t b) { return {std::min(a, b), std::max(a, b)}; }
 
+void require_arcs(const ArcList& graph) {
+    const auto nodes = static_cast<std::int64_t>(graph.stream.size());
+    require_count("stream", graph.stream.size());
+    require_count("producer", graph.producer.size());
+    require_count("consumers", graph.consumers.size());
+    require_count("control", graph.control.size());
+    require_indices("stream", graph.stream, "streams", nodes);
+    require_indices("producer", graph.producer, "nodes", nodes);
+    require_indices("consumers", graph.consumers, "nodes", nodes);
+    require_indices("control", graph.control, "nodes", nodes);
+    require_length("consumer_offsets", graph.consumer_offsets.size(), "tensor, and one more,",
+                   graph.producer.size() + 1);
+    require_offsets("consumer_offsets", graph.consumer_offsets, graph.consumers.size(), 0);
+    // Descendants are gathered from the last node to the first.
+    for (std::size_t t = 0; t < graph.producer.size(); ++t) {
+        for (std::int64_t c = graph.consumer_offsets[t]; c < graph.consumer_offsets[t + 1]; ++c) {
+            if (graph.consumers[c] >= graph.producer[t]) continue;
+            refuse("consumers", static_cast<std::size_t>(c),
+                   "a reader at or after its producer, node " + std::to_string(graph.producer[t]),
+                   graph.consumers[c]);
+        }
+    }
+    for (std::size_t p = 0; p + 1 < graph.control.size(); p += 2) {
+        if (graph.control[p] < graph.control[p + 1]) continue;
+        refuse("control", p / 2,
+               "an arc leads from a node to a later one, above " + std::to_string(graph.control[p]),
+               graph.control[p + 1]);
+    }
+    require_table("descendants of nodes and tensors", nodes,
+                  nodes + static_cast<std::int64_t>(graph.producer.size()), 1);
+}
+
 }  // namespace
+
+PlacedTensors::PlacedTensors(std::span<const std::int64_t> offset_of_each,
+                             std::span<const std::int64_t> size_of_each)
+    : offset(offset_of_each), size(size_of_each) {
+    require_count("size", size.size());
+    require_length("offset", offset.size(), "tensor", size.size());
+    require_at_least("offset", offset, 0);
+    require_at_least("size", size, 0);
+    for (std::size_t t = 0; t < size.size(); ++t) {
+        if (offset[t] <= std::numeric_limits<std::int64_t>::max() - size[t]) continue;
+        throw std::overflow_error("field offset, entry " + std::to_string(t) +
+                                  ": offset + size stays below 2**63, found " +
+                                  std::to_string(offset[t]) + " + " + std::to_string(size[t]));
+    }
+}
 
 std::optional<TensorPair> find_overlap_in_time(PlacedTensors plan,
                                                std::span<const Segment> segments, Stop& stop) {
@@ -58,6 +110,7 @@ std::optional<TensorPair> find_overlap_in_time(PlacedTensors plan,
 DescendantSafety::DescendantSafety(const ArcList& graph, Stop& stop)
     : words_((graph.stream.size() + 63) / 64),
       producer_(graph.producer.begin(), graph.producer.end()) {
+    require_arcs(graph);
     const std::size_t nodes = graph.stream.size();
     const std::size_t tensors = producer_.size();
     std::vector<std::vector<std::int32_t>> successors(nodes);
@@ -108,6 +161,7 @@ DescendantSafety::DescendantSafety(const ArcList& graph, Stop& stop)
 }
 
 std::optional<TensorPair> DescendantSafety::find_overlap(PlacedTensors plan, Stop& stop) const {
+    require_length("size", plan.size.size(), "tensor of the graph", producer_.size());
     std::vector<std::int32_t> by_offset(producer_.size());
     std::iota(by_offset.begin(), by_offset.end(), 0);
     std::erase_if(by_offset, [&](std::int32_t t) { return plan.size[t] == 0; });

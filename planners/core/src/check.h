@@ -17,8 +17,12 @@ namespace gapless {
 
 using TensorPair = std::pair<std::int32_t, std::int32_t>;
 
-// A plan as the check reads it: one entry a tensor.
+// A plan as the check reads it: one entry a tensor. Throws std::invalid_argument for less than no
+// bytes, std::overflow_error for an end that is no number.
 struct PlacedTensors {
+    PlacedTensors(std::span<const std::int64_t> offset_of_each,
+                  std::span<const std::int64_t> size_of_each);
+
     std::span<const std::int64_t> offset;
     std::span<const std::int64_t> size;
 };
@@ -38,8 +42,12 @@ struct ArcList {
 // Which tensors a graph lets share bytes, kept between the plans that are checked against it.
 class DescendantSafety {
   public:
+    // Throws std::out_of_range for a node that does not exist, std::invalid_argument where columns
+    // do not fit together or an arc leads backwards, std::length_error for more than
+    // require_table takes.
     DescendantSafety(const ArcList& graph, Stop& stop);
 
+    // Throws std::invalid_argument unless the plan has the graph's tensors.
     std::optional<TensorPair> find_overlap(PlacedTensors plan, Stop& stop) const;
 
   private:

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "require.h"
+
 namespace gapless {
 
-Clocks::Clocks(const Graph& graph, Stop& stop)
-    : streams_(graph.stream_count()), clock_(graph.node_count() * streams_, 0) {
+Clocks::Clocks(const Graph& graph, Stop& stop) : streams_(graph.stream_count()) {
+    require_table("clocks of nodes", graph.node_count(), graph.stream_count(), 32);
+    clock_.assign(graph.node_count() * streams_, 0);
     for (std::int32_t v = 0; v < graph.node_count(); ++v) {
         stop.poll();
         std::int32_t* clock = clock_.data() + static_cast<std::size_t>(v) * streams_;

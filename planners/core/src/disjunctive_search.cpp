@@ -45,10 +45,11 @@ namespace gapless {
 
 namespace {
 
-constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
 // Looks at the pairs of a block, on average, and at the sections, in one node.
 constexpr int kRounds = 16;
+// Decisions on top of each other: as far as a thread's stack reaches. What is below stays unknown.
+constexpr int kDeepest = 10'000;
 
 }  // namespace
 
@@ -135,8 +136,9 @@ class DisjunctiveSearch::Engine {
     }
 
     Verdict explore() {
-        if (counters_.nodes >= node_limit_) return Verdict::kNodeLimit;
+        if (counters_.nodes >= node_limit_ || depth_ == kDeepest) return Verdict::kNodeLimit;
         ++counters_.nodes;
+        ++depth_;
         const std::size_t changes = changes_.size();
         Verdict verdict = Verdict::kRefuted;
         if (close_in()) {
@@ -146,6 +148,7 @@ class DisjunctiveSearch::Engine {
             ++counters_.by_section;
         }
         if (verdict != Verdict::kFits) undo_to(changes);
+        --depth_;
         return verdict;
     }
 
@@ -328,6 +331,7 @@ class DisjunctiveSearch::Engine {
     const DisjunctiveRules rules_;
     Stop& stop_;
     std::int64_t work_ = 0;
+    int depth_ = 0;
     // The largest modulus.
     std::int64_t period_ = 1;
     SearchCounters counters_;
@@ -346,7 +350,7 @@ class DisjunctiveSearch::Engine {
 };
 
 DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
-    : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, kMostNeighbours, stop)) {}
+    : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, stop)) {}
 
 Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
                                    Branching branching, DisjunctiveRules rules, Stop& stop) const {

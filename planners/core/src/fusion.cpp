@@ -4,7 +4,11 @@
 #include <functional>
 #include <queue>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <utility>
+
+#include "require.h"
 
 namespace gapless {
 
@@ -17,12 +21,12 @@ class Fusion {
           within_(within),
           guest_begin_(host.count()),
           sections_(sections_of({host, guests})),
-          taken_(sections_.count()),
+          taken_(sections_.count),
           steps_(host_address.begin(), host_address.end()) {
         std::int64_t top = 0;
         for (std::int32_t h = 0; h < host.count(); ++h) {
             const Span span{host_address[h], host_address[h] + host.size[h]};
-            taken_.take(sections_.ranges()[h], span);
+            taken_.take(sections_.ranges[h], span);
             top = std::max(top, span.end);
         }
         steps_.push_back(top);
@@ -65,7 +69,7 @@ class Fusion {
             to_ask_.erase(to_ask_.begin());
             // `addr` only rises, so a guest that reaches above the top here does so from now on.
             if (within_ && guests_.size[guest] > steps_.back() - addr) continue;
-            const SectionRange lifetime = sections_.ranges()[guest_begin_ + guest];
+            const SectionRange lifetime = sections_.ranges[guest_begin_ + guest];
             const std::int64_t free = taken_.next_free(lifetime, guests_.size[guest], addr);
             if (free == addr) return guest;
             later_.emplace(free, guest);
@@ -76,7 +80,7 @@ class Fusion {
     Requests guests_;
     bool within_;
     std::int32_t guest_begin_;
-    Sections sections_;
+    CutTime sections_;
     TakenBytes taken_;
     std::vector<std::int64_t> steps_;
     std::set<std::int32_t> to_ask_;
@@ -87,6 +91,22 @@ class Fusion {
 
 std::vector<std::int64_t> fuse(Requests host, std::span<const std::int64_t> host_address,
                                Requests guests, bool within, Stop& stop) {
+    if (host.count() == 0) throw std::invalid_argument("field size: a host needs a request");
+    require_length("address", host_address.size(), "request of the host", host.size.size());
+    require_at_least("address", host_address, 0);
+    require_rising(guests.start);
+    std::int64_t top = 0;
+    for (std::int32_t h = 0; h < host.count(); ++h) {
+        if (host_address[h] > kMostBytes - host.size[h]) {
+            throw std::overflow_error("field address, entry " + std::to_string(h) +
+                                      ": a request ends at most at " + std::to_string(kMostBytes) +
+                                      ", found " + std::to_string(host_address[h]) + " and " +
+                                      std::to_string(host.size[h]) + " bytes");
+        }
+        top = std::max(top, host_address[h] + host.size[h]);
+    }
+    // The last guest ends no higher than all of them on top of the host.
+    require_total("guest_size", guests.size, top);
     return Fusion(host, host_address, guests, within).run(stop);
 }
 

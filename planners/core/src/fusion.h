@@ -23,10 +23,12 @@ namespace gapless {
 // host alone: it fits at `addr` if `addr` is a free address of its lifetime. A guest that does not
 // fit is asked again when `addr` has reached its next free address, not at every step, which
 // turns the published H * G questions into about as many as there are guests.
-//
+
 constexpr std::int64_t kLeftOver = -1;
 
-// Addresses of the guests, which come in the order of their starts.
+// Addresses of the guests, which come in the order of their starts. Throws std::invalid_argument
+// unless they do, and for a host without requests or without an address of at least 0 for each;
+// std::overflow_error for more bytes than any problem has.
 std::vector<std::int64_t> fuse(Requests host, std::span<const std::int64_t> host_address,
                                Requests guests, bool within, Stop& stop);
 

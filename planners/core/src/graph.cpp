@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
+
+#include "require.h"
 
 namespace gapless {
 
@@ -10,26 +13,24 @@ Graph::Graph(std::vector<std::int32_t> stream, std::vector<std::int32_t> produce
              std::vector<std::int64_t> consumer_offsets, std::vector<std::int32_t> consumers,
              std::span<const std::int32_t> control_pairs)
     : stream_(std::move(stream)), producer_(std::move(producer)) {
-    if (consumer_offsets.size() != producer_.size() + 1 || consumer_offsets.front() != 0 ||
-        consumer_offsets.back() != static_cast<std::int64_t>(consumers.size()) ||
-        !std::is_sorted(consumer_offsets.begin(), consumer_offsets.end())) {
-        throw std::invalid_argument("consumer offsets do not fit the consumers");
-    }
-    const auto is_node = [&](std::int32_t node) { return node >= 0 && node < node_count(); };
-    if (!std::all_of(producer_.begin(), producer_.end(), is_node) ||
-        !std::all_of(consumers.begin(), consumers.end(), is_node) ||
-        !std::all_of(control_pairs.begin(), control_pairs.end(), is_node)) {
-        throw std::invalid_argument("an arc names a node that does not exist");
-    }
+    require_count("stream", stream_.size());
+    require_count("producer", producer_.size());
+    require_count("consumers", consumers.size());
+    require_count("control", control_pairs.size());
+    require_length("consumer_offsets", consumer_offsets.size(), "tensor, and one more,",
+                   producer_.size() + 1);
+    require_offsets("consumer_offsets", consumer_offsets, consumers.size(), 0);
+    require_indices("producer", producer_, "nodes", node_count());
+    require_indices("consumers", consumers, "nodes", node_count());
+    require_indices("control", control_pairs, "nodes", node_count());
+    // Dense numbers stay below the number of nodes.
+    require_indices("stream", stream_, "streams", node_count());
     number_positions();
     collect_users(consumer_offsets, consumers);
     collect_predecessors(control_pairs);
 }
 
 void Graph::number_positions() {
-    if (std::any_of(stream_.begin(), stream_.end(), [](std::int32_t s) { return s < 0; })) {
-        throw std::invalid_argument("streams are numbered from 0");
-    }
     stream_count_ = stream_.empty() ? 0 : *std::max_element(stream_.begin(), stream_.end()) + 1;
     std::vector<std::int32_t> filled(stream_count_, 0);
     position_.reserve(stream_.size());
@@ -48,8 +49,11 @@ void Graph::collect_users(const std::vector<std::int64_t>& offsets,
         if (users_.size() == first_user) users_.push_back(producer_[t]);
         last.assign(users_.begin() + static_cast<std::ptrdiff_t>(first_user), users_.end());
         for (const std::int32_t user : last) {
-            if (user < producer_[t])
-                throw std::invalid_argument("a tensor is read before it is made");
+            if (user >= producer_[t]) continue;
+            throw std::invalid_argument("field consumers, tensor " + std::to_string(t) +
+                                        ": it is read before its producer, node " +
+                                        std::to_string(producer_[t]) + ", makes it, found node " +
+                                        std::to_string(user));
         }
         std::sort(last.begin(), last.end(), [&](std::int32_t a, std::int32_t b) {
             return std::pair(stream_[a], -position_[a]) < std::pair(stream_[b], -position_[b]);
@@ -77,7 +81,10 @@ void Graph::collect_predecessors(std::span<const std::int32_t> control_pairs) {
     }
     for (std::size_t p = 0; p + 1 < control_pairs.size(); p += 2) {
         if (control_pairs[p] >= control_pairs[p + 1]) {
-            throw std::invalid_argument("a control arc leads backwards");
+            refuse("control", p / 2,
+                   "an arc leads from a node to a later one, above " +
+                       std::to_string(control_pairs[p]),
+                   control_pairs[p + 1]);
         }
         arcs.emplace_back(control_pairs[p + 1], control_pairs[p]);
     }

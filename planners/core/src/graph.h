@@ -11,7 +11,8 @@ namespace gapless {
 // Within a stream every node waits for the one before it, whether or not an arc says so.
 class Graph {
   public:
-    // Throws std::invalid_argument where an index is out of range or an arc leads backwards.
+    // Throws std::out_of_range for a node that does not exist, std::invalid_argument where columns
+    // do not fit together or an arc leads backwards.
     Graph(std::vector<std::int32_t> stream, std::vector<std::int32_t> producer,
           std::vector<std::int64_t> consumer_offsets, std::vector<std::int32_t> consumers,
           std::span<const std::int32_t> control_pairs);

@@ -1,4 +1,4 @@
-// The problem as the core works on it. Python has validated it.
+// The problem as the core works on it.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 #include "bit_rows.h"
 #include "sections.h"
+#include "stop.h"
 
 namespace gapless {
 
 inline constexpr std::int64_t kNotPinned = -1;
 
-// What is placed as one piece; see planners/blocks.py. Seen where Python keeps it.
+// What is placed as one piece; see planners/blocks.py. Seen where somebody else keeps it.
 struct Blocks {
     std::span<const std::int64_t> offsets;
     std::span<const std::int32_t> members;
@@ -36,8 +37,16 @@ struct Blocks {
     }
 };
 
+// Throws std::out_of_range for a member that does not exist, std::invalid_argument where columns do
+// not fit together, or unless every tensor is in one block.
+void require_blocks(const Blocks& blocks);
+
+// Throws std::invalid_argument unless the blocks are those of tensors of these sizes,
+// std::overflow_error for more bytes than any problem has.
+void require_sizes(std::span<const std::int64_t> size, const Blocks& blocks);
+
 struct Instance {
-    // Keeps alive what `size` and `blocks` see.
+    // Keeps alive what `size` and `blocks` see, as require_sizes has them.
     std::shared_ptr<const void> columns;
     std::span<const std::int64_t> size;
     Blocks blocks;
@@ -52,19 +61,20 @@ struct Instance {
     }
 
     // The same problem with rows of unsafe pairs, also where lifetimes decide.
-    Instance with_rows() const;
+    Instance with_rows(Stop& stop) const;
 
     // Two unsafe tensors whose pins share a byte, if any.
-    std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins() const;
+    std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins(Stop& stop) const;
 
     // The tensors that one is unsafe with, rising.
     std::vector<std::int32_t> unsafe_with(std::int32_t tensor) const;
 
     // Number of tensors that each tensor is unsafe with.
-    std::vector<std::int64_t> unsafe_degrees() const;
+    std::vector<std::int64_t> unsafe_degrees(Stop& stop) const;
 
     // Every unsafe pair of tensors that both have bytes, once: a, b, a, b, ... with a < b, sorted.
-    std::vector<std::int64_t> unsafe_pairs() const;
+    // Throws std::length_error for more of them than 4 GiB hold.
+    std::vector<std::int64_t> unsafe_pairs(Stop& stop) const;
 
     // Pairwise unsafe tensors: `first`, then each of `order` that is unsafe with all before it.
     // Needs rows.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string>
 #include <utility>
+
+#include "require.h"
 
 namespace gapless {
 
@@ -69,10 +72,27 @@ class Layers {
     TakenBytes taken_;
 };
 
+void require_order(const Requests& requests) {
+    for (std::int32_t r = 1; r < requests.count(); ++r) {
+        const std::int64_t size = requests.size[r - 1], start = requests.start[r - 1];
+        if (requests.size[r] > size) {
+            refuse("size", r, "requests come by falling size, after " + std::to_string(size),
+                   requests.size[r]);
+        }
+        if (requests.size[r] == size && requests.start[r] < start) {
+            refuse("start", r,
+                   "those of a size come by their starts, after " + std::to_string(start),
+                   requests.start[r]);
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> memory_layers(std::span<const std::int64_t> start,
                                         std::span<const std::int64_t> end) {
+    require_lifetimes(start, end);
+    require_rising(start);
     std::vector<std::int64_t> layer(start.size());
     // The end of each layer, and its number negated: of equal ends, the largest is the lowest.
     std::set<std::pair<std::int64_t, std::int64_t>> ends;
@@ -92,11 +112,12 @@ std::vector<std::int64_t> memory_layers(std::span<const std::int64_t> start,
 }
 
 LayeredPlan plan_in_layers(Requests requests, InsertionRules rules, Stop& stop) {
-    const Sections sections = sections_of({requests});
-    const auto lifetimes = sections.ranges();
+    require_order(requests);
+    const CutTime sections = sections_of({requests});
+    const std::span<const SectionRange> lifetimes = sections.ranges;
     const auto count = static_cast<std::size_t>(requests.count());
     LayeredPlan plan{std::vector<std::int64_t>(count, kNone), std::vector<std::int64_t>(count), {}};
-    Layers layers(sections.count(), rules);
+    Layers layers(sections.count, rules);
     std::vector<std::size_t> rest;
     std::vector<std::int64_t> rest_start, rest_end;
     for (std::size_t first = 0, last = 0; first < count; first = last) {

@@ -13,7 +13,8 @@ namespace gapless {
 // Algorithm 1: the layer of each request of one size, given in the order of their starts. A
 // request goes to the layer whose last request ended latest of those that ended before it starts,
 // or to a new one; of equal ends to the lowest layer. Lifetimes are half-open: a layer that ends
-// at a step is free from this step on.
+// at a step is free from this step on. Throws std::invalid_argument unless starts rise and every
+// request ends after its start.
 std::vector<std::int64_t> memory_layers(std::span<const std::int64_t> start,
                                         std::span<const std::int64_t> end);
 
@@ -34,7 +35,7 @@ struct LayeredPlan {
 
 // Global planning. Requests come in the order of falling sizes and, of one size, of their starts.
 // Those of a size are first inserted into idle time of the layers that larger ones opened; the
-// rest gets layers of its own by Algorithm 1.
+// rest gets layers of its own by Algorithm 1. Throws std::invalid_argument for another order.
 LayeredPlan plan_in_layers(Requests requests, InsertionRules rules, Stop& stop);
 
 }  // namespace gapless

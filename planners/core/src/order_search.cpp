@@ -17,7 +17,10 @@ constexpr std::size_t kMemory = 50;
 class FirstFit {
   public:
     FirstFit(const Instance& instance, std::int64_t limit)
-        : instance_(instance), limit_(limit), head_(instance.blocks.count(), 0) {
+        // Below 0 nothing fits either, and 0 less a size is a number.
+        : instance_(instance),
+          limit_(std::max<std::int64_t>(limit, 0)),
+          head_(instance.blocks.count(), 0) {
         const Blocks& blocks = instance.blocks;
         for (std::int32_t b = 0; b < blocks.count(); ++b) {
             if (blocks.pinned[b] == kNotPinned) continue;

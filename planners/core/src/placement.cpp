@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "address_tree.h"
 #include "chooser.h"
 #include "placed_list.h"
+#include "require.h"
 #include "taken_lists.h"
 
 namespace gapless {
@@ -272,15 +274,12 @@ Placement many_objects(const Instance& instance, std::span<const std::int32_t> o
 }  // namespace
 
 void require_order(const Instance& instance, std::span<const std::int32_t> order) {
+    require_length("order", order.size(), "block", instance.blocks.size.size());
+    require_indices("order", order, "blocks", instance.blocks.count());
     std::vector<bool> seen(instance.blocks.count(), false);
-    for (const std::int32_t block : order) {
-        if (block < 0 || block >= instance.blocks.count() || seen[block]) {
-            throw std::invalid_argument("an order must hold every block once");
-        }
-        seen[block] = true;
-    }
-    if (order.size() != seen.size()) {
-        throw std::invalid_argument("an order must hold every block once");
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        if (seen[order[i]]) refuse("order", i, "every block comes once", order[i]);
+        seen[order[i]] = true;
     }
 }
 
@@ -295,7 +294,9 @@ Placement place_many_objects(const Instance& instance, std::span<const std::int3
                              PlacementRules rules, Stop& stop) {
     require_order(instance, order);
     for (const std::int64_t pin : instance.blocks.pinned) {
-        if (pin != kNotPinned) throw std::invalid_argument("Many Objects places no pinned block");
+        if (pin == kNotPinned) continue;
+        throw std::invalid_argument("field pinned: Many Objects places no pinned block, found " +
+                                    std::to_string(pin));
     }
     return instance.sections ? many_objects<SectionObjects>(instance, order, rules, stop)
                              : many_objects<RowObjects>(instance, order, rules, stop);
@@ -303,8 +304,11 @@ Placement place_many_objects(const Instance& instance, std::span<const std::int3
 
 std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std::int64_t> offsets,
                                    std::int32_t block, std::int64_t floor) {
-    if (offsets.size() != instance.size.size() || block < 0 || block >= instance.blocks.count()) {
-        throw std::invalid_argument("one offset a tensor, and a block that exists, are needed");
+    require_length("offsets", offsets.size(), "tensor", instance.size.size());
+    require_index("block", block, "blocks", instance.blocks.count());
+    for (std::size_t t = 0; t < offsets.size(); ++t) {
+        if (offsets[t] <= kNoLimit - instance.size[t]) continue;
+        refuse("offsets", t, "offset + size stays below 2**63", offsets[t]);
     }
     PlacedList placed;
     for (std::size_t t = 0; t < offsets.size(); ++t) {

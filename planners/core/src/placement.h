@@ -39,7 +39,8 @@ struct Placement {
     bool out_of_time = false;
 };
 
-// Throws std::invalid_argument unless the order holds every block once.
+// Throws std::out_of_range for a block that does not exist, std::invalid_argument unless the order
+// holds every block once.
 void require_order(const Instance& instance, std::span<const std::int32_t> order);
 
 // Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` holds every block

@@ -11,8 +11,19 @@
 
 namespace gapless {
 
+// Throws std::invalid_argument unless every start has an end above it.
+void require_lifetimes(std::span<const std::int64_t> start, std::span<const std::int64_t> end);
+// Throws std::invalid_argument unless starts rise, or stay.
+void require_rising(std::span<const std::int64_t> start);
+
 // Columns of equal length. Bytes are above 0; lifetimes are half-open steps [start, end).
 struct Requests {
+    // Throws std::invalid_argument unless that is so, std::overflow_error for more bytes than any
+    // problem has.
+    Requests(std::span<const std::int64_t> size_of_each,
+             std::span<const std::int64_t> start_of_each,
+             std::span<const std::int64_t> end_of_each);
+
     std::span<const std::int64_t> size;
     std::span<const std::int64_t> start;
     std::span<const std::int64_t> end;
@@ -21,7 +32,7 @@ struct Requests {
 };
 
 // The sections of requests; of several tables, each goes on counting where the one before ended.
-inline Sections sections_of(std::initializer_list<Requests> tables) {
+inline CutTime sections_of(std::initializer_list<Requests> tables) {
     std::vector<Segment> segments;
     for (const Requests& requests : tables) {
         for (std::int32_t r = 0; r < requests.count(); ++r) {
@@ -29,7 +40,7 @@ inline Sections sections_of(std::initializer_list<Requests> tables) {
             segments.push_back({row, requests.start[r], requests.end[r]});
         }
     }
-    return {static_cast<std::int32_t>(segments.size()), segments};
+    return CutTime(segments);
 }
 
 // Bytes that are taken during sections of time.

@@ -10,6 +10,11 @@
 
 namespace gapless {
 
+// A search goes as deep as it has members, and what it keeps on its way grows with the square.
+inline constexpr std::int32_t kMostMembers = 20'000;
+// Sections of all members together, and unsafe pairs.
+inline constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
+
 // Members are unsafe exactly where they share a section: a live set of a time line, or a clique of
 // a cover of the unsafe pairs. Every member has bytes.
 struct SearchProblem {
@@ -24,6 +29,8 @@ struct SearchProblem {
     std::vector<std::int64_t> range_offsets;
     std::vector<SectionRange> ranges;
     std::int32_t sections = 0;
+    // Some plan stays within, unless pins conflict.
+    std::int64_t horizon = 0;
 
     std::int32_t block_count() const { return static_cast<std::int32_t>(modulus.size()); }
     std::int32_t member_count() const { return static_cast<std::int32_t>(size.size()); }
@@ -32,6 +39,12 @@ struct SearchProblem {
                 static_cast<std::size_t>(range_offsets[member + 1] - range_offsets[member])};
     }
 };
+
+// Fills in the ranges from rows (member, first, last), sorted by member, and the horizon. Throws
+// std::out_of_range for a block that does not exist, std::invalid_argument where columns do not fit
+// together, std::overflow_error for more bytes than any problem has, std::length_error for more
+// members or sections than a search takes.
+SearchProblem make_search_problem(SearchProblem columns, std::span<const std::int64_t> rows);
 
 // What is known of the question whether a plan stays within a capacity.
 enum class Verdict { kFits, kRefuted, kNodeLimit };
@@ -56,7 +69,7 @@ struct Decision {
 };
 
 // For every member, the others it shares a section with, sorted. Throws std::length_error where
-// there are more than `most` in all.
+// there are more than kMostNeighbours in all.
 struct Neighbours {
     std::vector<std::int64_t> offsets;
     std::vector<std::int32_t> members;
@@ -66,6 +79,6 @@ struct Neighbours {
                 static_cast<std::size_t>(offsets[member + 1] - offsets[member])};
     }
 };
-Neighbours neighbours_of(const SearchProblem& problem, std::int64_t most, Stop& stop);
+Neighbours neighbours_of(const SearchProblem& problem, Stop& stop);
 
 }  // namespace gapless

@@ -1,6 +1,11 @@
 #include "sections.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "require.h"
 
 namespace gapless {
 
@@ -56,31 +61,69 @@ class Timeline {
 
 }  // namespace
 
-Sections::Sections(std::int32_t tensors, std::span<const Segment> segments)
-    : offsets_(static_cast<std::size_t>(tensors) + 1, 0), ranges_(segments.size()) {
+CutTime::CutTime(std::span<const Segment> segments) : ranges(segments.size()) {
     const Timeline number(segments);
     enum : std::int32_t { kStarts = 1, kEnds = 2 };
     std::vector<std::int32_t> table(number.length() + 1, 0);
     for (const Segment& segment : segments) {
-        ++offsets_[segment.tensor + 1];
         table[number(segment.begin)] |= kStarts;
         table[number(segment.end)] |= kEnds;
     }
-    for (std::int32_t t = 0; t < tensors; ++t) offsets_[t + 1] += offsets_[t];
     // What happens at a step gives way to the number of sections that were opened before it.
     bool in_run = false;
     for (std::int32_t& at_step : table) {
         const std::int32_t happens = at_step;
-        at_step = count_;
+        at_step = count;
         if (happens & kEnds) in_run = false;
         if (happens & kStarts) {
-            if (!in_run) ++count_;
+            if (!in_run) ++count;
             in_run = true;
         }
     }
     for (std::size_t i = 0; i < segments.size(); ++i) {
-        ranges_[i] = {table[number(segments[i].begin) + 1] - 1, table[number(segments[i].end)]};
+        ranges[i] = {table[number(segments[i].begin) + 1] - 1, table[number(segments[i].end)]};
     }
+}
+
+void require_segments(std::span<const Segment> segments, std::int64_t tensors) {
+    require_count("segments", segments.size());
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const Segment& segment = segments[i];
+        require_index("segments", segment.tensor, "tensors", tensors);
+        if (segment.begin >= segment.end) {
+            refuse("segments", i,
+                   "an end above its start, " + std::to_string(segment.begin) + ", is needed",
+                   segment.end);
+        }
+        if (i == 0) continue;
+        const Segment& before = segments[i - 1];
+        if (segment.tensor < before.tensor) {
+            refuse("segments", i,
+                   "rows are sorted by tensor, after " + std::to_string(before.tensor),
+                   segment.tensor);
+        }
+        if (segment.tensor == before.tensor && segment.begin < before.end) {
+            refuse("segments", i,
+                   "tensor " + std::to_string(segment.tensor) + " starts again at or above " +
+                       std::to_string(before.end) + ", its end in the row before",
+                   segment.begin);
+        }
+    }
+}
+
+Sections::Sections(std::int32_t tensors, std::span<const Segment> segments)
+    : offsets_(static_cast<std::size_t>(tensors) + 1, 0) {
+    for (const Segment& segment : segments) ++offsets_[segment.tensor + 1];
+    for (std::int32_t t = 0; t < tensors; ++t) {
+        if (offsets_[t + 1] == 0) {
+            throw std::invalid_argument("field segments: every tensor has a row, found none of " +
+                                        std::to_string(t));
+        }
+        offsets_[t + 1] += offsets_[t];
+    }
+    CutTime time(segments);
+    count_ = time.count;
+    ranges_ = std::move(time.ranges);
 }
 
 bool Sections::overlap(std::int32_t a, std::int32_t b) const {
@@ -92,7 +135,7 @@ bool Sections::overlap(std::int32_t a, std::int32_t b) const {
     return false;
 }
 
-std::vector<std::int64_t> Sections::degrees() const {
+std::vector<std::int64_t> Sections::degrees(Stop& stop) const {
     // Over the hull of each tensor: all tensors, less those that end before it and start after it.
     const auto tensors = static_cast<std::int32_t>(offsets_.size()) - 1;
     std::vector<std::int64_t> ended(static_cast<std::size_t>(count_) + 1, 0);
@@ -113,6 +156,7 @@ std::vector<std::int64_t> Sections::degrees() const {
     }
     // A tensor with gaps meets fewer than its hull does.
     for (const std::int32_t g : with_gaps) {
+        stop.check();
         for (std::int32_t t = 0; t < tensors; ++t) {
             const bool both = of(t).size() > 1;
             if (t == g || (both && t < g) || overlap(g, t)) continue;

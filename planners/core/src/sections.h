@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "stop.h"
+
 namespace gapless {
 
 // Steps [begin, end) in which a tensor needs memory; a tensor with gaps has several. Laid out as a
@@ -29,10 +31,24 @@ struct SectionRange {
 // of their starts, hence after its run: they share that section. Two that share a section are alive
 // together. So overlap in time is overlap of section ranges, the live sums of the sections include
 // the largest live sum of all, and there are at most as many sections as starts.
+struct CutTime {
+    // Segments begin before they end.
+    explicit CutTime(std::span<const Segment> segments);
+
+    std::int32_t count = 0;
+    // The range of every segment, in the order they were given.
+    std::vector<SectionRange> ranges;
+};
+
+// Throws std::out_of_range and std::invalid_argument unless segments are sorted by tensor and, of
+// one tensor, come one after the other.
+void require_segments(std::span<const Segment> segments, std::int64_t tensors);
+
+// The sections of each tensor.
 class Sections {
   public:
-    Sections() = default;
-    // Segments sorted by tensor.
+    // Segments as require_segments has them, and one of every tensor at least: throws
+    // std::invalid_argument where one has none.
     Sections(std::int32_t tensors, std::span<const Segment> segments);
 
     std::int32_t count() const { return count_; }
@@ -40,12 +56,10 @@ class Sections {
         const std::int64_t begin = offsets_[tensor];
         return {ranges_.data() + begin, static_cast<std::size_t>(offsets_[tensor + 1] - begin)};
     }
-    // The range of every segment, in the order they were given.
-    std::span<const SectionRange> ranges() const { return ranges_; }
     bool overlap(std::int32_t a, std::int32_t b) const;
 
     // Number of other tensors that are alive at some step together with each tensor.
-    std::vector<std::int64_t> degrees() const;
+    std::vector<std::int64_t> degrees(Stop& stop) const;
 
   private:
     std::int32_t count_ = 0;

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from random import Random
+
 import numpy as np
 import pytest
 
-from gpu_runtime._core import OUTLIVES, PlannedAllocator, SimulatedMemory, StepMode, StreamPlan
+from gpu_runtime._core import (
+    BLOCK_ALIGNMENT,
+    OUTLIVES,
+    PlannedAllocator,
+    SimulatedMemory,
+    StepMode,
+    StreamPlan,
+)
 from tests.gpu_runtime.planned.training import PAGE_BYTES
 
 pytestmark = pytest.mark.core
@@ -69,6 +79,67 @@ def test_frees_that_are_listed_backwards() -> None:
     begin, freed = np.array([0, 2, 1], dtype=np.int32), np.array([0], dtype=np.int32)
     with pytest.raises(ValueError, match="frees are listed"):
         allocator().adopt_plan([StreamPlan(0, size, offset, begin, freed)], ARENA_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("plan", "pair"),
+    [
+        #   request  0 1     both are there at the end of the step
+        (stream_plan([600, 5], [0, 512]), r"0 at \[0, 1024\) and 1 at \[512, 1024\)"),
+        (stream_plan([5, 600], [512, 0]), r"0 at \[512, 1024\) and 1 at \[0, 1024\)"),
+        # 0 is freed before request 2, not before 1
+        (stream_plan([5, 5, 5], [0, 0, 512], [[], [], [0]]), r"0 at .* and 1 at"),
+        # 2 lies there when the next step begins, until before its request 1
+        (stream_plan([5, 5, 5], [0, 512, 0], [[], [0, 2], []]), r"0 at .* and 2 at"),
+        # and as long as the step itself, where it is freed before its own turn
+        (stream_plan([5, 5, 5], [0, 512, 512], [[], [0], [1, 2]]), r"1 at .* and 2 at"),
+    ],
+)
+def test_requests_in_use_at_one_time_share_no_byte(plan: StreamPlan, pair: str) -> None:
+    unplanned = allocator()
+    rule = f"stream 0: requests in use at one time share no byte, found requests {pair}"
+    with pytest.raises(ValueError, match=rule):
+        unplanned.adopt_plan([plan], ARENA_BYTES)
+    assert unplanned.figures().arena_bytes == 0
+
+
+def test_requests_that_share_bytes_are_refused_exactly_where_they_meet() -> None:
+    """Held against the sets of turns at which each request is in use."""
+    for seed in range(1000):
+        judge_random_plan(Random(seed))
+
+
+def judge_random_plan(rng: Random) -> None:
+    count = rng.randint(1, 6)
+    size = [rng.choice((5, 600, 1025)) for _ in range(count)]
+    offset = [rng.choice((OUTLIVES, 0, 512, 1024, 1536)) for _ in range(count)]
+    freed = [rng.choice((None, *range(count))) for _ in range(count)]
+    turns = [turns_in_use(count, request, before) for request, before in enumerate(freed)]
+    clash = any(
+        turns[a] & turns[b] and 0 <= offset[a] < end_of(offset[b], size[b])
+        and 0 <= offset[b] < end_of(offset[a], size[a])
+        for a, b in combinations(range(count), 2)
+    )  # fmt: skip
+    lists = [[r for r in range(count) if freed[r] == before] for before in range(count)]
+    plan, planned = stream_plan(size, offset, lists), allocator()
+    if clash:
+        with pytest.raises(ValueError, match="share no byte"):
+            planned.adopt_plan([plan], ARENA_BYTES)
+    else:
+        planned.adopt_plan([plan], ARENA_BYTES)
+
+
+def turns_in_use(count: int, request: int, freed_before: int | None) -> set[int]:
+    """Return the requests at whose making one is in use, its own included."""
+    if freed_before is None:
+        return set(range(request, count))
+    if freed_before > request:
+        return set(range(request, freed_before))
+    return set(range(request, count)) | set(range(freed_before))
+
+
+def end_of(offset: int, size: int) -> int:
+    return offset + -(-size // BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT
 
 
 def test_streams_with_the_same_bytes_or_the_same_name() -> None:
