@@ -13,12 +13,15 @@ import resource
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import NoReturn
+
+from tests.fuzz.case import Case
 
 CASES_A_CHILD = 400
 CPU_SECONDS = 120
@@ -38,10 +41,13 @@ class Outcome:
         That were made.
     failure
         What ended a case, and how to see it again; empty where nothing did.
+    never_answered
+        What was refused each time, or never returned.
     """
 
     calls: int
     failure: str = ""
+    never_answered: frozenset[str] = frozenset()
 
 
 def run_cases(core: str, seed: int, first: int, count: int) -> Outcome:
@@ -77,7 +83,8 @@ def run_cases(core: str, seed: int, first: int, count: int) -> Outcome:
         except subprocess.TimeoutExpired:
             status, output = None, f"no end after {WALL_SECONDS} s"
         if status == 0:
-            return Outcome(int(output.split()[-1]))
+            calls, *never_answered = output.splitlines()[-1].split()
+            return Outcome(int(calls), never_answered=frozenset(never_answered))
         case, _, call = last_call.read_bytes().partition(b"\0")[0].decode().partition("\n")
         return Outcome(
             0,
@@ -86,13 +93,16 @@ def run_cases(core: str, seed: int, first: int, count: int) -> Outcome:
         )
 
 
-def run_in_this_process(core: str, seed: int, first: int, count: int, last_call: Path) -> int:
-    """Run cases and return the number of calls; each is written down before it is made."""
+def run_in_this_process(core: str, seed: int, first: int, count: int, last_call: Path) -> str:
+    """Run cases; return the number of calls, and what was never answered.
+
+    Each call is written down before it is made.
+    """
     calls_of = _calls_of(core)
     _limit(core)
     # Listeners that fail are a part of what is drawn.
     sys.unraisablehook = lambda _: None
-    calls = 0
+    calls, answers = 0, Counter[str]()
     with last_call.open("r+b") as file, mmap.mmap(file.fileno(), LAST_CALL_BYTES) as told:
         for number in range(first, first + count):
             rng = Random(f"{core} {seed} {number}")
@@ -103,8 +113,10 @@ def run_in_this_process(core: str, seed: int, first: int, count: int, last_call:
 
             if number < 0:
                 _abort(tell)
-            calls += _run_case(rng, calls_of, tell)
-    return calls
+            case = _run_case(rng, calls_of, tell)
+            calls += case.calls
+            answers.update(case.answers)
+    return " ".join([str(calls), *(name for name, count in answers.items() if not count)])
 
 
 def _abort(tell: Callable[[str], None]) -> NoReturn:
@@ -113,14 +125,14 @@ def _abort(tell: Callable[[str], None]) -> NoReturn:
     os.abort()
 
 
-def _run_case(rng: Random, calls_of: list[Callable[..., None]], tell: Callable[[str], None]) -> int:
-    from tests.fuzz.case import Case
-
+def _run_case(
+    rng: Random, calls_of: list[Callable[..., None]], tell: Callable[[str], None]
+) -> Case:
     case = Case(rng, tell)
     for _ in range(rng.randint(1, 4)):
         rng.choice(calls_of)(case)
     case.end()
-    return case.calls
+    return case
 
 
 def _calls_of(core: str) -> list[Callable[..., None]]:

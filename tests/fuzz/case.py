@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -63,6 +64,8 @@ class Case:
     def __init__(self, rng: Random, tell: Callable[[str], None]) -> None:
         self.rng = rng
         self.calls = 0
+        # How often each was answered with a value: never, where it is always called wrongly.
+        self.answers: Counter[str] = Counter()
         self._tell = tell
         self._found: dict[type, list[Any]] = {}
         self._arrays: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
@@ -148,8 +151,11 @@ class Case:
 
     def _answer(self, name: str, function: Callable[..., Any], given: list[Any]) -> Any:
         self.calls += 1
+        self.answers[name] += 0
         try:
-            return function(*given)
+            answer = function(*given)
+            self.answers[name] += 1
+            return answer
         except REFUSALS as error:
             text = str(error)
             if not text.strip():
