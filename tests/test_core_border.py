@@ -70,7 +70,7 @@ def place(order: Any) -> Any:
 def searched(**changed: Any) -> _core.SearchProblem:
     right = {
         "modulus": i64(1), "residue": i64(0), "pinned": i64(-1), "block": i32(0), "before": i64(0),
-        "size": i64(1), "rows": rows((0, 0, 1)), "sections": 1,
+        "size": i64(1), "lifetime": np.ones(1), "rows": rows((0, 0, 1)), "sections": 1,
     }  # fmt: skip
     return _core.SearchProblem(**(right | changed))
 
@@ -194,18 +194,22 @@ BROKEN: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     "guests on top of a host that is too high": (
         OverflowError, "field guest_size, entry 0",
         lambda: _core.fuse_local_plans(
-            i64(HUGE), i64(0), i64(9), i64(0), i64(HUGE), i64(0), i64(9), 1.0),
+            i64(HUGE), i64(0), i64(9), i64(0), i64(HUGE), i64(0), i64(9), False, 1.0),
     ),
     "a host at an address that overflows": (
         OverflowError, "field address, entry 0",
         lambda: _core.fuse_local_plans(
-            i64(1), i64(0), i64(9), i64(INT64_MAX), i64(1), i64(0), i64(9), 1.0),
+            i64(1), i64(0), i64(9), i64(INT64_MAX), i64(1), i64(0), i64(9), True, 1.0),
     ),
     "a search of a modulus that overflows": (
         OverflowError, "field modulus", lambda: searched(modulus=i64(1 << 62)),
     ),
     "a search of blocks that overflow": (
         OverflowError, "field size", lambda: searched(before=i64(HUGE), size=i64(HUGE)),
+    ),
+    "a search of a lifetime that is no number": (
+        ValueError, "field lifetime, entry 0: at least 0 is needed, found nan",
+        lambda: searched(lifetime=np.full(1, np.nan)),
     ),
     "a search of more sections than anybody has": (
         ValueError, "at most 16777216 sections of members", lambda: searched(sections=INT32_MAX),

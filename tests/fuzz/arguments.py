@@ -47,6 +47,8 @@ def changed(rng: Random, value: Any, others: Mapping[type, Sequence[object]]) ->
         return rng.choice((rng.choice(EXTREMES), value + rng.choice((-1, 1))))
     if isinstance(value, float):
         return rng.choice(NUMBERS)
+    if isinstance(value, bytes):
+        return _changed_bytes(rng, value)
     if isinstance(value, list):
         return _changed_list(rng, value, others)
     if isinstance(value, Enum):
@@ -56,6 +58,19 @@ def changed(rng: Random, value: Any, others: Mapping[type, Sequence[object]]) ->
         return rng.choice(found)
     # An object that was never made.
     return type(value).__new__(type(value)) if type(value).__module__.endswith("_core") else None
+
+
+def _changed_bytes(rng: Random, value: bytes) -> bytes:
+    changed_bytes = bytearray(value)
+    for _ in range(rng.randint(1, 3)):
+        if not changed_bytes:
+            break
+        at = rng.randrange(len(changed_bytes))
+        if rng.random() < 0.7:
+            changed_bytes[at] = rng.randrange(256)
+        else:
+            del changed_bytes[at : at + rng.randint(1, 4)]
+    return bytes(changed_bytes)
 
 
 def _changed_list(
@@ -80,9 +95,11 @@ Array = np.ndarray[Any, Any]
 
 
 def _with_extreme(rng: Random, array: Array) -> Array:
-    if not array.size or array.dtype.kind != "i":
-        return array
     copy = array.copy()
+    if array.size and array.dtype.kind == "f":
+        copy.flat[rng.randrange(copy.size)] = rng.choice(NUMBERS)
+    if not array.size or array.dtype.kind != "i":
+        return copy
     least, most = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
     for _ in range(rng.randint(1, 2)):
         near = int(copy.flat[rng.randrange(copy.size)]) + rng.choice((-1, 0, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from random import Random
@@ -120,6 +121,7 @@ def search_columns(rng: Random, *, single: bool) -> list[Any]:
         column(block, INT32),
         column(0 if single else scale * rng.randint(0, 4) for _ in range(members)),
         column(scale * rng.randint(1, 9) for _ in range(members)),
+        np.array([float(rng.randint(0, 9)) for _ in range(members)]),
         rows(table, 3),
         sections,
     ]
@@ -187,8 +189,15 @@ def bit_rows(case: Case) -> None:
 def homosize(case: Case) -> None:
     host, guests = requests(case.rng, 1), requests(case.rng, 0)
     address = column(case.rng.choice((0, 512, 1 << 30)) for _ in host[0])
+    within = case.rng.random() < 0.5
     case.call(
-        "fuse_local_plans", _core.fuse_local_plans, *host, address, *guests, seconds(case.rng)
+        "fuse_local_plans",
+        _core.fuse_local_plans,
+        *host,
+        address,
+        *guests,
+        within,
+        seconds(case.rng),
     )
     case.call("memory_layers", _core.memory_layers, *guests[1:])
     flags = [case.rng.random() < 0.5 for _ in range(2)]
@@ -293,6 +302,20 @@ def properties(kind: type) -> list[str]:
     return [name for name, value in vars(kind).items() if inspect.isdatadescriptor(value)]
 
 
+def pickles(case: Case) -> None:
+    data = pickle.dumps(drawn_value(case.rng, 3), case.rng.randint(2, 5))
+    limits = [case.rng.choice((0, 5, 1 << 20)) for _ in range(3)]
+    case.call("find_pickle_fault", _core.find_pickle_fault, data, *limits)
+
+
+def drawn_value(rng: Random, depth: int) -> object:
+    """Return plain containers of plain values."""
+    kind = rng.randrange(5 if depth else 2)
+    inner = [drawn_value(rng, depth - 1) for _ in range(rng.randint(0, 4))] if kind > 1 else []
+    plain = rng.choice((None, True, 1.5, "word", b"bytes", rng.getrandbits(200), -5))
+    return (plain, plain, inner, tuple(inner), dict(zip("abcd", inner, strict=False)))[kind]
+
+
 def check(case: Case) -> None:
     drawn = Placed(case.rng)
     offset = column(case.rng.choice((0, 5, 1 << 20, 1 << 62)) for _ in range(drawn.tensors))
@@ -338,5 +361,6 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         *(f"SearchCounters.{name}" for name in properties(_core.SearchCounters)),
     ),
     disjunctive: ("DisjunctiveSearch", "DisjunctiveSearch.decide", "Branching"),
+    pickles: ("find_pickle_fault",),
     check: ("find_overlap_in_time", "DescendantSafety", "DescendantSafety.find_overlap"),
 }  # fmt: skip
