@@ -23,6 +23,8 @@ import numpy as np
 from planners import _core
 from planners.columns import IntColumn
 from planners.core_instance import lifetimes_decide
+from planners.errors import GaplessError, InstanceError
+from planners.graph import Graph
 from planners.live_bytes import live_profile
 from planners.problem import Problem, Safety
 from planners.safety import core_graph
@@ -34,6 +36,10 @@ CLIQUE_STARTS = 256
 QUICK_CLIQUE_STEPS = 1 << 19
 # What a planner gives of the time that is left to bounds that nobody has computed yet.
 SHARE_FOR_BOUNDS = 0.3
+
+
+class BoundTooLargeError(GaplessError):
+    """A bound would take more memory than is taken for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,8 @@ class KnownBounds:
         The heaviest antichain; None before it is proven.
     antichain_search
         The search for it, where one was begun and not ended.
+    too_large
+        Why there can be none: what it would take of memory. Empty where nothing speaks against it.
     clique, cliques_grown
         The heaviest clique so far, and how many tensors have started one.
     lock
@@ -85,6 +93,7 @@ class KnownBounds:
     quick: list[Bound] = field(default_factory=list)
     antichain: Bound | None = None
     antichain_search: _core.AntichainSearch | None = None
+    too_large: str = ""
     clique: Bound = field(default_factory=_no_clique)
     cliques_grown: int = 0
     lock: Lock = field(default_factory=Lock)
@@ -148,18 +157,30 @@ def antichain_bound(problem: Problem, seconds: float = math.inf) -> Bound:
     ------
     TimeoutError
         The time limit passed.
+    BoundTooLargeError
+        The search would take more memory than is taken.
     """
     assert problem.graph is not None
     known = problem.known_bounds
     with known.lock:
         if known.antichain is None:
-            if known.antichain_search is None:
-                graph = core_graph(problem.graph)
-                known.antichain_search = _core.AntichainSearch(graph, problem.size)
-            heaviest, tensors = known.antichain_search.run(seconds)
-            known.antichain = Bound("antichain", heaviest, tensors.astype(np.int64))
+            known.antichain = _search_antichain(problem.graph, problem.size, known, seconds)
             known.antichain_search = None
         return known.antichain
+
+
+def _search_antichain(graph: Graph, size: IntColumn, known: KnownBounds, seconds: float) -> Bound:
+    if known.too_large:
+        raise BoundTooLargeError(known.too_large)
+    try:
+        if known.antichain_search is None:
+            known.antichain_search = _core.AntichainSearch(core_graph(graph), size)
+        heaviest, tensors = known.antichain_search.run(seconds)
+    except (InstanceError, ValueError) as error:
+        # The core says how much memory the clocks or the network would take.
+        known.too_large, known.antichain_search = str(error), None
+        raise BoundTooLargeError(known.too_large) from None
+    return Bound("antichain", heaviest, tensors.astype(np.int64))
 
 
 def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
@@ -263,17 +284,17 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
     if problem.safety is Safety.PAIRS:
         first.append(clique_bound(problem, seconds))
     elif problem.safety is Safety.GRAPH and not lifetimes_decide(problem):
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, BoundTooLargeError):
             first.append(antichain_bound(problem, seconds))
     return [*first, block]
 
 
 def bounds_are_known(problem: Problem) -> bool:
-    """Return whether every bound that applies to a problem has been computed."""
+    """Return whether every bound that applies to a problem and fits memory has been computed."""
     known = problem.known_bounds
     if problem.safety is Safety.PAIRS:
         return known.cliques_grown >= min(CLIQUE_STARTS, problem.tensor_count)
-    return lifetimes_decide(problem) or known.antichain is not None
+    return lifetimes_decide(problem) or known.antichain is not None or bool(known.too_large)
 
 
 def best_bound_of(problem: Problem, seconds: float = math.inf) -> Bound:

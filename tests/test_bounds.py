@@ -19,6 +19,7 @@ from planners import bounds as bounds_module
 from planners.bounds import (
     CLIQUE_STARTS,
     QUICK_CLIQUE_STEPS,
+    BoundTooLargeError,
     antichain_bound,
     block_bound,
     bounds_are_known,
@@ -167,6 +168,16 @@ def test_antichain_goes_on_where_it_was_stopped() -> None:
     assert stopped > 2, "small steps are taken"
     assert antichain_bound(problem).bytes == antichain_bound(whole).bytes
     assert_witness(problem, antichain_bound(problem))
+
+
+def test_an_antichain_that_does_not_fit_memory_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planners.safety.MAX_CLOCK_BYTES", 7)
+    problem = training_graph(60, streams=2, chains=2, seed=1)
+    for _ in range(2):
+        with pytest.raises(BoundTooLargeError, match="bytes of clocks, and at most 7 are taken"):
+            antichain_bound(problem)
+    assert [bound.name for bound in bounds_of(problem)] == ["lifetime", "block"]
+    assert bounds_are_known(problem)
 
 
 def test_the_clique_grows_with_every_call_until_all_is_tried() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.bounds import SHARE_FOR_BOUNDS, antichain_bound
+from planners.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
 from planners.budget import Budget
 from planners.columns import IntColumn
 from planners.core_instance import lifetimes_decide
@@ -92,7 +92,7 @@ def _rows(problem: Problem, budget: Budget) -> IntColumn:
     known: list[list[int]] = []
     if problem.safety is Safety.GRAPH:
         # The heaviest antichain first: its total is the best bound that a section can give.
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, BoundTooLargeError):
             seconds = SHARE_FOR_BOUNDS * budget.remaining_seconds()
             heaviest = antichain_bound(problem, seconds).witness
             known.append([t for t in heaviest.tolist() if problem.size[t]])
