@@ -396,7 +396,7 @@ def test_columns_of_unequal_length_are_refused() -> None:
         make([1, 1], [(0, 0, 1), (1, 0, 1)], modulus=[1])
     with pytest.raises(ValueError, match="field pinned: one entry a block"):
         make([1, 1], [(0, 0, 1), (1, 0, 1)], pinned=[1])
-    with pytest.raises(ValueError, match="column"):
+    with pytest.raises(ValueError, match="field lifetime: one entry a member"):
         make([1, 1], [(0, 0, 1), (1, 0, 1)], lifetime=[1])
 
 
