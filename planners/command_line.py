@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -45,7 +45,7 @@ class CommandLine(typer.Typer):
         return typer.main.get_command(self)(*args, **options)
 
 
-class _Command(TyperCommand):
+class _EndsInOrder(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -62,25 +62,16 @@ class _Command(TyperCommand):
         )
 
 
-class _Group(TyperGroup):
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
-        if standalone_mode:
-            sys.exit(exit_status(lambda: _run(self, args, prog_name, **extra)))
-        return super().main(
-            args, prog_name, complete_var, standalone_mode, windows_expand_args, **extra
-        )
+class _Command(_EndsInOrder, TyperCommand):
+    pass
+
+
+class _Group(_EndsInOrder, TyperGroup):
+    pass
 
 
 def _run(
-    command: _Command | _Group,
+    command: _EndsInOrder,
     args: Sequence[str] | None,
     prog_name: str | None,
     **extra: Any,
