@@ -21,7 +21,7 @@ from threading import Lock
 import numpy as np
 
 from planners import _core
-from planners.columns import IntColumn
+from planners.columns import IntColumn, read_only
 from planners.core_instance import lifetimes_decide
 from planners.errors import GaplessError, InstanceError
 from planners.graph import Graph
@@ -60,6 +60,10 @@ class Bound:
     name: str
     bytes: int
     witness: IntColumn
+
+    def __post_init__(self) -> None:
+        # Kept with the problem, and shown to third parties.
+        object.__setattr__(self, "witness", read_only(self.witness))
 
     def __repr__(self) -> str:
         witness = counted(len(self.witness), "tensor")
@@ -104,6 +108,7 @@ class KnownBounds:
             return KnownBounds(
                 [replace(bound) for bound in self.quick],
                 None if self.antichain is None else replace(self.antichain),
+                too_large=self.too_large,
                 clique=replace(self.clique),
                 cliques_grown=self.cliques_grown,
             )

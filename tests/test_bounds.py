@@ -170,6 +170,12 @@ def test_antichain_goes_on_where_it_was_stopped() -> None:
     assert_witness(problem, antichain_bound(problem))
 
 
+def test_a_witness_cannot_be_written_to() -> None:
+    for bound in bounds_of(training_graph(60, streams=2, chains=2, seed=1)):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            bound.witness.setflags(write=True)
+
+
 def test_an_antichain_that_does_not_fit_memory_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planners.safety.MAX_CLOCK_BYTES", 7)
     problem = training_graph(60, streams=2, chains=2, seed=1)
