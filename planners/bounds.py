@@ -247,8 +247,8 @@ def block_bound(problem: Problem) -> Bound:
     return Bound("block", int(end[largest]), members)
 
 
-def quick_bounds_of(problem: Problem) -> list[Bound]:
-    """Return the bounds that take no longer than reading the problem.
+def bounds_so_far(problem: Problem) -> list[Bound]:
+    """Return the bounds that are known, in no more time than it takes to read the problem.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def quick_bounds_of(problem: Problem) -> list[Bound]:
     Returns
     -------
     list of Bound
-        ``lifetime``, unless explicit pairs decide, and ``block``.
+        ``lifetime``, unless explicit pairs decide; what searches have found; and ``block``.
     """
     known = problem.known_bounds
     with known.lock:
@@ -266,7 +266,12 @@ def quick_bounds_of(problem: Problem) -> list[Bound]:
             if problem.safety is not Safety.PAIRS:
                 known.quick.append(lifetime_bound(problem))
             known.quick.append(block_bound(problem))
-        return list(known.quick)
+        *first, block = known.quick
+        if known.cliques_grown:
+            first.append(known.clique)
+        if known.antichain is not None and not lifetimes_decide(problem):
+            first.append(known.antichain)
+        return [*first, block]
 
 
 def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
@@ -285,13 +290,12 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
     list of Bound
         In the order in which they are shown.
     """
-    *first, block = quick_bounds_of(problem)
     if problem.safety is Safety.PAIRS:
-        first.append(clique_bound(problem, seconds))
+        clique_bound(problem, seconds)
     elif problem.safety is Safety.GRAPH and not lifetimes_decide(problem):
         with suppress(TimeoutError, BoundTooLargeError):
-            first.append(antichain_bound(problem, seconds))
-    return [*first, block]
+            antichain_bound(problem, seconds)
+    return bounds_so_far(problem)
 
 
 def bounds_are_known(problem: Problem) -> bool:

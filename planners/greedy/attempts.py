@@ -15,7 +15,7 @@ from planners.bounds import (
     Bound,
     best_bound_of,
     bounds_are_known,
-    quick_bounds_of,
+    bounds_so_far,
 )
 from planners.budget import Budget
 from planners.greedy.place import place_blocks
@@ -57,7 +57,7 @@ class Attempts:
     def bound(self) -> Bound:
         """The largest lower bound that is known so far."""
         if self._bound is None:
-            self._bound = max(quick_bounds_of(self.problem), key=lambda bound: bound.bytes)
+            self._bound = max(bounds_so_far(self.problem), key=lambda bound: bound.bytes)
         return self._bound
 
     @property

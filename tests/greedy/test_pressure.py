@@ -20,6 +20,7 @@ from planners import (
     place,
     run,
 )
+from planners.greedy.attempts import Attempts
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
 from tests.interrupts import interrupt_after
 from tests.random_problems import random_problem
@@ -100,6 +101,13 @@ def test_a_chain_is_as_urgent_as_its_most_urgent_tensor() -> None:
     # Tensor 0 dies long before the tightest step, but its chain reaches into it.
     problem = Problem([1, 8, 4], [0, 5, 2], [1, 6, 3], contiguous=[(0, 1)])
     assert orders_of(problem)["1.0: earliest end, then largest"] == [0, 1]
+
+
+def test_bounds_that_are_known_are_the_goal_from_the_first_attempt_on() -> None:
+    problem = training_graph(60, streams=3, seed=1)
+    known = max(bounds_of(problem), key=lambda bound: bound.bytes)
+    assert known.name == "antichain"
+    assert Attempts(problem, Budget()).goal == known.bytes
 
 
 def test_the_heaviest_antichain_comes_first() -> None:
