@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from instances.extract.eager.command import trace
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.trace_problem import iteration_problem
 from planners.digest import problem_digest
+from planners.errors import InstanceError
 from planners.problem_file import read_problem
 
 
@@ -82,12 +82,10 @@ def test_a_trace_and_the_problem_of_its_last_iteration(
 
 @pytest.mark.torch
 def test_without_a_gpu_the_device_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(typer.Exit) as exit_code:
+    with pytest.raises(InstanceError, match="device cuda: PyTorch finds no CUDA device"):
         trace_tiny(tmp_path / "tiny.npz", "cuda")
-    assert exit_code.value.exit_code == 2
-    assert "error: device cuda: PyTorch finds no CUDA device" in capsys.readouterr().err
