@@ -232,6 +232,7 @@ def test_a_page_replaces_no_instance(tmp_path: Path) -> None:
 WRITE_IN_PLACE = {
     "planners/output_file.py",
     "planners/exact/cbc.py",
+    "planners/read_twice.py",
     "evaluation/benchmarks/in_child.py",
 }
 
