@@ -115,8 +115,9 @@ def call_in_child(
     child = _Child(pid, reader)
     try:
         os.close(writer)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
+            # In here: a Ctrl-C that has waited comes at once, and is the child's to answer.
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             answer = child.receive(time.monotonic() + seconds, most_bytes)
         except KeyboardInterrupt:
             os.kill(pid, signal.SIGINT)

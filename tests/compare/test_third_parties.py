@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -258,7 +257,6 @@ def test_ctrl_c_in_isolation_prints_what_is_there(small: Path, plugin: Plugin) -
     )  # fmt: skip
     assert process.stderr is not None
     assert process.stderr.readline() == "started\n"
-    time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "interrupted\n")
