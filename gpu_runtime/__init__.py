@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 # First of all: a command line of ours answers Ctrl-C from here on.
-from planners import starting as starting  # isort: split
+from planners.command_line import starting as starting  # isort: split
 
-from gpu_runtime.memory_report import MemoryReport
-from gpu_runtime.planned_memory import PlannedMemory
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.allocator.planned_memory import PlannedMemory
 
 __all__ = ["MemoryReport", "PlannedMemory"]

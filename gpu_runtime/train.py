@@ -11,10 +11,16 @@ from typing import Annotated
 
 import typer
 
-from gpu_runtime.cuda.driver import require_gpu
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from gpu_runtime.training.study import Findings, run_study
-from gpu_runtime.training.study_text import UNITS, notes, plain_table, rich_table, study_record
+from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.comparison_report import (
+    UNITS,
+    notes,
+    plain_table,
+    rich_table,
+    study_record,
+)
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.verification.cuda.driver import require_gpu
 from instances.extract.eager.loop_options import (
     Batch,
     Checkpointing,
@@ -26,13 +32,13 @@ from instances.extract.eager.loop_options import (
     Seq,
     given,
 )
-from instances.extract.eager.settings import TraceSettings
+from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
-from planners import standard_output
-from planners.command_line import CommandLine
+from planners.command_line import standard_output
+from planners.command_line.exit_status import EXIT_ERROR
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
-from planners.exit_status import EXIT_ERROR
-from planners.interrupt import run_command_line
 from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1

@@ -10,22 +10,22 @@ from typing import Annotated
 
 import typer
 
-from gpu_runtime.injection import Injection, inject, moved
-from gpu_runtime.node_program import make_program
-from gpu_runtime.open_device import DeviceKind, open_device
-from gpu_runtime.sharing import unsafe_sharers, without_streams
-from gpu_runtime.verification import DEFAULT_TRIALS, Request, Verification, verify
-from gpu_runtime.verification_text import verification_record, verification_text
-from planners import standard_output
-from planners.budget import Budget
-from planners.command_line import CommandLine
+from gpu_runtime.verification.device_kinds import DeviceKind, open_device
+from gpu_runtime.verification.injection import Injection, inject, moved
+from gpu_runtime.verification.overlaps import unsafe_sharers, without_streams
+from gpu_runtime.verification.stamp_check_program import make_program
+from gpu_runtime.verification.verification import DEFAULT_TRIALS, Request, Verification, verify
+from gpu_runtime.verification.verification_report import verification_record, verification_text
+from planners.command_line import standard_output
+from planners.command_line.exit_status import EXIT_INTERRUPTED
+from planners.command_line.interrupt import Interrupt, run_command_line
+from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
-from planners.exit_status import EXIT_INTERRUPTED
-from planners.formats import read_any
-from planners.interrupt import Interrupt, run_command_line
-from planners.plan import Plan
-from planners.plan_file import read_plan
-from planners.problem import Problem
+from planners.files.formats import read_any
+from planners.files.plan_file import read_plan
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.registry import choose_one
 from planners.run import solve
 

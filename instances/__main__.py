@@ -23,14 +23,14 @@ from instances.catalogue.listing import (
 )
 from instances.catalogue.make import make
 from instances.catalogue.update import instance_files, updated_entry
-from instances.synthetic.command_line import app as synthetic_app
-from planners import standard_output
-from planners.command_line import CommandLine
+from instances.synthetic.family_commands import app as synthetic_app
+from planners.command_line import standard_output
+from planners.command_line.exit_status import complain
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.progress_line import show_progress
+from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, InstanceError
-from planners.exit_status import complain
-from planners.interrupt import run_command_line
-from planners.output_file import require_targets
-from planners.progress_line import show_progress
+from planners.files.output_file import require_targets
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
 app.add_typer(synthetic_app, name="synthetic")

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 # First of all: a command line of ours answers Ctrl-C from here on.
-from planners import starting as starting
+from planners.command_line import starting as starting
 
 try:
     from planners import _core as _core
@@ -20,10 +20,6 @@ except ImportError as _error:
         f"the C++ core of Gapless is not built ({_error}); build it with: pip install -e ."
     ) from None
 
-from planners.bounds import Bound, bounds_of
-from planners.budget import Budget
-from planners.built_in import load_built_in
-from planners.check import check
 from planners.errors import (
     GaplessError,
     InstanceError,
@@ -31,14 +27,18 @@ from planners.errors import (
     MissingDependencyError,
     UnknownPlannerError,
 )
-from planners.formats import Format, read_any, read_problem
-from planners.graph import Graph
+from planners.files.formats import Format, read_any, read_problem
+from planners.files.plan_file import read_plan, write_plan
+from planners.files.problem_file import write_problem
 from planners.greedy.heuristic import register_sort_key
 from planners.greedy.place import place, place_in_objects
-from planners.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
-from planners.plan_file import read_plan, write_plan
-from planners.problem import Problem, Safety
-from planners.problem_file import write_problem
+from planners.model.bounds import Bound, bounds_of
+from planners.model.budget import Budget
+from planners.model.graph import Graph
+from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
+from planners.model.problem import Problem, Safety
+from planners.plugins.built_in import load_built_in
+from planners.referee.check import check
 from planners.registry import UnsupportedProblemError, get, register
 from planners.run import run, solve
 

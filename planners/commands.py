@@ -40,7 +40,7 @@ class Command:
         return main
 
 
-COMPARE = Command("every planner on every instance, in one table", "planners.compare:main")
+COMPARE = Command("every planner on every instance, in one table", "planners.compare.__main__:main")
 HOMOSIZE = Command(
     "plan one instance by phases and sizes, and show every stage", "planners.homosize.__main__:main"
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from planners import standard_output
+from planners.command_line import standard_output
+from planners.command_line.exit_status import EXIT_ERROR
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.orderly_end import exit_status
 from planners.commands import ENTRY_POINT_GROUP, Command
-from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, near_names
-from planners.exit_status import EXIT_ERROR
-from planners.interrupt import run_command_line
-from planners.orderly_end import exit_status
+from planners.plugins.entry_points import load_group, warn_left_out
 
 
 def commands() -> Mapping[str, Command]:

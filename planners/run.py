@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planners.bounds import Bound
-from planners.budget import Budget
-from planners.check import find_violation_fast
-from planners.columns import shown
 from planners.errors import InstanceError, InvalidPlanError, UnknownPlannerError
-from planners.plan import Claim, Plan, Result, Status, infeasible
-from planners.planner_answer import OnError, answer_of, plain_parameters
-from planners.problem import Problem
+from planners.model.bounds import Bound
+from planners.model.budget import Budget
+from planners.model.columns import shown
+from planners.model.plan import Claim, Plan, Result, Status, infeasible
+from planners.model.problem import Problem
+from planners.plugins.planner_answer import OnError, answer_of, plain_parameters
+from planners.referee.check import find_violation_fast
 from planners.registry import ChosenPlanner, choose_one
 
 if TYPE_CHECKING:
-    from planners.isolated_answer import Isolation
+    from planners.plugins.isolated_run import Isolation
 
 
 def run(
@@ -64,7 +64,7 @@ def run(
         answer = conflict
     elif isolation is not None:
         # Imported here because most runs do without it.
-        from planners.isolated_answer import answer_in_isolation
+        from planners.plugins.isolated_run import answer_in_isolation
 
         answer = answer_in_isolation(
             problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)

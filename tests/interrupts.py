@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planners.greedy import attempts as module
+from planners.greedy import incumbent as module
 from planners.greedy.place import place_blocks
 
 

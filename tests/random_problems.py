@@ -15,8 +15,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from planners import Budget, Graph, Problem, Safety
-from planners.columns import IntColumn
 from planners.greedy.naive import naive
+from planners.model.columns import IntColumn
 
 Count = int | tuple[int, int]
 """How many there are, or the fewest and the most."""

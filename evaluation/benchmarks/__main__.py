@@ -24,12 +24,12 @@ from evaluation.benchmarks.safety import safety_page
 from evaluation.benchmarks.scaling import scaling_page
 from evaluation.benchmarks.training import PARTS, training_page
 from evaluation.benchmarks.verify import verify_page
-from gpu_runtime.open_device import DeviceKind
-from planners import standard_output
-from planners.command_line import CommandLine
-from planners.formats import read_any
-from planners.interrupt import run_command_line
-from planners.output_file import require_targets, write_output
+from gpu_runtime.verification.device_kinds import DeviceKind
+from planners.command_line import standard_output
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.typer_frame import CommandLine
+from planners.files.formats import read_any
+from planners.files.output_file import require_targets, write_output
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
 

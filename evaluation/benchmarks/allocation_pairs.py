@@ -13,10 +13,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 from evaluation.benchmarks.measure import progress
-from gpu_runtime.training.children import allocator_environment
-from gpu_runtime.training.job import Allocator
-from planners.child_process import tied_to_this_process
+from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.worker_processes import allocator_environment
 from planners.errors import GaplessError
+from planners.plugins.child_process import tied_to_this_process
 
 PAIR_BYTES = 1 << 20
 # In a turn.
@@ -126,7 +126,7 @@ def turns_in_this_process(
     # Imported here because it is optional.
     import torch
 
-    from gpu_runtime.training.memory_side import open_memory, require_device
+    from gpu_runtime.training.allocator_probe import open_memory, require_device
 
     require_device(device)
     memory = open_memory(case.allocator, device)

@@ -18,8 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from evaluation.benchmarks.contestants import Side, Source, peer_job, planner_job, run_side
 from evaluation.benchmarks.figure import Figure, gap, greedy_peak
-from evaluation.benchmarks.in_child import Job
+from evaluation.benchmarks.isolated_measurement import Job
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import (
     SUPERMALLOC,
@@ -27,7 +28,6 @@ from evaluation.benchmarks.omnimalloc_peer import (
     require_omnimalloc,
 )
 from evaluation.benchmarks.page import Page, seconds, times
-from evaluation.benchmarks.sides import Side, Source, peer_job, planner_job, run_side
 from instances.synthetic import data_parallel_graph, training_graph
 from planners import Bound, Budget, Problem, Result, Status, bounds_of, read_any
 from planners.registry import UnsupportedProblemError

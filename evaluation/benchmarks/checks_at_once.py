@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from gpu_runtime.training.answer import Answer
-from gpu_runtime.training.job import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_result import Answer
 
 
 class ChecksAtOnce:

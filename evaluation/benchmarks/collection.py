@@ -12,7 +12,7 @@ from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page, milliseconds, seconds
 from evaluation.benchmarks.paper_networks import LARGE_NETWORKS, PAPER_NETWORKS, PaperNetwork
 from planners import Budget, Problem, Status, read_any
-from planners.comparison import Comparison, Row, compare_planners
+from planners.compare.comparison import Comparison, Row, compare_planners
 from planners.errors import GaplessError
 from planners.registry import choose
 

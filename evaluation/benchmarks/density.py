@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import ImplausiblePageError, Page
-from instances.extract.streams import StreamScheme, assign_streams, find_successions
+from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
 from planners import Graph, Problem, read_any
 from planners.errors import GaplessError
 

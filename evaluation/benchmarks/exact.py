@@ -23,9 +23,9 @@ from evaluation.benchmarks.omnimalloc_peer import require_omnimalloc
 from evaluation.benchmarks.page import Page, milliseconds, times
 from evaluation.benchmarks.variants import VARIATIONS
 from planners.errors import GaplessError
-from planners.exact.branch_and_bound import NAME as OURS
-from planners.exact.branch_and_bound import Rules
-from planners.plan import Parameters, Result, Status
+from planners.exact.branch_and_bound.branch_and_bound import NAME as OURS
+from planners.exact.branch_and_bound.branch_and_bound import Rules
+from planners.model.plan import Parameters, Result, Status
 
 # One thread is what ours takes. Its three heuristics run at the same time on three.
 PEER_THREADS = (1, 3)

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from evaluation.benchmarks.contestants import Side, judged_peer_job, judged_planner_job, run_side
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import SUPERMALLOC, require_expressible
-from evaluation.benchmarks.sides import Side, judged_peer_job, judged_planner_job, run_side
 from evaluation.benchmarks.variants import vary
-from planners.bounds import lifetime_bound
-from planners.budget import Budget
 from planners.errors import GaplessError
-from planners.exact.branch_and_bound import NAME as OURS
-from planners.formats import read_any
-from planners.plan import Parameters, Result, Status
-from planners.problem import Problem
+from planners.exact.branch_and_bound.branch_and_bound import NAME as OURS
+from planners.files.formats import read_any
+from planners.model.bounds import lifetime_bound
+from planners.model.budget import Budget
+from planners.model.plan import Parameters, Result, Status
+from planners.model.problem import Problem
 
 FITS = (Status.OPTIMAL, Status.FEASIBLE)
 

@@ -10,15 +10,15 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
+from evaluation.benchmarks.contestants import Side, Source, peer_job, planner_job, run_side
 from evaluation.benchmarks.figure import Figure, gap
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import greedy_allocators, require_expressible
 from evaluation.benchmarks.page import Page, mebibytes, milliseconds, times
-from evaluation.benchmarks.sides import Side, Source, peer_job, planner_job, run_side
 from instances.synthetic import training_trace
 from planners import registry
-from planners.bounds import lifetime_bound
-from planners.formats import read_any
+from planners.files.formats import read_any
+from planners.model.bounds import lifetime_bound
 
 OURS, THEIRS = "greedy-size-first", "greedy_by_size"
 OUR_GREEDY = "greedy-*"

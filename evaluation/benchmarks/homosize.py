@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from evaluation.benchmarks.contestants import Source
 from evaluation.benchmarks.figure import Figure, efficiency, greedy_peak, percent
 from evaluation.benchmarks.homosize_cases import (
     BEST,
@@ -32,12 +33,11 @@ from evaluation.benchmarks.homosize_figures import (
 )
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page, mebibytes, seconds
-from evaluation.benchmarks.sides import Source
 from planners import Plan, Problem, bounds_of, check
 from planners.errors import GaplessError
-from planners.homosize.choices import Choices
-from planners.homosize.paper import synthesize
+from planners.homosize.paper_variant import Choices
 from planners.homosize.requests import static_requests
+from planners.homosize.synthesis import synthesize
 
 # What was to be reached.
 DENSE_EFFICIENCY, EXPERTS_EFFICIENCY = 0.999, 0.995

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from evaluation.benchmarks.contestants import Source, judged_planner_job
 from evaluation.benchmarks.figure import greedy_peak
 from evaluation.benchmarks.homosize_figures import LARGEST_PUBLISHED
-from evaluation.benchmarks.in_child import run_in_child
+from evaluation.benchmarks.isolated_measurement import run_in_child
 from evaluation.benchmarks.page import seconds
-from evaluation.benchmarks.sides import Source, judged_planner_job
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.synthetic import training_trace
 from instances.traces.allocation_trace import AllocationTrace, Phase
@@ -22,7 +22,7 @@ from instances.traces.trace_problem import iteration_problem
 from planners import Problem, Result, Status, bounds_of, read_any
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
-from planners.plan import Parameters
+from planners.model.plan import Parameters
 
 TRACE_SUFFIX = ".npz"
 WHOLE, STATIC_PART = "all", "static part"

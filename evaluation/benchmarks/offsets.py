@@ -11,7 +11,7 @@ from evaluation.benchmarks.measure import Measured, measure, progress
 from evaluation.benchmarks.page import Page, milliseconds
 from instances.synthetic import training_graph
 from planners import Bound, Plan, Problem, bounds_of, check, place, place_in_objects
-from planners.core_instance import make_core_instance
+from planners.model.core_instance import make_core_instance
 
 ALGORITHMS = {"Single Object": place, "Many Objects": place_in_objects}
 ORDERS = ("breadth", "size", "source", "unsafe")

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from planners.blocks import NOT_PINNED
-from planners.budget import Budget
-from planners.core_instance import lifetimes_decide
 from planners.errors import MissingDependencyError
-from planners.plan import Plan, Result, feasible, infeasible, no_plan_found, optimal
-from planners.problem import Problem
+from planners.model.blocks import NOT_PINNED
+from planners.model.budget import Budget
+from planners.model.core_instance import lifetimes_decide
+from planners.model.plan import Plan, Result, feasible, infeasible, no_plan_found, optimal
+from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
 
 SUPERMALLOC = "supermalloc"

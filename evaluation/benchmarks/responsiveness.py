@@ -16,7 +16,7 @@ from evaluation.benchmarks.measure import measure, progress
 from evaluation.benchmarks.page import Page, milliseconds
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
-from planners.child_process import run_to_end
+from planners.plugins.child_process import run_to_end
 
 TENSORS = 20_000
 COMPARE = ("-m", "planners.compare")

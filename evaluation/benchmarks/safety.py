@@ -17,8 +17,8 @@ from instances.synthetic import training_graph
 from planners import Problem, read_any
 from planners._core import BitRows
 from planners.errors import GaplessError
-from planners.graph import Graph
-from planners.safety import ALGORITHMS, core_graph
+from planners.model.graph import Graph
+from planners.safety.algorithms import ALGORITHMS, core_graph
 
 # Graphs drawn at random, of the tensor counts of some of the paper's networks.
 SYNTHETIC_SIZES = (1_500, 4_200, 8_200, 20_000)

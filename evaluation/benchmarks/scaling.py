@@ -10,9 +10,9 @@ from evaluation.benchmarks.measure import measure, progress
 from evaluation.benchmarks.page import Page, milliseconds
 from instances.synthetic import random_lifetimes, training_graph, training_trace
 from planners import Problem, place, place_in_objects
-from planners.bounds import Bound, KnownBounds, antichain_bound, lifetime_bound
-from planners.check import find_violation_fast
-from planners.core_instance import make_core_instance
+from planners.model.bounds import Bound, KnownBounds, antichain_bound, lifetime_bound
+from planners.model.core_instance import make_core_instance
+from planners.referee.check import find_violation_fast
 
 LIFETIME_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 RANDOM_SIZES = (1_000, 10_000, 100_000)

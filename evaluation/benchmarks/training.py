@@ -11,12 +11,12 @@ from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page
 from gpu_runtime.train import require_sound
-from gpu_runtime.training.answer import Answer
-from gpu_runtime.training.children import run_child
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from gpu_runtime.training.study import Findings, run_study
-from gpu_runtime.training.study_text import BEST_MARK, HEADINGS, notes, study_rows
-from instances.extract.eager.settings import TraceSettings
+from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.comparison_report import BEST_MARK, HEADINGS, notes, study_rows
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_processes import run_child
+from gpu_runtime.training.worker_result import Answer
+from instances.extract.eager.trace_settings import TraceSettings
 from planners.errors import GaplessError, near_names
 
 STEPS = 5

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.columns import IntColumn
-from planners.problem import Problem
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
 
 Variation = Callable[[Problem, np.random.Generator], Problem]
 

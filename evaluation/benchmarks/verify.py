@@ -9,15 +9,15 @@ import numpy as np
 
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page, milliseconds, seconds
-from gpu_runtime.injection import inject, moved
-from gpu_runtime.layout import Layout
-from gpu_runtime.node_program import NodeProgram
-from gpu_runtime.open_device import DeviceKind, open_device
-from gpu_runtime.sharing import unsafe_sharers, without_streams
-from gpu_runtime.trials import make_trial
-from gpu_runtime.verification import Request, Verification, verify
+from gpu_runtime.verification.arena_layout import Layout
+from gpu_runtime.verification.device_kinds import DeviceKind, open_device
+from gpu_runtime.verification.injection import inject, moved
+from gpu_runtime.verification.overlaps import unsafe_sharers, without_streams
+from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.trials import make_trial
+from gpu_runtime.verification.verification import Request, Verification, verify
 from planners import Problem, place_in_objects
-from planners.columns import IntColumn
+from planners.model.columns import IntColumn
 
 MIB = 1 << 20
 SIZES_MIB = (16, 24, 32, 64, 256, 1024)
@@ -169,7 +169,7 @@ def _undisturbed_seconds(program: NodeProgram, layout: Layout) -> float:
 def _copy_rate(size: int, count: int) -> float:
     """Return bytes read and written a second by copies of one size, one after the other."""
     # Imported here because it needs a driver.
-    from gpu_runtime.cuda.context import Buffer, Stream, open_context
+    from gpu_runtime.verification.cuda.context import Buffer, Stream, open_context
 
     context = open_context()
     pairs = [(Buffer(context, size), Buffer(context, size)) for _ in range(count // 2)]

@@ -16,13 +16,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from planners.bounds import Bound
+from planners.compare.plots import Plot
 from planners.errors import GaplessError
-from planners.output_file import replacing
-from planners.plan import Result
-from planners.plots import Plot
-from planners.problem import Problem, Safety
-from planners.units import binary_unit, human_bytes
+from planners.files.output_file import replacing
+from planners.model.bounds import Bound
+from planners.model.plan import Result
+from planners.model.problem import Problem, Safety
+from planners.text.byte_units import binary_unit, human_bytes
 
 # Okabe & Ito, "Color Universal Design" (2008): told apart by all common kinds of colour vision.
 # Their vermilion is left to the bound.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from gpu_runtime.training.answer import CheckAnswer
-from gpu_runtime.training.job import Allocator
+from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.worker_result import CheckAnswer
 
 
 @dataclass(frozen=True)

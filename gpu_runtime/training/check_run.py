@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from gpu_runtime.training.answer import CheckAnswer
-from gpu_runtime.training.job import Job
-from gpu_runtime.training.memory_side import MemorySide
+from gpu_runtime.training.allocator_probe import MemorySide
 from gpu_runtime.training.prepared_run import prepare
+from gpu_runtime.training.run_specification import Job
+from gpu_runtime.training.worker_result import CheckAnswer
 from instances.traces.allocation_trace import Phase
 from planners.errors import GaplessError
 

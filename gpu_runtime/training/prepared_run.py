@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_runtime.training.job import Job
 from gpu_runtime.training.random_batches import RandomBatches
-from instances.extract.building import build_module
+from gpu_runtime.training.run_specification import Job
 from instances.extract.eager.training_loop import TrainingLoop
 from instances.extract.models import find_model
+from instances.extract.tracing.building import build_module
 from instances.traces.allocation_trace import Phase
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from gpu_runtime.training.answer import TimeAnswer
-from gpu_runtime.training.job import Job
-from gpu_runtime.training.memory_side import MemorySide
+from gpu_runtime.training.allocator_probe import MemorySide
 from gpu_runtime.training.prepared_run import prepare
+from gpu_runtime.training.run_specification import Job
+from gpu_runtime.training.worker_result import TimeAnswer
 
 # Drawing a batch of images takes longer than the step of a small network.
 DRAWN_MICROBATCHES = 4

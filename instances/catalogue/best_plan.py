@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 
+from instances.catalogue.catalogue_entry import CONSTRUCTION, Best, Facts
 from instances.catalogue.catalogue_file import FOLDER
-from instances.catalogue.entry import CONSTRUCTION, Best, Facts
-from planners.budget import Budget
-from planners.comparison import Comparison, compare_planners
+from planners.compare.comparison import Comparison, compare_planners
 from planners.errors import GaplessError
-from planners.plan import Status
-from planners.problem import Problem
+from planners.model.budget import Budget
+from planners.model.plan import Status
+from planners.model.problem import Problem
 from planners.registry import choose
 
 GREEDY = "greedy-*,many-objects-*,pressure"

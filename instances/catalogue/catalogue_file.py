@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from instances.catalogue.entry import Entry, entry_from_fields, entry_to_fields
-from planners.bounded_file import read_bounded
-from planners.columns import shown
+from instances.catalogue.catalogue_entry import Entry, entry_from_fields, entry_to_fields
 from planners.errors import InstanceError
-from planners.output_file import write_output
+from planners.files.bounded_file import read_bounded
+from planners.files.output_file import write_output
+from planners.model.columns import shown
 
 FOLDER = Path(__file__).parents[1]
 CATALOGUE = FOLDER / "catalogue.toml"

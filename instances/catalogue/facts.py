@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from instances.catalogue.entry import Facts
-from planners.bounds import bounds_of
-from planners.digest import problem_digest
-from planners.problem import Problem, Scalar
+from instances.catalogue.catalogue_entry import Facts
+from planners.model.bounds import bounds_of
+from planners.model.digest import problem_digest
+from planners.model.problem import Problem, Scalar
 
 
 def facts_of(problem: Problem, seconds: float = math.inf) -> Facts:

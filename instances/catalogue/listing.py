@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances.catalogue.entry import Entry, entry_to_fields
-from planners.aligned_text import aligned_text
-from planners.comparison_table import percent
+from instances.catalogue.catalogue_entry import Entry, entry_to_fields
+from planners.compare.report import percent
 from planners.errors import InstanceError, near_names
-from planners.units import both_bytes, exact_bytes, human_bytes
+from planners.text.aligned_text import aligned_text
+from planners.text.byte_units import both_bytes, exact_bytes, human_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table

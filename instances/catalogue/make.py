@@ -10,11 +10,11 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from instances.catalogue.entry import Entry
-from planners.child_process import run_to_end
-from planners.digest import problem_digest
+from instances.catalogue.catalogue_entry import Entry
 from planners.errors import GaplessError, InstanceError
-from planners.problem_file import read_gapless_json
+from planners.files.problem_file import read_gapless_json
+from planners.model.digest import problem_digest
+from planners.plugins.child_process import run_to_end
 
 # What a command must be, so that a catalogue runs nothing but our own generators.
 PROGRAM = ("python", "-m")

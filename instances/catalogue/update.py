@@ -12,11 +12,11 @@ from instances.catalogue.best_plan import (
     find_best,
     merge,
 )
-from instances.catalogue.entry import Best, Entry, Facts, Kind
+from instances.catalogue.catalogue_entry import Best, Entry, Facts, Kind
 from instances.catalogue.facts import facts_of
-from instances.instance_name import name_of_file
-from planners.problem import Problem, Safety
-from planners.problem_file import read_gapless_json
+from instances.catalogue.instance_name import name_of_file
+from planners.files.problem_file import read_gapless_json
+from planners.model.problem import Problem, Safety
 
 BOUND_SECONDS = 60.0
 

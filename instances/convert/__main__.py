@@ -10,9 +10,9 @@ import typer
 
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection
-from planners.command_line import CommandLine
-from planners.interrupt import run_command_line
-from planners.output_file import say_written
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.typer_frame import CommandLine
+from planners.files.output_file import say_written
 
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
 

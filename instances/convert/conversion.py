@@ -9,13 +9,13 @@ from pathlib import Path
 from instances.convert.source import Selection, Source, read_source, select_problem
 from instances.convert.targets import Target, find_target
 from instances.traces.allocation_trace import AllocationTrace
-from planners import standard_output
-from planners.budget import Budget
+from planners.command_line import standard_output
 from planners.errors import InstanceError
-from planners.output_file import require_targets
-from planners.plan import Plan
-from planners.plan_file import read_plan
-from planners.problem import Problem
+from planners.files.output_file import require_targets
+from planners.files.plan_file import read_plan
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.registry import choose_one
 from planners.run import solve
 

@@ -13,11 +13,11 @@ from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import excerpt_problem
 from planners.errors import InstanceError
-from planners.excerpt import Excerpt, parse_iteration
-from planners.formats import format_of
-from planners.plan import Plan
-from planners.problem import Problem
-from planners.read_twice import readable_twice
+from planners.files.formats import format_of
+from planners.files.recording_slice import Excerpt, parse_iteration
+from planners.files.replayed_pipe import readable_twice
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
     RECORDED_TRACE.name: read_recorded_trace_file,
@@ -33,8 +33,8 @@ class Selection:
     Parameters
     ----------
     iteration
-        As :func:`planners.excerpt.parse_iteration` takes it; None takes the last iteration where
-        the trace marks any, and everything where not.
+        As :func:`~planners.files.recording_slice.parse_iteration` takes it; None takes the
+        last iteration where the trace marks any, and everything where not.
     persistent
         Whether blocks that are there before an iteration and after it are part of its problem.
     round_to

@@ -15,9 +15,9 @@ from instances.formats.recorded_trace import write_recorded_trace
 from instances.formats.stalloc_writer import write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
-from planners.plan import Plan
-from planners.problem import Problem
-from planners.problem_file import write_problem
+from planners.files.problem_file import write_problem
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 
 @dataclass(frozen=True)

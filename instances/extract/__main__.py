@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from instances.extract.eager.command import app as trace_app
+from instances.catalogue.instance_name import named_after
+from instances.extract.eager.trace_command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
-from instances.instance_name import named_after
-from planners.command_line import CommandLine
-from planners.interrupt import run_command_line
-from planners.output_file import require_suffix, require_targets, say_written
-from planners.problem_file import SUFFIXES, write_problem
-from planners.progress_line import show_progress
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.progress_line import show_progress
+from planners.command_line.typer_frame import CommandLine
+from planners.files.output_file import require_suffix, require_targets, say_written
+from planners.files.problem_file import SUFFIXES, write_problem
 
 app = CommandLine()
 

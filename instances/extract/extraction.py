@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Callable
 from importlib.metadata import version
 
+from instances.extract.kernel_problem import build_problem
 from instances.extract.models import Model, find_model
-from instances.extract.settings import StepSettings
-from instances.extract.step_problem import build_problem
-from instances.extract.storages import Trace
+from instances.extract.step_settings import StepSettings
+from instances.extract.tracing.storages import Trace
 from planners import Problem
 from planners.errors import InstanceError, MissingDependencyError, near_names
 
@@ -54,10 +54,10 @@ def extract(name: str, settings: StepSettings, on_stage: OnStage = ignore_stage)
 
 
 def _trace(model: Model, settings: StepSettings, on_stage: OnStage) -> Trace:
-    from instances.extract.building import build_module
-    from instances.extract.forward_pass import trace_forward_pass
-    from instances.extract.optimizers import OPTIMIZERS
-    from instances.extract.training_step import trace_training_step
+    from instances.extract.tracing.building import build_module
+    from instances.extract.tracing.forward_pass import trace_forward_pass
+    from instances.extract.tracing.optimizers import OPTIMIZERS
+    from instances.extract.tracing.training_step import trace_training_step
 
     if settings.optimizer not in OPTIMIZERS:
         raise InstanceError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planners.check import find_violation_fast
 from planners.errors import InvalidPlanError
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+from planners.referee.check import find_violation_fast
 
 
 def require_valid_plan(problem: Problem, plan: Plan) -> None:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from instances.formats.minimalloc_gaps import read_gaps
 from instances.formats.minimalloc_header import Header, is_header, read_header
-from planners.bounded_file import read_bounded_text
 from planners.errors import InstanceError
-from planners.formats import Format
-from planners.plan import Plan
-from planners.problem import MAX_ALIGNMENT, Problem
+from planners.files.bounded_file import read_bounded_text
+from planners.files.formats import Format
+from planners.model.plan import Plan
+from planners.model.problem import MAX_ALIGNMENT, Problem
 
 MAX_FILE_BYTES = 1 << 28
 MAX_ROWS = 5_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from planners.columns import INT64_MAX
 from planners.errors import InstanceError
+from planners.model.columns import INT64_MAX
 
 _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from instances.formats.judged_plan import require_valid_plan
 from instances.formats.target_file import refuse_target
-from planners.blocks import NOT_PINNED
-from planners.output_file import write_output
-from planners.plan import Plan
-from planners.problem import Problem, Safety
+from planners.files.output_file import write_output
+from planners.model.blocks import NOT_PINNED
+from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
 
 TARGET = "MiniMalloc CSV"
 

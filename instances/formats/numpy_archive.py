@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.bounded_file import read_bounded
 from planners.errors import InstanceError
+from planners.files.bounded_file import read_bounded
 
 MAX_FILE_BYTES = 1 << 29
 # An archive may hold this much, and so many times its bytes more.

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
-from planners.columns import INT64_MAX, IntColumn
-from planners.live_bytes import live_profile
-from planners.output_file import write_output
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.files.output_file import write_output
+from planners.model.columns import INT64_MAX, IntColumn
+from planners.model.liveness import live_profile
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 TARGET = "a Perfetto trace"
 # Perfetto takes process 0 and thread 0 for the idle ones, and looks threads up by their number

@@ -25,8 +25,8 @@ import pickle
 from typing import Any, NoReturn
 
 from planners._core import find_pickle_fault
-from planners.columns import shown
 from planners.errors import InstanceError
+from planners.model.columns import shown
 
 # A dictionary with one entry takes five bytes of a file and 232 of memory; a number of two bytes
 # takes three of a file and 36 of memory.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from instances.formats.judged_plan import require_valid_plan
 from instances.formats.target_file import refuse_target
-from planners.columns import IntColumn
-from planners.plan import Plan
-from planners.problem import Problem, Safety
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
 
 
 def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
-from planners.output_file import write_output
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.files.output_file import write_output
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 TARGET = "a memory snapshot"
 # Where the one segment lies. The viewer is JavaScript, whose whole numbers are exact to 2**53.

@@ -19,12 +19,12 @@ from instances.traces.event_log import (
     trace_of_events,
 )
 from instances.traces.trace_problem import excerpt_problem
-from planners.bounded_file import read_bounded
-from planners.columns import INT64_MAX, IntColumn, shown
 from planners.errors import InstanceError
-from planners.excerpt import Excerpt
-from planners.formats import WHOLE, Format
-from planners.problem import Problem
+from planners.files.bounded_file import read_bounded
+from planners.files.formats import WHOLE, Format
+from planners.files.recording_slice import Excerpt
+from planners.model.columns import INT64_MAX, IntColumn, shown
+from planners.model.problem import Problem
 
 # Stacks of calls take most of a snapshot: a thousand bytes an event and more.
 MAX_FILE_BYTES = 1 << 29

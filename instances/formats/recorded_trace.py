@@ -19,12 +19,12 @@ from instances.traces.event_log import (
     trace_of_events,
 )
 from instances.traces.trace_problem import excerpt_problem
-from planners.columns import INT64_MAX, shown
 from planners.errors import InstanceError
-from planners.excerpt import Excerpt
-from planners.formats import WHOLE, Format
-from planners.output_file import replacing
-from planners.problem import MAX_TENSORS, Problem
+from planners.files.formats import WHOLE, Format
+from planners.files.output_file import replacing
+from planners.files.recording_slice import Excerpt
+from planners.model.columns import INT64_MAX, shown
+from planners.model.problem import MAX_TENSORS, Problem
 
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")

@@ -22,12 +22,12 @@ import numpy as np
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
 from instances.traces.trace_problem import excerpt_problem
-from planners.bounded_file import read_bounded_text
-from planners.columns import INT64_MAX
 from planners.errors import InstanceError
-from planners.excerpt import Excerpt
-from planners.formats import WHOLE, Format
-from planners.problem import Problem
+from planners.files.bounded_file import read_bounded_text
+from planners.files.formats import WHOLE, Format
+from planners.files.recording_slice import Excerpt
+from planners.model.columns import INT64_MAX
+from planners.model.problem import Problem
 
 MAX_FILE_BYTES = 1 << 28
 # Weight gradients that are computed apart (W) are part of the backward pass.

@@ -15,7 +15,7 @@ from instances.traces.event_log import (
     Marks,
     events_of_trace,
 )
-from planners.output_file import write_output
+from planners.files.output_file import write_output
 
 TARGET = "STAlloc text"
 LETTER_OF_PHASE = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}

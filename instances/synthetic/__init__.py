@@ -11,7 +11,7 @@ from instances.synthetic.first_fit_traps import first_fit_trap
 from instances.synthetic.guillotine import guillotine_packing
 from instances.synthetic.neighbour_rings import neighbour_ring
 from instances.synthetic.pinwheels import non_guillotine_packing
-from instances.synthetic.scaling import scaling_family
+from instances.synthetic.scaling_family import scaling_family
 from instances.synthetic.size_order_traps import size_order_trap
 from instances.synthetic.sizes import MIB
 from instances.synthetic.stream_packings import multi_stream_packing
@@ -19,7 +19,7 @@ from instances.synthetic.tight_capacities import tight_capacity
 from instances.synthetic.training_graphs import training_graph
 from instances.synthetic.training_traces import training_trace
 from instances.synthetic.unstructured_lifetimes import random_lifetimes
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 FAMILIES: dict[str, Callable[..., Problem]] = {
     family.__name__: family

@@ -26,7 +26,7 @@ from random import Random
 
 from instances.synthetic.packing import Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 MOST_ROUNDS = 10_000
 

@@ -9,7 +9,7 @@ from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
 from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 
 def chained_packing(

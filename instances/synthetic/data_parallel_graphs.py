@@ -6,8 +6,8 @@ import random
 
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.graph import Graph
-from planners.problem import Problem
+from planners.model.graph import Graph
+from planners.model.problem import Problem
 
 
 def data_parallel_graph(

@@ -8,7 +8,7 @@ from random import Random
 from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 
 def guillotine_packing(

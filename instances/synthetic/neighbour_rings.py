@@ -28,7 +28,7 @@ from random import Random
 from instances.synthetic.packing import Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import UNIT_BYTES
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 
 def neighbour_ring(pairs: int, *, seed: int = 0) -> Problem:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from instances.synthetic.sizes import UNIT_BYTES
-from planners.columns import IntColumn
+from planners.model.columns import IntColumn
 
 PERFECT = "tensors fill time x memory up to this height: no step needs less, the packing no more"
 """The proof that goes with a rectangle filled without a gap."""

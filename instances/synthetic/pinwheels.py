@@ -17,7 +17,7 @@ from random import Random
 from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 # The least that has room for two arms and a centre.
 LEAST_SIDE = 3

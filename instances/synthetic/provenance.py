@@ -7,7 +7,7 @@ import platform
 import numpy as np
 
 from planners.errors import InstanceError
-from planners.problem import Scalar
+from planners.model.problem import Scalar
 
 COMMAND = "python -m instances synthetic"
 

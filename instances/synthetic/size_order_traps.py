@@ -22,7 +22,7 @@ from random import Random
 
 from instances.synthetic.packing import MOST_UNITS, Packing, Rectangle, pack
 from instances.synthetic.provenance import provenance, require_between
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 STEPS_A_COPY = 7
 

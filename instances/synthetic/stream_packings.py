@@ -32,9 +32,9 @@ from instances.synthetic.guillotine import cut_rectangle
 from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, Rectangle
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import UNIT_BYTES
-from planners.columns import IntColumn
-from planners.graph import Graph
-from planners.problem import Problem
+from planners.model.columns import IntColumn
+from planners.model.graph import Graph
+from planners.model.problem import Problem
 
 # How often the next node is one of the same region.
 STAYS = 0.98

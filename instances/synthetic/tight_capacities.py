@@ -9,7 +9,7 @@ import numpy as np
 from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
 from instances.synthetic.provenance import provenance, require_between
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 
 def tight_capacity(

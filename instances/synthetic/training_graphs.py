@@ -8,8 +8,8 @@ import numpy as np
 
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.graph import Graph
-from planners.problem import MAX_TENSORS, Problem
+from planners.model.graph import Graph
+from planners.model.problem import MAX_TENSORS, Problem
 
 
 def training_graph(

@@ -8,7 +8,7 @@ import numpy as np
 
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.problem import MAX_TENSORS, Problem
+from planners.model.problem import MAX_TENSORS, Problem
 
 OPERATIONS_PER_LAYER = 24
 

@@ -6,7 +6,7 @@ import random
 
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.problem import MAX_TENSORS, Problem
+from planners.model.problem import MAX_TENSORS, Problem
 
 
 def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:

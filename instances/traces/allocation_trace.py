@@ -10,15 +10,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.columns import (
+from planners.errors import InstanceError
+from planners.model.columns import (
     BoolColumn,
     IntColumn,
     frozen_column,
     frozen_names,
     frozen_rows,
 )
-from planners.errors import InstanceError
-from planners.problem import MAX_TENSORS, Scalar
+from planners.model.problem import MAX_TENSORS, Scalar
 
 SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 NO_MODULE = -1
@@ -75,7 +75,7 @@ class AllocationTrace:
         Rows ``(event, kind, address, size, stream)`` of what the allocator asked of the device;
         ``kind`` is an index into :data:`SEGMENT_KINDS`.
     name, origin
-        Provenance, as in :class:`planners.problem.Problem`.
+        Provenance, as in :class:`planners.model.problem.Problem`.
 
     Raises
     ------

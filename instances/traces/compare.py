@@ -10,15 +10,15 @@ import numpy as np
 import typer
 
 from instances.formats.recorded_trace import read_recorded_trace_file
-from instances.traces.comparison import (
+from instances.traces.trace_differences import (
     Difference,
     IterationFigures,
     find_differences,
     iteration_figures,
     live_after_allocations,
 )
-from planners.command_line import CommandLine
-from planners.interrupt import run_command_line
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.typer_frame import CommandLine
 
 app = CommandLine()
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.iterations import iteration_phases
-from planners.columns import BoolColumn, IntColumn
+from planners.model.columns import BoolColumn, IntColumn
 
 MAX_COMPARED = 64
 

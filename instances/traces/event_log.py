@@ -16,9 +16,9 @@ from instances.traces.allocation_trace import (
     Phase,
 )
 from instances.traces.phase_marks import number_phases
-from planners.columns import IntColumn
 from planners.errors import InstanceError
-from planners.problem import Scalar
+from planners.model.columns import IntColumn
+from planners.model.problem import Scalar
 
 NOTHING = -1
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)

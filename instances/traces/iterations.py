@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace
-from planners.columns import BoolColumn, IntColumn, shown
 from planners.errors import InstanceError
+from planners.model.columns import BoolColumn, IntColumn, shown
 
 
 def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planners.columns import IntColumn
 from planners.errors import InstanceError
-from planners.problem import Problem
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
 
 
 def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:

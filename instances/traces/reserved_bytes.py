@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
+from planners.compare.reference import Reference
 from planners.errors import InstanceError
-from planners.problem import MAX_TOTAL_BYTES
-from planners.reference import Reference
+from planners.model.problem import MAX_TOTAL_BYTES
 
 # Traces with segments are recordings of PyTorch's allocator.
 ALLOCATOR = "PyTorch"

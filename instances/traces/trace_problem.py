@@ -10,10 +10,10 @@ from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.dynamic_requests import find_dynamic_requests
 from instances.traces.iterations import iteration_window, persistent_requests, resolve_iteration
 from instances.traces.reserved_bytes import peak_reserved
-from planners.columns import IntColumn
 from planners.errors import InstanceError
-from planners.excerpt import LAST, Excerpt, rounding_fault
-from planners.problem import MAX_TOTAL_BYTES, Problem, Scalar
+from planners.files.recording_slice import LAST, Excerpt, rounding_fault
+from planners.model.columns import IntColumn
+from planners.model.problem import MAX_TOTAL_BYTES, Problem, Scalar
 
 
 def excerpt_problem(trace: AllocationTrace, excerpt: Excerpt) -> Problem:

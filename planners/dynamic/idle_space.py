@@ -24,9 +24,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from planners.columns import INT64_MAX, IntColumn
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.columns import INT64_MAX, IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 
 def idle_space(

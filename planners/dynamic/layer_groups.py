@@ -30,9 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planners.columns import IntColumn
 from planners.dynamic.static_part import is_dynamic
-from planners.problem import Problem
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
 
 NO_LAYER = -1
 

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from planners.columns import BoolColumn, IntColumn, frozen_column, frozen_rows
 from planners.dynamic.idle_space import idle_space
 from planners.dynamic.layer_groups import LayerGroups, layer_groups
 from planners.dynamic.static_part import static_part
 from planners.errors import InstanceError
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.columns import BoolColumn, IntColumn, frozen_column, frozen_rows
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 # Steps of a problem stay below it, so that their negatives fit int64 as well.
 MAX_STEP = 1 << 62

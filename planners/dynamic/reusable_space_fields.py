@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from planners.columns import INT64_MAX, shown
 from planners.dynamic.layer_groups import LayerGroups
 from planners.dynamic.reusable_space import ReusableSpace, space_of_groups
 from planners.dynamic.static_part import static_part
 from planners.errors import InstanceError
-from planners.json_file import refuse, require_fields, require_list
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.files.json_file import refuse, require_fields, require_list
+from planners.model.columns import INT64_MAX, shown
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 COLUMNS = ("visits", "times", "space", "offsets", "intervals")
 PREFIX = "reusable_space."

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planners.blocks import NOT_PINNED
-from planners.columns import BoolColumn, IntColumn
+from planners.compare.reference import without_reference
 from planners.errors import InstanceError
-from planners.plan import Plan
-from planners.problem import Problem, Safety
-from planners.reference import without_reference
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import BoolColumn, IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
 
 
 @dataclass(frozen=True, eq=False)

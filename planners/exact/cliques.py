@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from planners.budget import Budget
-from planners.columns import IntColumn
-from planners.exact.limits import require_room, require_time
+from planners.exact.model_limits import require_room, require_time
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
 
 MOST_SET_BYTES = 1 << 30
 

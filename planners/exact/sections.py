@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planners import _core
-from planners.problem import Problem
+from planners.model.problem import Problem
 
 
 @dataclass(frozen=True)

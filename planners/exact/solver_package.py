@@ -7,8 +7,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TypeVar
 
-from planners.budget import Budget
 from planners.errors import MissingDependencyError
+from planners.model.budget import Budget
 
 POLL_SECONDS = 0.05
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from planners.blocks import NOT_PINNED
-from planners.exact.scaling import ScaledBlocks
-from planners.problem import Problem
+from planners.exact.common_unit import ScaledBlocks
+from planners.model.blocks import NOT_PINNED
+from planners.model.problem import Problem
 
 
 @dataclass(frozen=True)

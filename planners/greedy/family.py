@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planners.budget import Budget
-from planners.greedy.orders import ORDERS, summary_of
 from planners.greedy.place import FITS, ChainRule
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.greedy.sort_keys import ORDERS, summary_of
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.registry import register
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 
-from planners.budget import Budget
-from planners.greedy.orders import SortKey
 from planners.greedy.place import ChainRule, Fit, place, place_in_objects
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.greedy.sort_keys import SortKey
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.registry import register
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planners.blocks import NOT_PINNED
-from planners.budget import Budget
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.blocks import NOT_PINNED
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError, register
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.blocks import NOT_PINNED
-from planners.budget import Budget
 from planners.errors import GaplessError, near_names
-from planners.greedy.orders import ORDERS, SortKey, block_order
+from planners.greedy.sort_keys import ORDERS, SortKey, block_order
 from planners.greedy.stacking import stack_rest
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.blocks import NOT_PINNED
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
 
 Fit = Literal["first", "best"]
@@ -152,7 +152,7 @@ def place_blocks(
     problem
         What to plan; without pins where ``objects`` is set.
     blocks
-        Every block once, see :class:`planners.blocks.Blocks`; the first is placed first.
+        Every block once, see :class:`planners.model.blocks.Blocks`; the first is placed first.
     fit, budget, chain_rule
         As for :func:`place`.
     objects

@@ -41,14 +41,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.bounds import Bound
-from planners.budget import Budget
-from planners.columns import IntColumn
-from planners.greedy.attempts import Attempts, answer_with_best
-from planners.greedy.orders import block_order
-from planners.live_bytes import live_profile
-from planners.plan import Result
-from planners.problem import Problem, Safety
+from planners.greedy.incumbent import Attempts, answer_with_best
+from planners.greedy.sort_keys import block_order
+from planners.model.bounds import Bound
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.liveness import live_profile
+from planners.model.plan import Result
+from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
 
 # Shares of the largest pressure from which a tensor belongs to the first level; at the last one

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.blocks import NOT_PINNED
-from planners.columns import IntColumn
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 MOST_BYTES = 1 << 62
 

@@ -8,24 +8,24 @@ from typing import Annotated, Literal
 
 import typer
 
-from planners.bounds import bounds_of
-from planners.budget import Budget
-from planners.command_line import CommandLine
+from planners.command_line.interrupt import run_command_line
+from planners.command_line.typer_frame import CommandLine
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
-from planners.excerpt import Excerpt, parse_iteration
-from planners.formats import read_problem
-from planners.homosize.choices import Choices
+from planners.files.formats import read_problem
+from planners.files.recording_slice import Excerpt, parse_iteration
 from planners.homosize.explain import explain
-from planners.homosize.paper import synthesize
-from planners.homosize.planner import NAME
+from planners.homosize.homosize import NAME
+from planners.homosize.paper_variant import Choices
 from planners.homosize.requests import require_plain_lifetimes, static_requests
-from planners.interrupt import run_command_line
-from planners.plan import Result, Status
-from planners.problem import Problem
+from planners.homosize.synthesis import synthesize
+from planners.model.bounds import bounds_of
+from planners.model.budget import Budget
+from planners.model.plan import Result, Status
+from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError, get
 from planners.run import run
-from planners.units import exact_bytes, human_bytes
+from planners.text.byte_units import exact_bytes, human_bytes
 
 EXIT_INVALID_PLAN = 1
 

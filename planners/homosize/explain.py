@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from planners.homosize.bubbles import bubbles_of
+from planners.homosize.fragmentation import bubbles_of
 from planners.homosize.fusion import Trial
-from planners.homosize.paper import Synthesis
-from planners.units import human_bytes
+from planners.homosize.synthesis import Synthesis
+from planners.text.byte_units import human_bytes
 
 # Long runs have a group for every microbatch, and most look like the ones before.
 MOST_ROWS = 20

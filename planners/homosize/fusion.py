@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from planners import _core
-from planners.budget import Budget
-from planners.homosize.choices import Choices
 from planners.homosize.homophase import LocalPlan, plan_locally, stacking_order
+from planners.homosize.paper_variant import Choices
 from planners.homosize.requests import Requests
+from planners.model.budget import Budget
 
 
 @dataclass(frozen=True)

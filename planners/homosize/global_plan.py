@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from planners import _core
-from planners.budget import Budget
-from planners.columns import IntColumn
-from planners.homosize.choices import Choices
 from planners.homosize.homophase import LocalPlan
+from planners.homosize.paper_variant import Choices
 from planners.homosize.requests import Requests
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,11 +27,11 @@ from operator import not_
 
 import numpy as np
 
-from planners.columns import IntColumn
 from planners.greedy.place import place
-from planners.homosize.choices import Choices
+from planners.homosize.paper_variant import Choices
 from planners.homosize.requests import Requests
-from planners.problem import Problem
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.columns import IntColumn
-from planners.core_instance import lifetimes_decide
 from planners.dynamic.static_part import is_dynamic
-from planners.problem import MAX_TOTAL_BYTES, Problem
+from planners.model.columns import IntColumn
+from planners.model.core_instance import lifetimes_decide
+from planners.model.problem import MAX_TOTAL_BYTES, Problem
 from planners.registry import UnsupportedProblemError
 
 

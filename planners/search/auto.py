@@ -9,21 +9,21 @@ from itertools import count
 
 import numpy as np
 
-from planners.budget import Budget
-from planners.exact.branch_and_bound import Resumable
-from planners.exact.branch_and_bound import search as branch_and_bound
-from planners.exact.incumbent import Start
-from planners.exact.outcome import Outcome, result_of
-from planners.greedy.attempts import SECONDS_A_BLOCK, Attempts
+from planners.exact.branch_and_bound.branch_and_bound import Resumable
+from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
+from planners.exact.search_outcome import Outcome, result_of
+from planners.exact.warm_start import Start
+from planners.greedy.incumbent import SECONDS_A_BLOCK, Attempts
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stacking import stack_rest
-from planners.plan import Plan, Result, above_capacity, no_plan_found
-from planners.problem import Problem, Safety, Scalar
+from planners.model.budget import Budget
+from planners.model.plan import Plan, Result, above_capacity, no_plan_found
+from planners.model.problem import Problem, Safety, Scalar
 from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
-from planners.search.order_walk import OrderWalk
-from planners.search.windows import Windows
+from planners.search.large_neighbourhood import Windows
+from planners.search.order_search import OrderWalk
 
 NAME = "auto"
 

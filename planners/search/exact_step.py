@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from planners.budget import Budget
-from planners.core_instance import lifetimes_decide
-from planners.greedy.attempts import Attempts
-from planners.plan import Plan, Result, Status
-from planners.problem import Problem
+from planners.greedy.incumbent import Attempts
+from planners.model.budget import Budget
+from planners.model.core_instance import lifetimes_decide
+from planners.model.plan import Plan, Result, Status
+from planners.model.problem import Problem
 
 ExactSearch = Callable[[Problem, Budget, Plan | None], Result]
 """Minimises, or with a capacity says whether a plan fits. Takes the best plan so far. ``optimal``

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from planners.blocks import NOT_PINNED
-from planners.columns import IntColumn
-from planners.core_instance import lifetimes_decide
-from planners.plan import Plan
-from planners.problem import Problem
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import IntColumn
+from planners.model.core_instance import lifetimes_decide
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 
 
 class Subproblem:

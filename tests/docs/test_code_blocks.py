@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from planners import registry
+from tests.repository import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

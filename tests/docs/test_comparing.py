@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from itertools import dropwhile, takewhile
-from pathlib import Path
 
-from planners.compare import EXIT_INVALID_PLAN, EXIT_OF_ANSWER, GRAVEST_FIRST
-from planners.comparison_records import (
+from planners.compare.__main__ import EXIT_INVALID_PLAN, EXIT_OF_ANSWER, GRAVEST_FIRST
+from planners.compare.records import (
     CSV_COLUMNS,
     SCHEMA,
     SCHEMA_VERSION,
@@ -17,10 +16,11 @@ from planners.comparison_records import (
     ReferenceFields,
     ResultFields,
 )
-from planners.plan import Status
-from planners.verdict import Answer
+from planners.compare.verdict import Answer
+from planners.model.plan import Status
+from tests.repository import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text()
+PAGE = (ROOT / "docs" / "comparing.md").read_text()
 
 
 def first_cells(after: str) -> list[str]:

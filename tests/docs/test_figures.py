@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.repository import ROOT
+
+DOCS = ROOT / "docs"
 SHARE = re.compile(r"\d[\d.,]* ?%")
 
 

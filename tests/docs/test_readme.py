@@ -6,11 +6,10 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-from planners.comparison_table import percent
+from planners.compare.report import percent
+from tests.repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 ROW = re.compile(r"^[* ]  (\S+) +(\S+) +[\d.]+ \S+ +([\d,]+)  ", re.MULTILINE)
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from evaluation.benchmarks import auto
+from evaluation.benchmarks.contestants import Side
 from evaluation.benchmarks.figure import Figure
-from evaluation.benchmarks.sides import Side
 from instances.synthetic import data_parallel_graph, training_trace
 from planners import Bound, Problem, Result, Status, write_problem
-from planners.plan import Plan, feasible
+from planners.model.plan import Plan, feasible
 
 
 def side(peak: int | None, seconds: float, lower_bound: int = 0) -> Side:

@@ -10,7 +10,7 @@ import pytest
 from evaluation.benchmarks import density
 from evaluation.benchmarks.committed import committed_instances
 from evaluation.benchmarks.density import count_open, dealt_again, unsafe_share
-from instances.extract.streams import StreamScheme
+from instances.extract.parallel.streams import StreamScheme
 from planners import Graph, Problem, read_problem, write_problem
 
 CATEGORY, SUCCESSION = StreamScheme.CATEGORY, StreamScheme.SUCCESSION

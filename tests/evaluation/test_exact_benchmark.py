@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from evaluation.benchmarks import exact, exact_runs
+from evaluation.benchmarks.contestants import Side
 from evaluation.benchmarks.exact_runs import Question, Runs, decision_question
-from evaluation.benchmarks.sides import Side
 from evaluation.benchmarks.variants import VARIATIONS, vary
 from instances.synthetic import random_lifetimes, tight_capacity
 from planners import Problem, Result, Status, registry, run, write_problem
-from planners.bounds import lifetime_bound
 from planners.errors import GaplessError
-from planners.exact.branch_and_bound import NAME, Rules
-from planners.plan import Plan, feasible, infeasible, no_plan_found, optimal
+from planners.exact.branch_and_bound.branch_and_bound import NAME, Rules
+from planners.model.bounds import lifetime_bound
+from planners.model.plan import Plan, feasible, infeasible, no_plan_found, optimal
 
 ROWS = "id,lower,upper,size\na,0,3,4\nb,2,5,3\nc,4,7,4\nd,0,7,2\n"
 PLAN = Plan([0], 9)

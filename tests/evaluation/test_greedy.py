@@ -10,7 +10,7 @@ import pytest
 
 from evaluation.benchmarks import greedy
 from planners import Problem, Result, write_problem
-from planners.plan import Plan, Status, feasible
+from planners.model.plan import Plan, Status, feasible
 
 
 def side(peak: int | None, seconds: float, memory: int = 1 << 20) -> greedy.Side:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.benchmarks import homosize, homosize_cases
+from evaluation.benchmarks.contestants import Source
 from evaluation.benchmarks.homosize_cases import (
     Case,
     Runs,
@@ -17,12 +18,11 @@ from evaluation.benchmarks.homosize_cases import (
     microbatches_for,
     run_variant,
 )
-from evaluation.benchmarks.sides import Source
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.synthetic import training_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners import GaplessError, Plan, Problem, feasible, get, run, write_problem
-from planners.plan import Parameters
+from planners.model.plan import Parameters
 
 # Weights; two iterations of two microbatches, each with an activation, freed in the backward pass,
 # and a transient request; an update. Phases begin at the marks; every event is one of its own.

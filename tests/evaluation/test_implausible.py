@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from evaluation.benchmarks import auto, collection, committed, exact, greedy, homosize
+from evaluation.benchmarks.contestants import Side
 from evaluation.benchmarks.figure import Figure, efficiency, gap, greedy_peak, mean_gap
 from evaluation.benchmarks.homosize_cases import Case, Runs
 from evaluation.benchmarks.page import ImplausiblePageError, Page
-from evaluation.benchmarks.sides import Side
 from instances.synthetic import random_lifetimes, training_trace
 from planners import Bound, GaplessError, Plan, Problem, feasible, get, write_problem
-from planners.comparison import Comparison
+from planners.compare.comparison import Comparison
 from planners.run import solve
 
 Main = Callable[..., int]

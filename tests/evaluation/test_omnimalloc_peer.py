@@ -17,11 +17,11 @@ from evaluation.benchmarks.omnimalloc_peer import (
 )
 from instances.synthetic import random_lifetimes, training_graph, training_trace
 from planners import Budget, Problem, Result, Safety, Status, place
-from planners.check import find_violation
 from planners.errors import MissingDependencyError
+from planners.referee.check import find_violation
 from planners.registry import UnsupportedProblemError
 from planners.run import judge
-from tests.exact.brute_force import optimal_peak
+from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import random_problem
 
 needs_omnimalloc = pytest.mark.bench

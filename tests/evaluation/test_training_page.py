@@ -25,13 +25,13 @@ from evaluation.benchmarks.allocation_pairs import (
 from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.training import CASES, training_page
-from gpu_runtime.training.answer import Answer, Failure
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from gpu_runtime.training.study import Findings, run_study
+from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_result import Answer, Failure
 from instances.extract.models import find_model
 from planners.errors import DeviceError, GaplessError
 from tests.evaluation.test_verify_page import rows_of
-from tests.gpu_runtime.training.answers import CHECK, TIME, planned_check, planned_time
+from tests.gpu_runtime.training.worker_results import CHECK, TIME, planned_check, planned_time
 
 MICROSECONDS = {Allocator.DEFAULT: 2.0, Allocator.EXPANDABLE: 3.0, Allocator.PLANNED: 1.0}
 
@@ -130,12 +130,12 @@ def test_every_case_is_one_that_its_model_has(job: Job) -> None:
 
 @pytest.mark.torch
 def test_turns_are_warmed_up_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu_runtime.training import memory_side
-    from tests.gpu_runtime.training.answers import PLAN
+    from gpu_runtime.training import allocator_probe
+    from tests.gpu_runtime.training.worker_results import PLAN
 
     for served in (20, 19):
         plan = replace(PLAN, planned_requests=served)
-        monkeypatch.setattr(memory_side.HostMemory, "plan", lambda _, plan=plan: plan)
+        monkeypatch.setattr(allocator_probe.HostMemory, "plan", lambda _, plan=plan: plan)
         for case in allocation_pairs.CASES:
             refused = case.in_step and served == 19
             with (

@@ -8,10 +8,10 @@ import pytest
 
 from evaluation.benchmarks import verify
 from evaluation.benchmarks.verify import verify_page
-from gpu_runtime.open_device import DeviceKind
+from gpu_runtime.verification.device_kinds import DeviceKind
 from instances.synthetic import training_graph
 from planners import Problem
-from tests.gpu_runtime.cuda_on_host import put_cuda_on_host
+from tests.gpu_runtime.verification.cuda_on_host import put_cuda_on_host
 
 
 def small_problem() -> Problem:

@@ -18,17 +18,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from instances.catalogue.catalogue_entry import Entry
 from instances.catalogue.catalogue_file import read_catalogue
-from instances.catalogue.entry import Entry
 from instances.catalogue.listing import description, plain_table, record
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection, read_source
 from planners import Budget, Problem, bounds_of, get, read_any, run
-from planners.check import find_violation
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
-from planners.excerpt import Excerpt
-from planners.formats import formats
-from planners.plan_file import read_saved_plan
+from planners.files.formats import formats
+from planners.files.plan_file import read_saved_plan
+from planners.files.recording_slice import Excerpt
+from planners.referee.check import find_violation
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.mutations import mutated
 from tests.fuzz.valid_files import DYNAMIC, PLANNED, valid_files

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.open_device import DeviceKind, open_device
-from gpu_runtime.verification import OpenDevice
+from gpu_runtime.verification.device_kinds import DeviceKind, open_device
+from gpu_runtime.verification.verification import OpenDevice
 
 HOST = [kind for kind in DeviceKind if kind.is_host]
 

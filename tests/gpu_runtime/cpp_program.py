@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-CORE = Path(__file__).parents[2] / "gpu_runtime" / "core" / "src"
+from tests.repository import ROOT
+
+CORE = ROOT / "gpu_runtime" / "core" / "src"
 
 
 # Kept so long as the process runs, and removed with it.

@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gpu_runtime import train
-from gpu_runtime.cuda.driver import require_gpu
-from gpu_runtime.training.answer import Answer, Failure
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from gpu_runtime.training.study import Findings, Listen, run_study
-from planners import standard_output
-from tests.gpu_runtime.training.answers import CHECK, PLAN, TIME, planned_check, planned_time
+from gpu_runtime.training.allocator_comparison import Findings, Listen, run_study
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_result import Answer, Failure
+from gpu_runtime.verification.cuda.driver import require_gpu
+from planners.command_line import standard_output
+from tests.gpu_runtime.training.worker_results import CHECK, PLAN, TIME, planned_check, planned_time
 
 Child = Callable[[Job], Answer]
 

@@ -17,10 +17,10 @@ import pytest
 from typer.testing import CliRunner
 from typer.testing import Result as Answer
 
-from gpu_runtime.cuda import context, driver
-from gpu_runtime.host_arena import HostArena
-from gpu_runtime.node_program import make_program
-from gpu_runtime.simulated_device import SimulatedDevice
+from gpu_runtime.verification.cuda import context, driver
+from gpu_runtime.verification.host_arena import HostArena
+from gpu_runtime.verification.simulated_device import SimulatedDevice
+from gpu_runtime.verification.stamp_check_program import make_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import (
@@ -31,11 +31,11 @@ from planners import (
     read_problem,
     registry,
     run,
-    standard_output,
     write_plan,
     write_problem,
 )
-from planners.budget import Budget
+from planners.command_line import standard_output
+from planners.model.budget import Budget
 
 KEYS = {
     "schema", "version", "instance", "plan", "peak", "tensors", "nodes", "streams", "events",
@@ -179,7 +179,9 @@ def test_ctrl_c_while_planning_verifies_nothing(graph: Path) -> None:
 def test_an_injection_that_goes_unseen_exits_1(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_runtime.host_arena.HostArena.check", lambda *_arguments: None)
+    monkeypatch.setattr(
+        "gpu_runtime.verification.host_arena.HostArena.check", lambda *_arguments: None
+    )
     answer = verify(graph, "--inject", "2")
     assert answer.exit_code == 1
     assert answer.stdout.count(": NOT CAUGHT") == 2

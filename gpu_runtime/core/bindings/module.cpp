@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_memory.h"
-#include "entry_points.h"
-#include "planned_allocator.h"
-#include "simulated_memory.h"
+#include "allocator/entry_points.h"
+#include "allocator/planned_allocator.h"
+#include "device/cuda_memory.h"
+#include "device/simulated_memory.h"
 
 namespace gapless::runtime {
 

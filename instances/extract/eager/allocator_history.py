@@ -9,8 +9,8 @@ import numpy as np
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace
 from instances.traces.event_log import EVENT_KINDS, EventLog, trace_of_events
-from planners.columns import IntColumn
-from planners.problem import Scalar
+from planners.model.columns import IntColumn
+from planners.model.problem import Scalar
 
 
 def trace_of_history(

@@ -3,8 +3,8 @@
 Note: why the CPU's autocast casts as CUDA's would
 --------------------------------------------------
 Rationale. ``torch.autocast("cuda")`` casts CUDA tensors alone, and tensors are CPU tensors here
-(see :mod:`instances.extract.gpu_kernels`). ``torch.autocast("cpu")`` takes them, but by lists of
-its own: on CUDA layer norm, softmax, powers and losses run in float32, on a CPU they keep
+(see :mod:`instances.extract.tracing.gpu_kernels`). ``torch.autocast("cpu")`` takes them, but by
+lists of its own: on CUDA layer norm, softmax, powers and losses run in float32, on a CPU they keep
 bfloat16; on a CPU cross-entropy as a whole is cast, on CUDA only what it consists of. On GPT-2
 that is half the bytes of every layer.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from instances.extract.gpu_kernels import FLASH_DTYPES, attention_bias, gpu_attention
+from instances.extract.tracing.gpu_kernels import FLASH_DTYPES, attention_bias, gpu_attention
 
 
 def cudnn_attention(

@@ -12,12 +12,12 @@ import torch
 from instances.extract.eager.allocator_history import trace_of_history
 from instances.extract.eager.fake_trace import Build
 from instances.extract.eager.module_names import innermost_module, track_modules
-from instances.extract.eager.settings import TraceSettings
+from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.event_log import MARKER_BYTES
 from planners.errors import InstanceError
-from planners.problem import MAX_TENSORS, Scalar
+from planners.model.problem import MAX_TENSORS, Scalar
 
 _MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
 

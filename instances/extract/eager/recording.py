@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from importlib.metadata import version
 
-from instances.extract.eager.settings import TraceSettings
+from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.extraction import OnStage, ignore_stage, require_packages
 from instances.extract.models import find_model
-from instances.extract.settings import command_option
+from instances.extract.step_settings import command_option
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
-from planners.problem import Scalar
+from planners.model.problem import Scalar
 
 DEVICES = ("fake", "cuda")
 # What a trace takes of the settings of a step.
@@ -39,7 +39,7 @@ def record(
         Told what is done now.
     options
         ``batch``, ``seq``, ``image``, ``layers`` and ``checkpointing`` of a microbatch's
-        :class:`instances.extract.settings.StepSettings`, where not the model's own.
+        :class:`instances.extract.step_settings.StepSettings`, where not the model's own.
 
     Returns
     -------
@@ -61,9 +61,9 @@ def record(
     on_stage(f"{name}: importing PyTorch")
     require_packages("torch", "transformers")
     on_stage(f"{name}: tracing {settings.steps} steps")
-    from instances.extract.building import build_module
     from instances.extract.eager.device_history import trace_on_device
     from instances.extract.eager.fake_trace import trace_on_fake_tensors
+    from instances.extract.tracing.building import build_module
 
     trace = trace_on_fake_tensors if device == "fake" else trace_on_device
     found = {option: getattr(shape, option) for option in SHAPE}

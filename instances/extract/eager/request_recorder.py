@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.phase_marks import number_phases
-from planners.problem import Scalar
+from planners.model.problem import Scalar
 
 NEVER = -1
 

@@ -10,7 +10,7 @@ from inspect import Parameter, signature
 import torch
 from torch import Tensor
 
-from instances.extract.eager.settings import AUTOCAST_BFLOAT16, TraceSettings
+from instances.extract.eager.trace_settings import AUTOCAST_BFLOAT16, TraceSettings
 from instances.traces.allocation_trace import Phase
 
 # What a full batch of text does without where a model can: nothing is padding, and there is one

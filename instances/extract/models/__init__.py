@@ -10,8 +10,8 @@ from instances.extract.models import mobilenet_v2_quant as mobilenet_v2_quant
 from instances.extract.models import pangu as pangu
 from instances.extract.models import qwen2_moe as qwen2_moe
 from instances.extract.models import transformer as transformer
-from instances.extract.models.registry import MODELS as MODELS
-from instances.extract.models.registry import Model as Model
-from instances.extract.models.registry import find_model as find_model
+from instances.extract.models.model_registry import MODELS as MODELS
+from instances.extract.models.model_registry import Model as Model
+from instances.extract.models.model_registry import find_model as find_model
 
 __all__ = ["MODELS", "Model", "find_model"]

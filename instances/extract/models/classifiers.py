@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from instances.extract.models.images import image_batch, require_multiple
-from instances.extract.models.registry import register
-from instances.extract.settings import StepSettings
+from instances.extract.models.model_registry import register
+from instances.extract.step_settings import StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from instances.extract.models.images import image_batch, require_multiple
-from instances.extract.models.registry import register
-from instances.extract.settings import StepSettings
+from instances.extract.models.model_registry import register
+from instances.extract.step_settings import StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor

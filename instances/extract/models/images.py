@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.extract.settings import StepSettings
+from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from instances.extract.models.classifiers import mobilenet_v2
-from instances.extract.models.registry import register
-from instances.extract.settings import StepSettings
+from instances.extract.models.model_registry import register
+from instances.extract.step_settings import StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor

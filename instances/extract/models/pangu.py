@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.extract.models.registry import register
+from instances.extract.models.model_registry import register
 from instances.extract.models.tokens import require_positions, token_batch
-from instances.extract.settings import SHARDED, StepSettings
+from instances.extract.step_settings import SHARDED, StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor

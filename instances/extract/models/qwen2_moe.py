@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from instances.extract.models.registry import register
+from instances.extract.models.model_registry import register
 from instances.extract.models.tokens import require_positions, token_batch
-from instances.extract.settings import StepSettings
+from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def spread_experts(block: Any, config: Any, ranks: int) -> Module:
     """
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
 
-    from instances.extract.expert_parallel import ExpertParallelBlock, GatedExpert
+    from instances.extract.parallel.expert_parallel import ExpertParallelBlock, GatedExpert
 
     make_expert: Callable[..., Module] = Qwen2MoeMLP
     experts = [

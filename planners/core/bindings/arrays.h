@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "sections.h"
-#include "stop.h"
+#include "model/sections.h"
+#include "model/stop.h"
 
 namespace gapless::bindings {
 

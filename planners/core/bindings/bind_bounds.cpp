@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "antichain.h"
 #include "arrays.h"
+#include "model/antichain.h"
 
 namespace gapless::bindings {
 

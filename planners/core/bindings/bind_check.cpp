@@ -2,7 +2,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "arrays.h"
-#include "check.h"
+#include "referee/check.h"
 
 namespace gapless::bindings {
 

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "arrays.h"
-#include "graph.h"
-#include "require.h"
-#include "safety.h"
+#include "model/graph.h"
+#include "model/require.h"
+#include "safety/safety.h"
 
 namespace gapless::bindings {
 
@@ -44,7 +44,7 @@ void bind_safety(nb::module_& module, const char* name, BitRows (*algorithm)(con
 
 void bind_graph(nb::module_& module) {
     module.attr("MOST_TABLE_BYTES") = kMostTableBytes;
-    nb::class_<Graph>(module, "Graph", "A computation graph; see planners.graph.")
+    nb::class_<Graph>(module, "Graph", "A computation graph; see planners.model.graph.")
         .def(
             "__init__",
             [](Graph* self, Array<std::int32_t> stream, Array<std::int32_t> producer,

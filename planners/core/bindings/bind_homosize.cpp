@@ -1,8 +1,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include "arrays.h"
-#include "fusion.h"
-#include "memory_layers.h"
+#include "homosize/fusion.h"
+#include "homosize/memory_layers.h"
 
 namespace gapless::bindings {
 

@@ -8,14 +8,14 @@
 #include <stdexcept>
 
 #include "arrays.h"
-#include "instance.h"
-#include "require.h"
+#include "model/instance.h"
+#include "model/require.h"
 
 namespace gapless::bindings {
 
 namespace {
 
-// The columns of planners.blocks.Blocks, as require_blocks has them.
+// The columns of planners.model.blocks.Blocks, as require_blocks has them.
 struct BlockColumns {
     std::vector<std::int64_t> offsets;
     std::vector<std::int32_t> members;
@@ -60,7 +60,8 @@ void bind_instance(nb::module_& module) {
         "First section and one past the last of each row (tensor, start, end), sorted by tensor; "
         "and the number of sections.");
 
-    nb::class_<BlockColumns>(module, "Blocks", "What is placed as one piece; see planners.blocks.")
+    nb::class_<BlockColumns>(module, "Blocks",
+                             "What is placed as one piece; see planners.model.blocks.")
         .def(
             "__init__",
             [](BlockColumns* self, Array<std::int64_t> offsets, Array<std::int32_t> members,

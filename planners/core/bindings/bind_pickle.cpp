@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "arrays.h"
-#include "plain_pickle.h"
+#include "files/plain_pickle.h"
 
 namespace gapless::bindings {
 

@@ -3,8 +3,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.h"
-#include "order_search.h"
-#include "placement.h"
+#include "greedy/placement.h"
+#include "search/order_search.h"
 
 namespace gapless::bindings {
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "arrays.h"
-#include "canonical_search.h"
-#include "disjunctive_search.h"
+#include "exact/canonical_search.h"
+#include "exact/disjunctive_search.h"
 
 namespace gapless::bindings {
 

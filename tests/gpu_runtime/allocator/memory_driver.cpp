@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulated_memory.h"
+#include "device/simulated_memory.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "planned_allocator.h"
-#include "simulated_memory.h"
+#include "allocator/planned_allocator.h"
+#include "device/simulated_memory.h"
 
 namespace {
 

@@ -15,6 +15,7 @@ from textwrap import dedent
 import pytest
 
 from tests.gpu_runtime.cpp_program import CORE, compile_cpp
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.core
 
@@ -42,7 +43,10 @@ def refusal(call):
 @cache
 def stand_in() -> Path:
     """Return the folder of the driver's stand-in."""
-    sources = [Path(__file__).with_name("memory_driver.cpp"), CORE / "simulated_memory.cpp"]
+    sources = [
+        Path(__file__).with_name("memory_driver.cpp"),
+        CORE / "device" / "simulated_memory.cpp",
+    ]
     return compile_cpp(DRIVER, sources, ["-shared", "-fPIC", "-fvisibility=hidden"]).parent
 
 
@@ -55,7 +59,7 @@ def output_of(code: str, folder: Path) -> str:
         timeout=120,
         check=False,
         env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout

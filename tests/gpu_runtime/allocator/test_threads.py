@@ -10,7 +10,7 @@ import pytest
 from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
 
 STRESS = Path(__file__).with_name("stress.cpp")
-SOURCES = [STRESS, *(source for source in CORE.glob("*.cpp") if source.stem != "entry_points")]
+SOURCES = [STRESS, *(source for source in CORE.rglob("*.cpp") if source.stem != "entry_points")]
 
 
 @pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])

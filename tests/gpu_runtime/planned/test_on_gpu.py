@@ -6,14 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.repository import ROOT
+
 pytestmark = pytest.mark.gpu
 
-ROOT = Path(__file__).parents[3]
 PROGRAMS = "tests.gpu_runtime.planned.gpu_programs"
 
 

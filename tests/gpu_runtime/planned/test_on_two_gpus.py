@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.repository import ROOT
+
 pytestmark = pytest.mark.gpus
 
-ROOT = Path(__file__).parents[3]
 PROGRAMS = "tests.gpu_runtime.planned.two_gpu_programs"
 
 

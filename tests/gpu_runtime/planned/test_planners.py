@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from planners import Plan, Problem, Result, registry
-from planners.budget import Budget
 from planners.errors import DeviceError, UnknownPlannerError
-from planners.plan import feasible, no_plan_found
+from planners.model.budget import Budget
+from planners.model.plan import feasible, no_plan_found
 from planners.registry import UnsupportedProblemError
 from tests.gpu_runtime.planned.training import Life, Program, Request, Training, served
 

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory
-from gpu_runtime.step_problem import StreamProblem, block_bytes, step_problems
-from gpu_runtime.step_profile import NEVER, StreamProfile
+from gpu_runtime.allocator.step_problem import StreamProblem, block_bytes, step_problems
+from gpu_runtime.allocator.step_profile import NEVER, StreamProfile
 from planners import Plan
-from planners.check import find_violation
+from planners.referee.check import find_violation
 from tests.gpu_runtime.planned.training import PAGE_BYTES
 
 
@@ -149,7 +149,7 @@ def test_frees_are_listed_before_the_request_that_they_come_before(
 ) -> None:
     columns: list[NDArray[np.int32]] = []
     monkeypatch.setattr(
-        "gpu_runtime.step_problem.StreamPlan",
+        "gpu_runtime.allocator.step_problem.StreamPlan",
         lambda _stream, _size, _offset, begin, freed: columns.extend([begin, freed]),
     )
     rng = Random(seed)

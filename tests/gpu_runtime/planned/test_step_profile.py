@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gpu_runtime._core import LogKind
-from gpu_runtime.step_profile import NEVER, StepLog, StepProfile, StreamProfile
+from gpu_runtime.allocator.step_profile import NEVER, StepLog, StepProfile, StreamProfile
 from tests.gpu_runtime.planned.training import (
     STREAMS,
     Life,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.training.agreement import compare
-from gpu_runtime.training.answer import CheckAnswer
-from gpu_runtime.training.job import Allocator
-from tests.gpu_runtime.training.answers import CHECK, planned_check
+from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.worker_result import CheckAnswer
+from tests.gpu_runtime.training.worker_results import CHECK, planned_check
 
 OTHER = "ff" * 32
 

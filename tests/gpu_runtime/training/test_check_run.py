@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpu_runtime.memory_report import MemoryReport
+from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import compare
-from gpu_runtime.training.answer import CheckAnswer
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from instances.extract.eager.settings import TraceSettings
-from instances.extract.models.registry import MODELS
-from tests.gpu_runtime.training.answers import PLAN
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_result import CheckAnswer
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.models.model_registry import MODELS
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
+from tests.gpu_runtime.training.worker_results import PLAN
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-    from instances.extract.settings import StepSettings
+    from instances.extract.step_settings import StepSettings
 
 pytestmark = pytest.mark.torch
 
@@ -33,8 +33,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(job: Job) -> CheckAnswer:
+    from gpu_runtime.training.allocator_probe import HostMemory
     from gpu_runtime.training.check_run import run_check
-    from gpu_runtime.training.memory_side import HostMemory
 
     return run_check(job, HostMemory())
 
@@ -213,8 +213,8 @@ def test_a_check_chooses_deterministic_kernels_and_puts_all_back(
 
 
 def test_steps_run_in_the_allocators_step() -> None:
+    from gpu_runtime.training.allocator_probe import HostMemory
     from gpu_runtime.training.check_run import run_check
-    from gpu_runtime.training.memory_side import HostMemory
 
     steps: list[str] = []
 

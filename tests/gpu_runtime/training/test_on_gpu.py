@@ -8,12 +8,12 @@ from functools import cache
 import pytest
 
 from evaluation.benchmarks.checks_at_once import ChecksAtOnce
-from gpu_runtime.training.answer import CheckAnswer, Failure, TimeAnswer
-from gpu_runtime.training.children import run_child
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from gpu_runtime.training.study import Findings, run_study
-from gpu_runtime.training.study_text import notes, plain_table
-from instances.extract.eager.settings import TraceSettings
+from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.comparison_report import notes, plain_table
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_processes import run_child
+from gpu_runtime.training.worker_result import CheckAnswer, Failure, TimeAnswer
+from instances.extract.eager.trace_settings import TraceSettings
 
 pytestmark = pytest.mark.gpu
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 def tiny_batches(seed: int = 0, seq: int = 16) -> RandomBatches:
     from gpu_runtime.training.random_batches import RandomBatches
-    from instances.extract.settings import StepSettings
+    from instances.extract.step_settings import StepSettings
 
     module, batch = build(StepSettings(batch=50, seq=seq))
     return RandomBatches(module, batch, seed, "cpu")

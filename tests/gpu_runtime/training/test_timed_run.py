@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpu_runtime.memory_report import MemoryReport
-from gpu_runtime.training.answer import PeakFigures
-from gpu_runtime.training.job import Purpose
-from tests.gpu_runtime.training.answers import PLAN
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.training.run_specification import Purpose
+from gpu_runtime.training.worker_result import PeakFigures
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
+from tests.gpu_runtime.training.worker_results import PLAN
 
 pytestmark = pytest.mark.torch
 
@@ -55,7 +55,7 @@ def test_only_steps_after_the_reset_are_timed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_processor_counts_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu_runtime.training.memory_side import HostMemory
+    from gpu_runtime.training.allocator_probe import HostMemory
     from gpu_runtime.training.timed_run import run_timed
 
     register_tiny_bert(monkeypatch)
@@ -93,7 +93,7 @@ def test_on_a_gpu_steps_are_timed_by_its_own_clock(monkeypatch: pytest.MonkeyPat
 
 def test_what_the_process_took_is_what_is_free_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpu_runtime.training import timed_run
-    from gpu_runtime.training.memory_side import HostMemory
+    from gpu_runtime.training.allocator_probe import HostMemory
 
     register_tiny_bert(monkeypatch)
     free = iter([100, 40])

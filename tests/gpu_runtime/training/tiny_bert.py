@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpu_runtime.training.job import Allocator, Job, Purpose
-from instances.extract.eager.settings import TraceSettings
-from instances.extract.models.registry import MODELS, Model
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.models.model_registry import MODELS, Model
 from instances.extract.models.tokens import token_batch
-from instances.extract.settings import StepSettings
+from instances.extract.step_settings import StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from instances.catalogue.entry import Best, Entry, Facts
+from instances.catalogue.catalogue_entry import Best, Entry, Facts
 
 FACTS = Facts(
     digest="sha256:" + "0" * 64,

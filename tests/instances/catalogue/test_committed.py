@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 
 from instances.__main__ import app as collection
 from instances.catalogue.best_plan import GREEDY
+from instances.catalogue.catalogue_entry import CONSTRUCTION, Entry
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue, write_catalogue
-from instances.catalogue.entry import CONSTRUCTION, Entry
 from instances.catalogue.facts import facts_of
 from instances.catalogue.make import module_and_arguments
 from instances.catalogue.update import instance_files
 from instances.extract.__main__ import app as extract
-from instances.extract.eager.command import app as trace
+from instances.extract.eager.trace_command import app as trace
 from planners import Problem, Result, run
-from planners.digest import problem_digest
-from planners.problem_file import read_problem
+from planners.files.problem_file import read_problem
+from planners.model.digest import problem_digest
 from planners.registry import choose, planners
 
 ROOT = FOLDER.parent

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from instances.catalogue.entry import Entry
+from instances.catalogue.catalogue_entry import Entry
 from instances.catalogue.facts import facts_of
 from instances.catalogue.make import make, module_and_arguments
 from instances.synthetic import neighbour_ring
-from planners.digest import problem_digest
 from planners.errors import GaplessError, InstanceError
-from planners.problem_file import read_problem
+from planners.files.problem_file import read_problem
+from planners.model.digest import problem_digest
 from tests.instances.catalogue.entries import entry
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from instances.extract.storages import Kernel, Phase, Trace, TracedOp
+from instances.extract.tracing.storages import Kernel, Phase, Trace, TracedOp
 
 FORWARD, BACKWARD, OPTIMIZER = Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER
 

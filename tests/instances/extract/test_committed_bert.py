@@ -13,7 +13,7 @@ import pytest
 
 import instances.extract
 from planners import Problem
-from planners.problem_file import read_problem
+from planners.files.problem_file import read_problem
 from tests.instances.extract.step_structure import check_step
 
 BERT = Path(instances.extract.__file__).parents[1] / "bert.json"

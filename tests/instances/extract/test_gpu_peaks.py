@@ -8,7 +8,7 @@ import pytest
 
 from instances.extract.extraction import extract
 from instances.extract.models import find_model
-from planners.bounds import lifetime_bound
+from planners.model.bounds import lifetime_bound
 
 pytestmark = pytest.mark.torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from instances.extract.models import MODELS, find_model
-from instances.extract.settings import SHARDED
+from instances.extract.step_settings import SHARDED
 from planners import check, place
 from tests.instances.extract.tiny_models import (
     exchanged,
@@ -51,7 +51,7 @@ CPU_ONLY = ("mkldnn", "_for_cpu", "_cpu", "xnnpack", "fbgemm", "onednn")
 def test_a_model_has_the_parameters_of_the_literature(name: str) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from instances.extract.building import build_module
+    from instances.extract.tracing.building import build_module
 
     model = find_model(name)
     with FakeTensorMode():

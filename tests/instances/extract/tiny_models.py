@@ -8,7 +8,7 @@ from typing import Any
 from instances.extract.extraction import extract
 from instances.extract.models import find_model
 from planners import Problem
-from planners.bounds import lifetime_bound
+from planners.model.bounds import lifetime_bound
 
 SMALLEST_IMAGE = {"yolov3": 32, "vit-base": 32, "face-recognition": 32}
 

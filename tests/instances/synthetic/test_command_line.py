@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from instances.synthetic import FAMILIES
-from instances.synthetic.command_line import app
+from instances.synthetic.family_commands import app
 from instances.synthetic.provenance import COMMAND
-from planners.digest import problem_digest
-from planners.problem_file import read_problem
+from planners.files.problem_file import read_problem
+from planners.model.digest import problem_digest
 
 SIZES = {
     "neighbour_ring": 3,

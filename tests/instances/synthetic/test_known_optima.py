@@ -28,13 +28,13 @@ from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.neighbour_rings import ring_with_one_unit_more
 from instances.synthetic.packing import Packing
 from instances.synthetic.pinwheels import nest_pinwheels
-from instances.synthetic.scaling import LEAST_TENSORS, draw_training
+from instances.synthetic.scaling_family import LEAST_TENSORS, draw_training
 from instances.synthetic.sizes import UNIT_BYTES
 from instances.synthetic.stream_packings import run_regions
 from instances.synthetic.tight_capacities import thin_out
 from planners import Budget, InstanceError, Plan, Problem, Status, check, get, run
-from planners.bounds import antichain_bound, lifetime_bound
-from tests.exact.brute_force import optimal_peak
+from planners.model.bounds import antichain_bound, lifetime_bound
+from tests.planners.exact.brute_force import optimal_peak
 
 SEEDS = range(25)
 

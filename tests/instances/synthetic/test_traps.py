@@ -11,8 +11,8 @@ from instances.synthetic.first_fit_traps import fragment_in_rounds
 from instances.synthetic.size_order_traps import paths_of_four
 from instances.synthetic.sizes import UNIT_BYTES
 from planners import InstanceError, Plan, Problem, check, place
-from planners.bounds import lifetime_bound
-from tests.exact.brute_force import optimal_peak
+from planners.model.bounds import lifetime_bound
+from tests.planners.exact.brute_force import optimal_peak
 
 
 def require_optimum(problem: Problem, offset: np.ndarray) -> int:

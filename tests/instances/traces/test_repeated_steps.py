@@ -7,7 +7,7 @@ import pytest
 
 from instances.traces.repeated_steps import repeat_steps
 from planners import InstanceError, Problem
-from planners.live_bytes import live_profile
+from planners.model.liveness import live_profile
 
 # Weights, an activation of each microbatch, a gradient that the second one makes, an update:
 #

@@ -15,10 +15,10 @@ from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
 from instances.traces.iterations import iteration_phases, iteration_window
 from instances.traces.trace_problem import excerpt_problem, iteration_problem, whole_problem
-from planners.digest import problem_digest
+from planners.compare.reference import Reference, reference_of
 from planners.errors import InstanceError
-from planners.excerpt import Excerpt
-from planners.reference import Reference, reference_of
+from planners.files.recording_slice import Excerpt
+from planners.model.digest import problem_digest
 
 FORWARD, BACKWARD, OPTIMIZER = (int(phase) for phase in Phase)
 

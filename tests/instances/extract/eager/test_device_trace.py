@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from instances.extract.eager.recording import record
-from instances.extract.eager.settings import TraceSettings
-from instances.traces.comparison import iteration_figures
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.traces.trace_differences import iteration_figures
 
 
 @pytest.mark.gpu

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from instances.extract.eager.recording import record
-from instances.extract.eager.settings import TraceSettings
+from instances.extract.eager.trace_settings import TraceSettings
 from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.comparison import IterationFigures, find_differences, iteration_figures
 from instances.traces.iterations import iteration_phases, iteration_window
+from instances.traces.trace_differences import IterationFigures, find_differences, iteration_figures
 from planners.errors import InstanceError
 
 if TYPE_CHECKING:

@@ -1,0 +1,136 @@
+"""Measure a call in a fresh process of its own: processor seconds, and the memory it adds."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from planners.errors import GaplessError
+from planners.plugins.child_process import tied_to_this_process
+
+State = TypeVar("State")
+Value = TypeVar("Value")
+Answer = TypeVar("Answer")
+
+# Written to clear_refs, this makes the peak of resident memory start again from what is resident.
+RESET_PEAK = "5"
+
+
+@dataclass(frozen=True)
+class Job(Generic[State, Value, Answer]):
+    """Three functions, of which the second is measured; all travel to the child by pickle.
+
+    Parameters
+    ----------
+    prepare
+        Makes what the call starts from.
+    call
+        What is measured.
+    finish
+        Turns what the call started from and what it returned into what the parent gets.
+    """
+
+    prepare: Callable[[], State]
+    call: Callable[[State], Value]
+    finish: Callable[[State, Value], Answer]
+
+
+@dataclass(frozen=True)
+class ChildRun(Generic[Answer]):
+    """What one child answered, and what its measured call took.
+
+    Parameters
+    ----------
+    answer
+        From the job's ``finish``.
+    cpu_seconds
+        Processor seconds of the call, all threads together; child processes do not count.
+    added_bytes
+        Largest resident memory during the call, less what was resident before it.
+    """
+
+    answer: Answer
+    cpu_seconds: float
+    added_bytes: int
+
+
+def run_in_child(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
+    """Run a job in a fresh process, which keeps to the cores that this one is pinned to.
+
+    Note: why a fresh process. Memory that one run has taken and freed stays with its process, and
+    the next run finds it there at no cost; only a process that has run nothing shows what a call
+    needs. It is spawned, not forked: a fork would inherit such memory from its parent. What
+    ``prepare`` left free goes back to the system before the call for the same reason.
+
+    Parameters
+    ----------
+    job
+        What to run.
+
+    Returns
+    -------
+    ChildRun
+        The answer and the cost of the call alone.
+
+    Raises
+    ------
+    GaplessError
+        The child died, or the system does not tell peaks of resident memory. What the job itself
+        raises is raised here.
+    """
+    with ProcessPoolExecutor(
+        max_workers=1, mp_context=get_context("spawn"), initializer=tied_to_this_process()
+    ) as pool:
+        try:
+            return pool.submit(_run, job).result()
+        except BrokenProcessPool:
+            raise GaplessError(
+                "a measured process died before it answered, perhaps for want of memory; free "
+                "some, or leave the instance out"
+            ) from None
+
+
+def _run(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
+    state = job.prepare()
+    _give_back_free_memory()
+    before = _restart_peak()
+    begun = time.process_time()
+    value = job.call(state)
+    cpu_seconds = time.process_time() - begun
+    added_bytes = max(0, _status_bytes("VmHWM") - before)
+    return ChildRun(job.finish(state, value), cpu_seconds, added_bytes)
+
+
+def _give_back_free_memory() -> None:
+    gc.collect()
+    # Of glibc; other C libraries give memory back as it is freed.
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _restart_peak() -> int:
+    """Let the peak of resident memory start again, and return what is resident, bytes."""
+    try:
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+    except OSError as error:
+        raise GaplessError(
+            f"memory is measured by /proc/self/clear_refs, which this system refuses "
+            f"({error.strerror}); run the benchmark on a Linux that grants it"
+        ) from None
+    return _status_bytes("VmRSS")
+
+
+def _status_bytes(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise GaplessError(f"memory is measured by /proc/self/status, which has no field {field} here")

@@ -1,0 +1,1 @@
+"""Planned memory: PyTorch's allocations, served at planned places."""

@@ -1,0 +1,74 @@
+// The memory of a CUDA device, through the driver: no toolkit is needed to build this.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+struct CudaFunctions;
+
+// Keeps a device's primary context, the one that PyTorch uses.
+class PrimaryContext {
+  public:
+    // Throws DeviceCallError where there is no such device.
+    PrimaryContext(const CudaFunctions& cuda, int device);
+    ~PrimaryContext();
+    PrimaryContext(const PrimaryContext&) = delete;
+    PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+    void* handle() const { return handle_; }
+
+  private:
+    const CudaFunctions& cuda_;
+    int device_ = 0;
+    void* handle_ = nullptr;
+};
+
+// Note [Devices that reach each other]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// PyTorch copies from one GPU of a process to another straight where they reach each other, and
+// asks no allocator. So memory is open to every device that the process uses, which it does from
+// the moment that the device's memory is made: what is mapped is opened to those that are there,
+// and what was mapped before to one that comes later. A device that the process does not use gets
+// nothing: with one process a GPU each keeps to its own. Before pages disappear their device is
+// waited for, and what other devices' streams were said to do with them; not the other devices as
+// such, whose work may wait for this one's in its turn.
+class CudaMemory final : public DeviceMemory {
+  public:
+    // Throws DeviceCallError where there is no driver or no such device.
+    explicit CudaMemory(int device);
+    ~CudaMemory() override;
+
+    std::size_t page_bytes() const override { return page_bytes_; }
+    std::size_t free_bytes() override;
+    Address reserve_range(std::size_t bytes) override;
+    void release_range(Address address, std::size_t bytes) override;
+    Pages create_pages(std::size_t bytes) override;
+    void release_pages(Pages pages) override;
+    void map(Address address, Pages pages, std::size_t bytes) override;
+    void unmap(Address address, std::size_t bytes) override;
+    void synchronize() override;
+    Event record_event(Stream stream) override;
+    bool is_done(Event event) override;
+    void await(Event event) override;
+    void make_wait(Stream stream, Event event) override;
+    void destroy_event(Event event) override;
+
+  private:
+    bool is_reached_by(int device) const;
+    // Lets devices read and write what is mapped at an address. Throws DeviceCallError.
+    void open_to(const std::vector<int>& devices, Address address, std::size_t bytes);
+    std::vector<int> users() const;
+
+    const CudaFunctions& cuda_;
+    int device_;
+    PrimaryContext context_;
+    std::size_t page_bytes_ = 0;
+    std::map<Address, std::size_t> mapped_;  // bytes by address
+};
+
+}  // namespace gapless::runtime

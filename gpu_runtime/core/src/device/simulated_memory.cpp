@@ -1,0 +1,244 @@
+#include "device/simulated_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace gapless::runtime {
+
+namespace {
+
+constexpr std::size_t kAddressSpace = std::size_t{1} << 47;
+constexpr std::size_t kLargestPage = std::size_t{1} << 40;
+
+void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
+
+[[noreturn]] void refuse(const std::string& rule) { throw std::logic_error(rule); }
+
+}  // namespace
+
+SimulatedMemory::SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes)
+    : page_bytes_(page_bytes), capacity_bytes_(capacity_bytes), file_(-1) {
+    const auto host_page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    if (page_bytes == 0 || page_bytes % host_page != 0 || page_bytes > kLargestPage) {
+        throw std::invalid_argument(
+            "field page_bytes: a simulated page is a multiple of the host's " +
+            std::to_string(host_page) + " bytes, at most " + std::to_string(kLargestPage) +
+            ", found " + std::to_string(page_bytes));
+    }
+    if (capacity_bytes > kAddressSpace) {
+        throw std::invalid_argument("field capacity_bytes: at most " +
+                                    std::to_string(kAddressSpace) + ", found " +
+                                    std::to_string(capacity_bytes));
+    }
+    file_ = memfd_create("simulated device memory", MFD_CLOEXEC);
+    if (file_ < 0) {
+        throw DeviceCallError(std::string("memfd_create: ") + std::strerror(errno));
+    }
+}
+
+SimulatedMemory::~SimulatedMemory() {
+    for (const auto& [address, bytes] : ranges_) munmap(as_pointer(address), bytes);
+    close(file_);
+}
+
+void SimulatedMemory::submit(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    ++streams_[stream].submitted;
+}
+
+void SimulatedMemory::finish(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    StreamState& state = streams_[stream];
+    state.finished = state.submitted;
+}
+
+void SimulatedMemory::fail_after(std::uint64_t calls, std::uint64_t failures) {
+    const std::lock_guard lock(mutex_);
+    calls_to_failure_ = calls;
+    failures_ = failures;
+}
+
+bool SimulatedMemory::fails() {
+    ++calls_;
+    if (failures_ == 0) return false;
+    if (calls_to_failure_ > 0) {
+        --calls_to_failure_;
+        return false;
+    }
+    --failures_;
+    return true;
+}
+
+void SimulatedMemory::may_fail(const char* call) {
+    if (fails())
+        throw DeviceCallError(std::string(call) + ": the simulated device was told to fail");
+}
+
+std::size_t SimulatedMemory::free_bytes() {
+    const std::lock_guard lock(mutex_);
+    may_fail("free_bytes");
+    return capacity_bytes_ - created_bytes_;
+}
+
+Address SimulatedMemory::reserve_range(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (fails()) throw OutOfDeviceMemory("no address range: the simulated device was told to fail");
+    if (bytes > kAddressSpace) throw OutOfDeviceMemory("no address range: too many bytes");
+    // A page more, so that a multiple of a page lies inside.
+    void* found = mmap(nullptr, bytes + page_bytes_, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED) {
+        throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
+    }
+    const auto begin = reinterpret_cast<Address>(found);
+    // The last one that fits, so that ranges lie side by side where the host gives them so.
+    const Address address = (begin + page_bytes_) / page_bytes_ * page_bytes_;
+    const Address behind = begin + bytes + page_bytes_;
+    munmap(found, address - begin);
+    if (behind > address + bytes) munmap(as_pointer(address + bytes), behind - (address + bytes));
+    ranges_[address] = bytes;
+    return address;
+}
+
+void SimulatedMemory::release_range(Address address, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    may_fail("release_range");
+    const auto range = ranges_.find(address);
+    if (range == ranges_.end() || range->second != bytes) refuse("no such range is reserved");
+    const auto inside = mappings_.lower_bound(address);
+    if (inside != mappings_.end() && inside->first < address + bytes) {
+        refuse("a range is released while pages are mapped into it");
+    }
+    munmap(as_pointer(address), bytes);
+    ranges_.erase(range);
+}
+
+Pages SimulatedMemory::create_pages(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes == 0 || bytes % page_bytes_ != 0) refuse("physical memory comes in whole pages");
+    if (fails() || created_bytes_ + bytes > capacity_bytes_) {
+        throw OutOfDeviceMemory("no physical memory of " + std::to_string(bytes) + " bytes");
+    }
+    if (ftruncate(file_, static_cast<off_t>(file_bytes_ + bytes)) != 0) {
+        throw DeviceCallError(std::string("ftruncate: ") + std::strerror(errno));
+    }
+    const Pages pages = next_handle_++;
+    pages_[pages] = {file_bytes_, bytes, 0};
+    file_bytes_ += bytes;
+    created_bytes_ += bytes;
+    return pages;
+}
+
+void SimulatedMemory::release_pages(Pages pages) {
+    const std::lock_guard lock(mutex_);
+    may_fail("release_pages");
+    const auto found = pages_.find(pages);
+    if (found == pages_.end()) refuse("no such pages");
+    if (found->second.mappings > 0) refuse("pages are released while they are mapped");
+    // Gives the host its memory back; the bytes of the file are not used again.
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(found->second.file_offset),
+              static_cast<off_t>(found->second.bytes));
+    created_bytes_ -= found->second.bytes;
+    pages_.erase(found);
+}
+
+void SimulatedMemory::map(Address address, Pages pages, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    may_fail("map");
+    const auto found = pages_.find(pages);
+    if (found == pages_.end() || found->second.bytes != bytes)
+        refuse("pages are mapped as a whole");
+    auto range = ranges_.upper_bound(address);
+    if (range == ranges_.begin()) refuse("an address outside of every range is mapped");
+    --range;
+    if (address + bytes > range->first + range->second) {
+        refuse("an address outside of every range is mapped");
+    }
+    auto next = mappings_.lower_bound(address);
+    if (next != mappings_.end() && next->first < address + bytes) refuse("mapped twice");
+    if (next != mappings_.begin() &&
+        std::prev(next)->first + std::prev(next)->second.bytes > address) {
+        refuse("mapped twice");
+    }
+    if (mmap(as_pointer(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
+             static_cast<off_t>(found->second.file_offset)) == MAP_FAILED) {
+        throw DeviceCallError(std::string("mmap: ") + std::strerror(errno));
+    }
+    ++found->second.mappings;
+    mappings_[address] = {pages, bytes};
+    mapped_bytes_ += bytes;
+}
+
+void SimulatedMemory::unmap(Address address, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    may_fail("unmap");
+    for (const auto& [stream, state] : streams_) {
+        if (state.finished < state.submitted) refuse("pages disappear while a stream is at work");
+    }
+    auto mapping = mappings_.find(address);
+    for (std::size_t done = 0; done < bytes;) {
+        if (mapping == mappings_.end() || mapping->first != address + done ||
+            done + mapping->second.bytes > bytes) {
+            refuse("what is unmapped was not mapped so");
+        }
+        done += mapping->second.bytes;
+        mapped_bytes_ -= mapping->second.bytes;
+        --pages_.at(mapping->second.pages).mappings;
+        mapping = mappings_.erase(mapping);
+    }
+    if (mmap(as_pointer(address), bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        throw DeviceCallError(std::string("mmap: ") + std::strerror(errno));
+    }
+}
+
+void SimulatedMemory::synchronize() {
+    const std::lock_guard lock(mutex_);
+    may_fail("synchronize");
+    for (auto& [stream, state] : streams_) state.finished = state.submitted;
+}
+
+Event SimulatedMemory::record_event(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    may_fail("record_event");
+    const Event event = next_handle_++;
+    events_[event] = {stream, streams_[stream].submitted};
+    return event;
+}
+
+bool SimulatedMemory::is_done(Event event) {
+    const std::lock_guard lock(mutex_);
+    may_fail("is_done");
+    const EventState& state = events_.at(event);
+    return streams_[state.stream].finished >= state.position;
+}
+
+void SimulatedMemory::await(Event event) {
+    const std::lock_guard lock(mutex_);
+    may_fail("await");
+    const EventState& state = events_.at(event);
+    StreamState& stream = streams_[state.stream];
+    stream.finished = std::max(stream.finished, state.position);
+}
+
+void SimulatedMemory::make_wait(Stream stream, Event event) {
+    const std::lock_guard lock(mutex_);
+    may_fail("make_wait");
+    const EventState& state = events_.at(event);
+    waits_.push_back({stream, state.stream, state.position});
+}
+
+void SimulatedMemory::destroy_event(Event event) {
+    const std::lock_guard lock(mutex_);
+    may_fail("destroy_event");
+    if (events_.erase(event) == 0) refuse("no such event");
+}
+
+}  // namespace gapless::runtime

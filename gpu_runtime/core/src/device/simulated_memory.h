@@ -1,0 +1,106 @@
+// A device whose memory is the host's: every rule of the allocators runs without a GPU.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// A stream that was made to wait for what another had been given by then.
+struct Wait {
+    Stream waiting;
+    Stream awaited;
+    std::uint64_t position;  // pieces of work submitted to `awaited` before the event
+};
+
+// Real bytes at real addresses: pages are parts of a file in memory, mapped as a driver would map
+// them, so that an access outside of what is mapped ends the process as it ends a kernel. Streams
+// are counters of submitted and finished work. Safe to call from any thread: several allocators may
+// have it, each with a lock of its own, and a program submits work while they do.
+class SimulatedMemory final : public DeviceMemory {
+  public:
+    SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes);
+    ~SimulatedMemory() override;
+
+    std::size_t page_bytes() const override { return page_bytes_; }
+    std::size_t free_bytes() override;
+    Address reserve_range(std::size_t bytes) override;
+    void release_range(Address address, std::size_t bytes) override;
+    Pages create_pages(std::size_t bytes) override;
+    void release_pages(Pages pages) override;
+    void map(Address address, Pages pages, std::size_t bytes) override;
+    void unmap(Address address, std::size_t bytes) override;
+    void synchronize() override;
+    Event record_event(Stream stream) override;
+    bool is_done(Event event) override;
+    void await(Event event) override;
+    void make_wait(Stream stream, Event event) override;
+    void destroy_event(Event event) override;
+
+    // Work for a stream, and the end of all work that it was given so far.
+    void submit(Stream stream);
+    void finish(Stream stream);
+
+    // After `calls` more calls so many fail: creating and reserving with no memory, others with an
+    // error of the device.
+    void fail_after(std::uint64_t calls, std::uint64_t failures);
+
+    std::size_t created_bytes() const { return locked(created_bytes_); }
+    std::size_t mapped_bytes() const { return locked(mapped_bytes_); }
+    std::size_t reserved_ranges() const { return locked(ranges_).size(); }
+    std::size_t live_events() const { return locked(events_).size(); }
+    std::uint64_t calls() const { return locked(calls_); }
+    std::vector<Wait> waits() const { return locked(waits_); }
+
+  private:
+    struct StreamState {
+        std::uint64_t submitted = 0;
+        std::uint64_t finished = 0;
+    };
+    struct PagesState {
+        std::size_t file_offset;
+        std::size_t bytes;
+        std::size_t mappings;
+    };
+    struct Mapping {
+        Pages pages;
+        std::size_t bytes;
+    };
+    struct EventState {
+        Stream stream;
+        std::uint64_t position;
+    };
+
+    template <class T>
+    T locked(const T& value) const {
+        const std::lock_guard lock(mutex_);
+        return value;
+    }
+    bool fails();
+    void may_fail(const char* call);
+
+    mutable std::mutex mutex_;
+    const std::size_t page_bytes_;
+    const std::size_t capacity_bytes_;
+    int file_;
+    std::size_t file_bytes_ = 0;
+    std::size_t created_bytes_ = 0;
+    std::size_t mapped_bytes_ = 0;
+    std::uint64_t calls_ = 0;
+    std::uint64_t calls_to_failure_ = 0;
+    std::uint64_t failures_ = 0;
+    std::uint64_t next_handle_ = 1;
+    std::map<Address, std::size_t> ranges_;
+    std::unordered_map<Pages, PagesState> pages_;
+    std::map<Address, Mapping> mappings_;
+    std::unordered_map<Stream, StreamState> streams_;
+    std::unordered_map<Event, EventState> events_;
+    std::vector<Wait> waits_;
+};
+
+}  // namespace gapless::runtime

@@ -1,0 +1,163 @@
+"""The memory of a process under measurement, whoever serves it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import torch
+
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.worker_result import PeakFigures
+from planners.errors import DeviceError
+
+
+class MemorySide(Protocol):
+    """What a run needs to know of its allocator."""
+
+    def step(self) -> AbstractContextManager[object]:
+        """Return what a training step runs in."""
+        ...
+
+    def reset_peaks(self) -> None:
+        """Let peaks and counts start again from now."""
+        ...
+
+    def peaks(self) -> PeakFigures | None:
+        """Return the peaks since they were reset; none where nobody counts."""
+        ...
+
+    def plan(self) -> MemoryReport | None:
+        """Return how a plan was kept to since the peaks were reset; none without a plan."""
+        ...
+
+
+class HostMemory:
+    """The processor's memory, of which nobody counts anything."""
+
+    def step(self) -> AbstractContextManager[object]:
+        """Return what a training step runs in."""
+        return nullcontext()
+
+    def reset_peaks(self) -> None:
+        """Do nothing."""
+
+    def peaks(self) -> PeakFigures | None:
+        """Return none."""
+        return None
+
+    def plan(self) -> MemoryReport | None:
+        """Return none."""
+        return None
+
+
+class NativeMemory:
+    """PyTorch's caching allocator; its mode is chosen by the environment."""
+
+    def step(self) -> AbstractContextManager[object]:
+        """Return what a training step runs in."""
+        return nullcontext()
+
+    def reset_peaks(self) -> None:
+        """Let PyTorch's peaks start again from now."""
+        torch.cuda.reset_peak_memory_stats()
+
+    def peaks(self) -> PeakFigures | None:
+        """Return PyTorch's peaks."""
+        figures: dict[str, int] = torch.cuda.memory_stats()
+        requested, allocated, reserved = (
+            figures[f"{kind}_bytes.all.peak"] for kind in ("requested", "allocated", "reserved")
+        )
+        return PeakFigures(requested, allocated, reserved)
+
+    def plan(self) -> MemoryReport | None:
+        """Return none."""
+        return None
+
+
+class PlannedSide:
+    """Our allocator, in force from its construction on.
+
+    Parameters
+    ----------
+    planner
+        Name of a registered planner.
+    time_limit
+        Seconds that it may take.
+
+    Raises
+    ------
+    DeviceError
+        There is no driver, or PyTorch has taken memory already.
+    """
+
+    def __init__(self, planner: str, time_limit: float) -> None:
+        self._memory = PlannedMemory(planner, time_limit=time_limit)
+        self._memory.install()
+
+    def step(self) -> AbstractContextManager[object]:
+        """Return what a training step runs in."""
+        return self._memory.step()
+
+    def reset_peaks(self) -> None:
+        """Let its peaks and counts start again from now."""
+        self._memory.reset_peaks()
+
+    def peaks(self) -> PeakFigures | None:
+        """Return its peaks."""
+        report = self._memory.report()
+        return PeakFigures(report.requested_bytes, report.allocated_bytes, report.reserved_bytes)
+
+    def plan(self) -> MemoryReport | None:
+        """Return its report."""
+        return self._memory.report()
+
+
+def require_device(device: str) -> None:
+    """Check that there is the device that a job wants.
+
+    Parameters
+    ----------
+    device
+        ``"cuda"`` or ``"cpu"``.
+
+    Raises
+    ------
+    DeviceError
+        There is no CUDA device.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
+
+
+def open_memory(
+    allocator: Allocator, device: str, planner: str = "auto", time_limit: float = 10.0
+) -> MemorySide:
+    """Put an allocator in force, before anything allocates.
+
+    Parameters
+    ----------
+    allocator
+        Which; the modes of PyTorch's own are chosen by the environment.
+    device
+        ``"cuda"``, or ``"cpu"``, which has no allocator to choose.
+    planner, time_limit
+        Who plans, and for how many seconds at most.
+
+    Returns
+    -------
+    MemorySide
+        Of this process.
+
+    Raises
+    ------
+    DeviceError
+        The allocator cannot be put in force.
+    """
+    if device == "cpu":
+        return HostMemory()
+    if allocator is Allocator.PLANNED:
+        return PlannedSide(planner, time_limit)
+    return NativeMemory()

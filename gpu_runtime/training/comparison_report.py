@@ -1,0 +1,301 @@
+"""What a study found: a table for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.training.agreement import Agreement
+from gpu_runtime.training.allocator_comparison import Findings
+from gpu_runtime.training.run_specification import Allocator, Job
+from gpu_runtime.training.worker_result import PeakFigures, TimeAnswer
+from planners.text.aligned_text import aligned_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCHEMA_VERSION = 1
+GIB = 1 << 30
+
+BEST_MARK = "*"
+NOTHING = "-"
+LEFT_ALIGNED = 2
+SHOWN_MISMATCHES = 5
+
+HEADINGS = (
+    "", "allocator", "requested", "allocated", "reserved", "efficiency", "plan", "over plan",
+    "whole run", "device", "step ms", "worst ms", "to default", "fallback", "mismatches",
+)  # fmt: skip
+
+
+UNITS = (
+    "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; over plan: "
+    "reserved / plan - 1; whole run: reserved, first steps included; device: taken by the process"
+)
+
+
+def plain_table(findings: Findings) -> str:
+    """Return a row an allocator as aligned text, for pipes and files.
+
+    Parameters
+    ----------
+    findings
+        What was timed.
+
+    Returns
+    -------
+    str
+        Lines, the headings first; empty where nothing was timed.
+    """
+    rows = study_rows(findings)
+    return aligned_text([HEADINGS, *rows], range(LEFT_ALIGNED)) if rows else ""
+
+
+def rich_table(findings: Findings, width: int) -> Table:
+    """Return the figures of each allocator for a terminal, the best memory efficiency in green.
+
+    Parameters
+    ----------
+    findings
+        What was timed.
+    width
+        Columns of the terminal. Where they are enough, each allocator has a row, else a column.
+
+    Returns
+    -------
+    rich.table.Table
+        Of which no number is broken.
+    """
+    # Imported here because a table in a pipe does without it.
+    from rich import box
+    from rich.table import Table
+
+    rows = study_rows(findings)
+    headings = [heading.replace(" ", "\n") for heading in HEADINGS]
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(headings, *rows, strict=True)
+    ]
+    styles = ["bold green" if row[0] == BEST_MARK else "" for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    if sum(widths) + len(widths) <= width:
+        for index, heading in enumerate(headings):
+            side: Literal["left", "right"] = "left" if index < LEFT_ALIGNED else "right"
+            table.add_column(heading, justify=side, no_wrap=True, vertical="bottom")
+        for row, style in zip(rows, styles, strict=True):
+            table.add_row(*row, style=style)
+        return table
+    table.add_column("")
+    for row, style in zip(rows, styles, strict=True):
+        table.add_column(" ".join(row[:LEFT_ALIGNED]).strip(), justify="right", style=style)
+    for heading, *figures in list(zip(HEADINGS, *rows, strict=True))[LEFT_ALIGNED:]:
+        table.add_row(heading, *figures)
+    return table
+
+
+def study_rows(findings: Findings) -> list[tuple[str, ...]]:
+    """Return the cells of the table.
+
+    Parameters
+    ----------
+    findings
+        What was timed.
+
+    Returns
+    -------
+    list of tuple of str
+        As many as :data:`HEADINGS`, a row an allocator. The best memory efficiency is marked.
+    """
+    timings = findings.timings
+    best = max(
+        (timing.peaks.efficiency for timing in timings.values() if timing.peaks), default=None
+    )
+    return [_row(allocator, timing, findings, best) for allocator, timing in timings.items()]
+
+
+def notes(findings: Findings) -> list[str]:
+    """Return the lines below the table.
+
+    Parameters
+    ----------
+    findings
+        What was found.
+
+    Returns
+    -------
+    list of str
+        The plan, mismatches, and last whether the bits are the same.
+    """
+    lines = []
+    planned = findings.timings.get(Allocator.PLANNED)
+    if planned is not None and planned.plan is not None and planned.plan.planned_steps:
+        lines += _plan_notes(planned.plan)
+    if findings.undetermined:
+        lines.append(f"no deterministic algorithm for {', '.join(findings.undetermined)}")
+    if findings.nothing_was_planned:
+        lines.append(
+            "no step was served by the plan: at least 5 steps that ask for the same are needed, "
+            "of which the first are profiled"
+        )
+        lines += [f"{label}: {reason}" for label, reason in findings.reasons_without_plan()]
+    if findings.agreement is not None:
+        lines += _verdict(findings.agreement)
+    elif findings.checks:
+        lines.append("no bits were compared: that takes the checks of two allocators")
+    return lines
+
+
+def study_record(job: Job, findings: Findings) -> dict[str, Any]:
+    """Return everything that was run and found, as scalars, lists and objects.
+
+    Parameters
+    ----------
+    job
+        What was run.
+    findings
+        What was found.
+
+    Returns
+    -------
+    dict
+        Ready for JSON.
+    """
+    agreement = findings.agreement
+    environments = [timing.environment for timing in findings.timings.values()]
+    described = asdict(job)
+    for chosen_by_study in ("purpose", "allocator", "strict", "device"):
+        del described[chosen_by_study]
+    return {
+        "schema": "gapless-training",
+        "version": SCHEMA_VERSION,
+        "command": job.command,
+        **described,
+        "environment": environments[0] if environments else {},
+        "passed": findings.passed,
+        "bit_identical": None if agreement is None else agreement.is_bit_identical,
+        "agreement": None if agreement is None else asdict(agreement),
+        "undetermined": list(findings.undetermined),
+        "checks": {
+            allocator: {"plan": None if check.plan is None else asdict(check.plan)}
+            for allocator, check in findings.checks.items()
+        },
+        "timings": {
+            allocator: _timing_record(timing) for allocator, timing in findings.timings.items()
+        },
+        "failures": findings.failures,
+    }
+
+
+def gib(size: int | None) -> str:
+    """Return bytes in GiB with three decimals.
+
+    Parameters
+    ----------
+    size
+        Bytes, or none.
+
+    Returns
+    -------
+    str
+        Such as ``"3.806"`` or ``"-"``.
+    """
+    return NOTHING if size is None else f"{size / GIB:,.3f}"
+
+
+def over_plan(timing: TimeAnswer) -> float | None:
+    """Return by what part reserved memory exceeds the plan.
+
+    Parameters
+    ----------
+    timing
+        Of any allocator.
+
+    Returns
+    -------
+    float
+        ``reserved / planned - 1``; none without a plan.
+    """
+    if timing.plan is None or timing.peaks is None or not timing.plan.planned_bytes:
+        return None
+    return timing.peaks.reserved / timing.plan.planned_bytes - 1
+
+
+def _row(
+    allocator: Allocator, timing: TimeAnswer, findings: Findings, best: float | None
+) -> tuple[str, ...]:
+    peaks, plan, excess = timing.peaks, timing.plan, over_plan(timing)
+    median = statistics.median(timing.step_seconds)
+    default = findings.timings.get(Allocator.DEFAULT)
+    return (
+        BEST_MARK if peaks is not None and peaks.efficiency == best else "",
+        str(allocator),
+        *_peak_cells(peaks),
+        NOTHING if plan is None else gib(plan.planned_bytes),
+        NOTHING if excess is None else f"{excess:.4%}",
+        gib(timing.whole_run_reserved),
+        gib(timing.device_bytes),
+        f"{median * 1e3:.3f}",
+        f"{max(timing.step_seconds) * 1e3:.3f}",
+        NOTHING
+        if default is None
+        else f"{median / statistics.median(default.step_seconds) - 1:+.2%}",
+        NOTHING if plan is None else f"{plan.fallback_requests:,}",
+        NOTHING if plan is None else _mismatch_cell(plan),
+    )
+
+
+def _peak_cells(peaks: PeakFigures | None) -> list[str]:
+    if peaks is None:
+        return [NOTHING] * 4
+    sizes = (peaks.requested, peaks.allocated, peaks.reserved)
+    return [*map(gib, sizes), f"{peaks.efficiency:.3%}"]
+
+
+def _plan_notes(plan: MemoryReport) -> list[str]:
+    again = f" (the last of {plan.plans})" if plan.plans > 1 else ""
+    lines = [
+        f"plan by {plan.planner}, {plan.status}{again}: arena {gib(plan.arena_bytes)} and "
+        f"outliving {gib(plan.outliving_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower "
+        f"bound {plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps served by it"
+    ]
+    shown = plan.mismatches[:SHOWN_MISMATCHES]
+    lines += [f"mismatch: {mismatch}" for mismatch in shown]
+    left_out = sum(plan.mismatch_counts.values()) - len(shown)
+    return [*lines, f"... and {left_out:,} more"] if left_out > 0 else lines
+
+
+def _mismatch_cell(plan: MemoryReport) -> str:
+    """Return how many mismatches there were of each kind."""
+    kinds = {**plan.mismatch_counts, "missing": plan.missing_requests}
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count) or "0"
+
+
+def _verdict(agreement: Agreement) -> Sequence[str]:
+    count = agreement.losses_not_finite
+    not_finite = f" ({count:,} of them not finite)" if count else ""
+    compared = (
+        f"{_plural(agreement.losses, 'loss', 'es')}{not_finite}, "
+        f"{_plural(agreement.gradients, 'gradient')} of "
+        f"{_plural(agreement.steps, 'step')}, {_plural(agreement.parameters, 'parameter')} and "
+        f"{_plural(agreement.buffers, 'buffer')} at the end, under {', '.join(agreement.compared)}"
+    )
+    if agreement.is_bit_identical:
+        return [f"bit-identical: {compared}"]
+    return [f"NOT bit-identical ({compared}):", *map(str, agreement.differences)]
+
+
+def _timing_record(timing: TimeAnswer) -> dict[str, Any]:
+    return {
+        **asdict(timing),
+        "efficiency": None if timing.peaks is None else timing.peaks.efficiency,
+        "over_plan": over_plan(timing),
+        "median_step_seconds": statistics.median(timing.step_seconds),
+        "worst_step_seconds": max(timing.step_seconds),
+    }
+
+
+def _plural(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else ending}"

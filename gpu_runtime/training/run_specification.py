@@ -1,0 +1,112 @@
+"""What one child process is to do, as it travels to it."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.step_settings import command_option
+
+
+class Allocator(enum.StrEnum):
+    """Who serves the memory of a process."""
+
+    DEFAULT = "default"
+    EXPANDABLE = "expandable"
+    PLANNED = "planned"
+
+
+class Purpose(enum.StrEnum):
+    """What a process is run for."""
+
+    CHECK = "check"
+    TIME = "time"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one child process is to do.
+
+    Parameters
+    ----------
+    purpose
+        Digests of everything computed, with deterministic algorithms; or time and memory, without.
+    allocator
+        Who serves memory.
+    model
+        Name of a registered model.
+    shape
+        ``batch``, ``seq``, ``image``, ``layers``, ``checkpointing``, where not the model's own.
+    settings
+        The loop; its steps are those that are checked.
+    warm_up, timed_steps
+        Steps before the timed ones, and the timed ones.
+    seed
+        Of weights, inputs and dropout.
+    planner, time_limit
+        Who plans, and for how many seconds at most.
+    device
+        ``"cuda"``, or for tests ``"cpu"``, which has no allocator to choose.
+    strict
+        Whether an operator without a deterministic algorithm ends a check.
+    """
+
+    purpose: Purpose
+    allocator: Allocator
+    model: str
+    shape: dict[str, int | bool] = field(default_factory=dict)
+    settings: TraceSettings = field(default_factory=TraceSettings)
+    warm_up: int = 6
+    timed_steps: int = 30
+    seed: int = 0
+    planner: str = "auto"
+    time_limit: float = 10.0
+    device: str = "cuda"
+    strict: bool = True
+
+    @property
+    def label(self) -> str:
+        """What progress and errors call it."""
+        return f"{self.purpose} {self.allocator}"
+
+    @property
+    def command(self) -> str:
+        """The command line that runs its model and loop under every allocator.
+
+        Without what is as by default, and without what does not change a step: how many are run,
+        the seed, who plans.
+        """
+        settings, defaults = self.settings, TraceSettings()
+        given: dict[str, object] = dict(self.shape)
+        for name in ("microbatches", "precision", "optimizer"):
+            if getattr(settings, name) != getattr(defaults, name):
+                given[name] = getattr(settings, name)
+        options = [command_option(name, value) for name, value in given.items()]
+        return " ".join(["python -m gpu_runtime.train", self.model, *options])
+
+    def to_json(self) -> str:
+        """Return the job as one line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """Read what :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            One line.
+
+        Returns
+        -------
+        Job
+            The same.
+        """
+        fields: dict[str, Any] = json.loads(text)
+        fields["purpose"] = Purpose(fields["purpose"])
+        fields["allocator"] = Allocator(fields["allocator"])
+        fields["settings"] = TraceSettings(**fields["settings"])
+        return cls(**fields)

@@ -1,0 +1,144 @@
+"""Run jobs, each in a process of its own with the environment of its allocator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO
+
+from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.worker_result import Answer, Failure, read_answer
+from planners.plugins import child_process
+
+COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
+
+# The older name and the newer one; PyTorch reads either.
+ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+EXPANDABLE = "expandable_segments:True"
+
+# Of a matrix product, as PyTorch wants it for the same bits in every run.
+CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+CUBLAS_WORKSPACE = ":4096:8"
+
+SECONDS_TO_END = 5.0
+
+
+def run_child(job: Job) -> Answer:
+    """Do a job in a fresh process.
+
+    Parameters
+    ----------
+    job
+        What to run.
+
+    Returns
+    -------
+    CheckAnswer or TimeAnswer or Failure
+        A process that dies is a failure too, also after its answer.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The user's; the process has ended then.
+    """
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as complaints,
+        # In a session of its own: Ctrl-C reaches the parent alone, which ends the child. A parent
+        # that is killed takes it along; memory of a GPU would stay taken.
+        child_process.start(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=child_environment(job, os.environ),
+            text=True,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            output, _ = process.communicate(job.to_json() + "\n")
+        except BaseException:
+            _end(process)
+            raise
+        return _answer(output, process.returncode, complaints)
+
+
+def child_environment(job: Job, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a job's process.
+
+    Parameters
+    ----------
+    job
+        Whose allocator and purpose count.
+    inherited
+        The parent's.
+
+    Returns
+    -------
+    dict of str
+        Without what the user has set for allocators and matrix products: it would make the runs
+        compared unlike.
+    """
+    environment = allocator_environment(job.allocator, inherited)
+    environment.pop(CUBLAS_VARIABLE, None)
+    if job.purpose is Purpose.CHECK:
+        environment[CUBLAS_VARIABLE] = CUBLAS_WORKSPACE
+    return environment
+
+
+def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that chooses the mode of PyTorch's allocator.
+
+    Parameters
+    ----------
+    allocator
+        Ours takes the default mode, which it replaces.
+    inherited
+        From the parent.
+
+    Returns
+    -------
+    dict of str
+        Without what the user has set for PyTorch's allocator.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in ALLOCATOR_VARIABLES}
+    if allocator is Allocator.EXPANDABLE:
+        kept |= dict.fromkeys(ALLOCATOR_VARIABLES, EXPANDABLE)
+    return kept
+
+
+def _answer(output: str, code: int, complaints: IO[str]) -> Answer:
+    answer = None
+    with suppress(ValueError, TypeError, IndexError):
+        answer = read_answer(output.splitlines()[-1])
+    # An allocator has to be right at exit too, where the answer is on its way already.
+    if answer is not None and (code == 0 or isinstance(answer, Failure)):
+        return answer
+    when = "without an answer" if answer is None else "after its answer"
+    complaints.seek(0)
+    said = [line.strip() for line in complaints if line.strip()]
+    last = f": {said[-1]}" if said else ""
+    return Failure(f"the process died {when}, {_how(code)}{last}")
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"by signal {-code}"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

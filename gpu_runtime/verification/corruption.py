@@ -1,0 +1,174 @@
+"""Corruptions: which tensor lost bytes to which, collected over trials."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_runtime.verification.arena_layout import Layout
+from gpu_runtime.verification.device import BrokenWord, Outcome
+from gpu_runtime.verification.stamp_pattern import WORD_BYTES, pattern_words
+from gpu_runtime.verification.trials import Disturbance, Trial
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """A tensor that did not hold what was stamped.
+
+    Parameters
+    ----------
+    victim
+        The tensor.
+    writer
+        Whose pattern was found in its place; None where it is nobody's of that trial.
+    bytes
+        Wrong bytes found, over all checks of all trials.
+    offset
+        Of one wrong byte in the plan.
+    trials
+        In which trials, by number.
+    disturbances
+        How these trials treated the streams.
+    unsafe
+        Whether the two may not share bytes; None without a writer.
+    """
+
+    victim: int
+    writer: int | None
+    bytes: int
+    offset: int
+    trials: tuple[int, ...]
+    disturbances: frozenset[Disturbance]
+    unsafe: bool | None
+
+    @property
+    def words(self) -> int:
+        """Wrong bytes in words of eight, rounded up."""
+        return -(-self.bytes // WORD_BYTES)
+
+
+class CorruptionLedger:
+    """Collects outcomes.
+
+    Parameters
+    ----------
+    layout
+        Of the arena that was checked.
+    is_unsafe
+        Whether two tensors may not share bytes.
+    """
+
+    def __init__(self, layout: Layout, is_unsafe: Callable[[int, int], bool]) -> None:
+        self._layout = layout
+        self._is_unsafe = is_unsafe
+        self._bytes: dict[tuple[int, int | None], int] = defaultdict(int)
+        self._offset: dict[tuple[int, int | None], int] = {}
+        self._trials: dict[tuple[int, int | None], list[Trial]] = defaultdict(list)
+        self.lost = 0
+
+    def add(self, trial: Trial, outcome: Outcome) -> None:
+        """Take in what a trial found.
+
+        Parameters
+        ----------
+        trial
+            Whose key the words were written under.
+        outcome
+            Of it.
+        """
+        for words in outcome.foreign:
+            offset = self._layout.plan_offset(words.first_word)
+            self._note(trial, words.victim, words.writer, words.plan_bytes, offset)
+        for word in outcome.broken:
+            for writer, count in self._writers_in(word, trial.key).items():
+                offset = self._layout.plan_offset(word.word)
+                self._note(trial, word.victim, writer, count, offset)
+        self.lost += outcome.lost
+
+    def has_seen(self, a: int, b: int) -> bool:
+        """Return whether one of two tensors was found in place of the other."""
+        return (a, b) in self._bytes or (b, a) in self._bytes
+
+    def corruptions(self) -> list[Corruption]:
+        """Return what was found, the most bytes first."""
+        return [
+            Corruption(
+                victim,
+                writer,
+                count,
+                self._offset[victim, writer],
+                tuple(trial.number for trial in self._trials[victim, writer]),
+                frozenset(trial.disturbance for trial in self._trials[victim, writer]),
+                None if writer is None else self._is_unsafe(victim, writer),
+            )
+            for (victim, writer), count in sorted(
+                self._bytes.items(),
+                key=lambda entry: (
+                    -entry[1],
+                    entry[0][0],
+                    -1 if entry[0][1] is None else entry[0][1],
+                ),
+            )
+        ]
+
+    def _note(self, trial: Trial, victim: int, writer: int | None, count: int, at: int) -> None:
+        pair = victim, writer
+        self._bytes[pair] += count
+        self._offset[pair] = min(at, self._offset.get(pair, at))
+        if trial not in self._trials[pair]:
+            self._trials[pair].append(trial)
+
+    def _writers_in(self, word: BrokenWord, key: int) -> dict[int | None, int]:
+        """Return who wrote the wrong bytes of a word, and how many each.
+
+        A device that calls bytes wrong which are right here computes other patterns than we do:
+        nobody's, so that this does not go unseen.
+        """
+        found = word.found.to_bytes(WORD_BYTES, "little")
+        own = self._pattern(word.victim, word.word, key)
+        wrong = {
+            byte for byte in range(WORD_BYTES) if word.mask >> byte & 1 and found[byte] != own[byte]
+        }
+        if not wrong:
+            return {None: word.mask.bit_count()}
+        explained = {
+            tensor: {byte for byte in wrong & covered if found[byte] == pattern[byte]}
+            for tensor, covered in self._covering(word.word).items()
+            if tensor != word.victim
+            for pattern in [self._pattern(tensor, word.word, key)]
+        }
+        writers: dict[int | None, int] = {}
+        # A byte may look like another tensor's by chance: who explains most comes first, and of
+        # two who explain as much, the one whose writing there would be wrong.
+        while wrong and explained:
+            writer = max(
+                explained,
+                key=lambda tensor: (
+                    len(explained[tensor] & wrong),
+                    self._is_unsafe(word.victim, tensor),
+                ),
+            )
+            its = explained.pop(writer) & wrong
+            if not its:
+                break
+            writers[writer] = len(its)
+            wrong -= its
+        if wrong:
+            writers[None] = len(wrong)
+        return writers
+
+    def _covering(self, word: int) -> dict[int, set[int]]:
+        """Return the tensors that lie on a word, and the bytes of it that each covers."""
+        first = word * WORD_BYTES
+        begin, end = self._layout.offset, self._layout.offset + self._layout.size
+        touching = np.flatnonzero((begin < first + WORD_BYTES) & (end > first))
+        return {
+            tensor: {b for b in range(WORD_BYTES) if begin[tensor] <= first + b < end[tensor]}
+            for tensor in touching.tolist()
+        }
+
+    def _pattern(self, tensor: int, word: int, key: int) -> bytes:
+        return pattern_words(tensor, word, 1, key).tobytes()

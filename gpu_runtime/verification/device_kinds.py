@@ -1,0 +1,45 @@
+"""Devices by name."""
+
+from __future__ import annotations
+
+import enum
+
+from gpu_runtime.verification.simulated_device import SimulatedDevice
+from gpu_runtime.verification.threaded_device import ThreadedDevice
+from gpu_runtime.verification.verification import OpenDevice
+
+
+class DeviceKind(enum.Enum):
+    """What a verification can run on: streams on a clock, as threads, or on the first GPU."""
+
+    SIMULATED = "simulated"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its arena is memory of this machine, which may be compressed."""
+        return self is not DeviceKind.CUDA
+
+
+def open_device(kind: DeviceKind) -> OpenDevice:
+    """Return what opens a device of a kind.
+
+    Parameters
+    ----------
+    kind
+        Of device.
+
+    Returns
+    -------
+    callable
+        Takes a program and a layout.
+    """
+    if kind is DeviceKind.SIMULATED:
+        return SimulatedDevice
+    if kind is DeviceKind.CPU:
+        return ThreadedDevice
+    # Imported here because it declares the driver's functions, which nothing else needs.
+    from gpu_runtime.verification.cuda.cuda_device import CudaDevice
+
+    return CudaDevice

@@ -1,0 +1,131 @@
+"""Injection: wrong plans made on purpose, to see that the verification fails on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_runtime.verification.stamp_pattern import WORD_BYTES
+from planners.errors import GaplessError
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One tensor moved onto a partner that it may not share bytes with.
+
+    Parameters
+    ----------
+    tensor
+        What was moved.
+    partner
+        Where it lies now, at least in part.
+    offset
+        Its new offset, bytes.
+    """
+
+    tensor: int
+    partner: int
+    offset: int
+
+
+def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:
+    """Choose tensors to be moved onto unsafe partners.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    plan
+        A right plan.
+    count
+        Tensors to be moved.
+    seed
+        Of every choice.
+
+    Returns
+    -------
+    list of Injection
+        Of different tensors, none a partner of another. Half of them lie exactly on their
+        partner, the others overlap it by a word or more, where both have that much. None touches
+        the bytes over which another collides, for whoever writes last there hides who wrote
+        before. The arena does not grow; alignments and chains are not heeded.
+
+    Raises
+    ------
+    GaplessError
+        There are not so many such pairs of tensors.
+    """
+    rng = np.random.default_rng(seed)
+    busy: set[int] = set()
+    injections: list[Injection] = []
+    for tensor in rng.permutation(np.flatnonzero(problem.size)).tolist():
+        if len(injections) == count:
+            break
+        unsafe = problem.core.unsafe_with(tensor)
+        partners = set(unsafe[problem.size[unsafe] > 0].tolist()) - busy
+        if tensor in busy or not partners:
+            continue
+        partner = int(rng.choice(sorted(partners)))
+        offset = _offset_onto(problem, plan, tensor, partner, rng)
+        injection = Injection(tensor, partner, offset)
+        if any(
+            _masks(problem, plan, one, other)
+            for earlier in injections
+            for one, other in ((injection, earlier), (earlier, injection))
+        ):
+            continue
+        busy |= {tensor, partner}
+        injections.append(injection)
+    if len(injections) < count:
+        raise GaplessError(
+            f"{problem.name}: to inject {count}, as many pairs of unsafe tensors are needed that "
+            f"collide apart from each other, found {len(injections)}"
+        )
+    return injections
+
+
+def moved(plan: Plan, injections: list[Injection]) -> IntColumn:
+    """Return the offsets of a plan after its injections.
+
+    Parameters
+    ----------
+    plan
+        A right plan.
+    injections
+        What is moved.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 bytes, one a tensor.
+    """
+    offsets = plan.offsets.copy()
+    for injection in injections:
+        offsets[injection.tensor] = injection.offset
+    return offsets
+
+
+def _masks(problem: Problem, plan: Plan, one: Injection, other: Injection) -> bool:
+    """Return whether a moved tensor touches the bytes over which another injection collides."""
+    size, at = problem.size, int(plan.offsets[other.partner])
+    begin = max(other.offset, at)
+    end = min(other.offset + int(size[other.tensor]), at + int(size[other.partner]))
+    return one.offset < end and begin < one.offset + int(size[one.tensor])
+
+
+def _offset_onto(
+    problem: Problem, plan: Plan, tensor: int, partner: int, rng: np.random.Generator
+) -> int:
+    """Return an offset at which a tensor overlaps its partner within the peak."""
+    size, other = int(problem.size[tensor]), int(problem.size[partner])
+    at = int(plan.offsets[partner])
+    offset = at
+    if rng.random() < 0.5:
+        shared = min(size, other, WORD_BYTES)
+        offset = int(rng.integers(at - size + shared, at + other - shared, endpoint=True))
+    # Drawn into the arena, it moves towards its partner, which lies there already.
+    return min(max(offset, 0), plan.peak - size)

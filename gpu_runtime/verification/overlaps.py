@@ -1,0 +1,69 @@
+"""Wrong by definition: unsafe tensors that share bytes; and a plan that makes such mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planners.errors import InstanceError
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
+
+
+def unsafe_sharers(problem: Problem, offsets: IntColumn) -> list[tuple[int, int]]:
+    """Return the unsafe pairs of tensors that share bytes.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    offsets
+        int64 bytes, one a tensor.
+
+    Returns
+    -------
+    list of tuple of int
+        The lower tensor first; empty for a right plan.
+    """
+    size, end = problem.size, offsets + problem.size
+    pairs: list[tuple[int, int]] = []
+    for tensor in np.flatnonzero(size).tolist():
+        unsafe = problem.core.unsafe_with(tensor)
+        unsafe = unsafe[unsafe > tensor]
+        shared = (offsets[unsafe] < end[tensor]) & (offsets[tensor] < end[unsafe])
+        pairs += [(tensor, other) for other in unsafe[shared & (size[unsafe] > 0)].tolist()]
+    return pairs
+
+
+def without_streams(problem: Problem) -> Problem:
+    """Return a problem as a planner sees it that takes the global order for the only one.
+
+    Parameters
+    ----------
+    problem
+        With a graph.
+
+    Returns
+    -------
+    Problem
+        The same tensors with the lifetimes that the order of the nodes gives. Its plans may let
+        tensors share bytes that two streams need at the same time.
+
+    Raises
+    ------
+    InstanceError
+        There is no graph, and nothing to ignore.
+    """
+    if problem.graph is None:
+        raise InstanceError(
+            f"{problem.name}: only of a graph can streams be ignored, found {problem.safety.value}"
+        )
+    start, end = problem.graph.lifetimes()
+    return Problem(
+        problem.size,
+        start,
+        end,
+        alignment=problem.alignment,
+        contiguous=problem.contiguous,
+        pinned={t: int(problem.pinned[t]) for t in np.flatnonzero(problem.pinned >= 0).tolist()},
+        name=f"{problem.name}, streams ignored",
+    )

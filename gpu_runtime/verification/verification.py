@@ -1,0 +1,236 @@
+"""Verification: run a plan's schedule on real memory and see whether tensors keep their bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gpu_runtime.verification.adversarial_delays import AttackQueue
+from gpu_runtime.verification.arena_layout import Layout, compressed, full_layout
+from gpu_runtime.verification.corruption import Corruption, CorruptionLedger
+from gpu_runtime.verification.device import Device, DeviceFigures
+from gpu_runtime.verification.injection import Injection
+from gpu_runtime.verification.stamp_check_program import NodeProgram, make_program
+from gpu_runtime.verification.trials import make_trial
+from planners.errors import GaplessError
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
+
+DEFAULT_TRIALS = 20
+
+OpenDevice = Callable[[NodeProgram, Layout], Device]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be verified, and how hard.
+
+    Parameters
+    ----------
+    trials
+        Runs of the whole program, at least 1.
+    seed
+        Start of every random choice, at least 0.
+    is_compressed
+        Whether one word of arena stands for all bytes that the same tensors cover.
+    attacked
+        Pairs of tensors that trials make collide on purpose, until each was seen: every other
+        trial, or all but the first where more pairs are left than trials.
+    """
+
+    trials: int = DEFAULT_TRIALS
+    seed: int = 0
+    is_compressed: bool = False
+    attacked: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.trials < 1:
+            raise GaplessError(f"trials: at least 1 is needed, found {self.trials}")
+        if self.seed < 0:
+            raise GaplessError(f"seed: at least 0 is needed, found {self.seed}")
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a verification found.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    figures
+        The device and its arena.
+    peak
+        Of the plan, bytes.
+    nodes, streams, events
+        Of the program: nodes, streams, and waits of a node for one of another stream.
+    trials, directed_trials
+        Runs of the program to its end, and how many of them were an attack.
+    undisturbed_seconds
+        Time on the device of the first trial, which nothing delays; 0 where it did not end.
+    seconds
+        Wall time of everything, from before the device was opened.
+    corruptions
+        Empty for a right plan.
+    lost
+        Wrong words that there was no room to report.
+    interrupted
+        Whether Ctrl-C came before the last trial's end; what was found until then is here.
+    """
+
+    problem: Problem
+    figures: DeviceFigures
+    peak: int
+    nodes: int
+    streams: int
+    events: int
+    trials: int
+    directed_trials: int
+    undisturbed_seconds: float
+    seconds: float
+    corruptions: list[Corruption]
+    lost: int
+    interrupted: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether every tensor held what was stamped, in every trial that was run."""
+        return not self.corruptions and not self.lost
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes stamped and checked a second of the undisturbed trial."""
+        touched = self.figures.stamped_bytes + self.figures.checked_bytes
+        return touched / self.undisturbed_seconds if self.undisturbed_seconds else 0.0
+
+    def caught(self, injection: Injection) -> list[Corruption]:
+        """Return the corruptions of unsafe pairs that an injection has part in.
+
+        Parameters
+        ----------
+        injection
+            What was moved.
+
+        Returns
+        -------
+        list of Corruption
+            Empty where the injection went unseen.
+        """
+        return [
+            corruption
+            for corruption in self.corruptions
+            if injection.tensor in (corruption.victim, corruption.writer) and corruption.unsafe
+        ]
+
+    def false_alarms(self, injections: Iterable[Injection] = ()) -> list[Corruption]:
+        """Return the corruptions that nothing accounts for.
+
+        Parameters
+        ----------
+        injections
+            What was moved.
+
+        Returns
+        -------
+        list of Corruption
+            Of safe pairs, without a writer, or, where anything was moved, of two tensors that
+            were not.
+        """
+        moved = {injection.tensor for injection in injections}
+        return [
+            corruption
+            for corruption in self.corruptions
+            if not corruption.unsafe
+            or (moved and not {corruption.victim, corruption.writer} & moved)
+        ]
+
+
+def verify(
+    problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: Request
+) -> Verification:
+    """Run the program of a problem with its tensors at given offsets, trial after trial.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes or a graph.
+    offsets
+        int64 bytes, one a tensor, at least 0; right or wrong.
+    open_device
+        Makes a device for a program and a layout.
+    request
+        Trials and seed.
+
+    Returns
+    -------
+    Verification
+        With every corruption that any trial saw.
+
+    Raises
+    ------
+    InstanceError
+        The problem says nothing of the order of nodes, or is too large for the pattern.
+    DeviceError
+        The device refuses.
+    """
+    begun = time.perf_counter()
+    program = make_program(problem)
+    layout = full_layout(problem, offsets)
+    peak = layout.arena_bytes
+    if request.is_compressed:
+        layout = compressed(layout)
+    ledger = CorruptionLedger(layout, lambda a, b: bool(problem.core.unsafe(a, b)))
+    device = open_device(program, layout)
+    try:
+        runs = _run_trials(program, device, request, ledger)
+        figures = device.figures
+    finally:
+        device.close()
+    return Verification(
+        problem=problem,
+        figures=figures,
+        peak=peak,
+        nodes=program.node_count,
+        streams=program.stream_count,
+        events=sum(map(len, program.awaits)),
+        trials=len(runs.seconds),
+        directed_trials=runs.directed,
+        undisturbed_seconds=runs.seconds[0] if runs.seconds else 0.0,
+        seconds=time.perf_counter() - begun,
+        corruptions=ledger.corruptions(),
+        lost=ledger.lost,
+        interrupted=runs.interrupted,
+    )
+
+
+@dataclass
+class _Runs:
+    seconds: list[float] = field(default_factory=list)
+    directed: int = 0
+    interrupted: bool = False
+
+
+def _run_trials(
+    program: NodeProgram, device: Device, request: Request, ledger: CorruptionLedger
+) -> _Runs:
+    """Run trial after trial, until the last or Ctrl-C."""
+    runs = _Runs()
+    attacks = AttackQueue(program, request.attacked)
+    try:
+        for number in range(request.trials):
+            left = request.trials - number
+            # Every other trial stays random: it may find what nobody suspects.
+            is_turn = number > 0 and (number % 2 == 1 or len(attacks) >= left)
+            attack = attacks.next(ledger.has_seen) if is_turn else None
+            trial = make_trial(program, number, request.seed, attack)
+            outcome = device.run(trial)
+            ledger.add(trial, outcome)
+            if outcome.interrupted:
+                runs.interrupted = True
+                break
+            runs.seconds.append(outcome.seconds)
+            runs.directed += trial.is_directed
+    except KeyboardInterrupt:
+        runs.interrupted = True
+    return runs

@@ -1,0 +1,217 @@
+"""A verification as text for people, and as one JSON object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpu_runtime.verification.corruption import Corruption
+from gpu_runtime.verification.injection import Injection
+from gpu_runtime.verification.verification import Verification
+from planners.model.problem import Problem
+from planners.text.aligned_text import aligned_text
+from planners.text.byte_units import both_bytes, counted, exact_bytes
+
+SCHEMA_VERSION = 1
+SHOWN_ROWS = 20
+
+_GIGA = 1e9
+
+
+def verification_text(
+    verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
+) -> str:
+    """Return what was run and what was found, some lines.
+
+    Parameters
+    ----------
+    verification
+        What to tell.
+    plan_name
+        How the plan is called.
+    injections
+        What was moved on purpose.
+
+    Returns
+    -------
+    str
+        Ends with the verdict.
+    """
+    lines = [*_circumstances(verification, plan_name), *_injections(verification, injections)]
+    lines += _corruption_table(verification)
+    return "\n".join([*lines, _verdict(verification, injections)]) + "\n"
+
+
+def verification_record(
+    verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
+) -> dict[str, Any]:
+    """Return everything that was run and found, as scalars, lists and objects.
+
+    Parameters
+    ----------
+    verification
+        What to tell.
+    plan_name
+        How the plan is called.
+    injections
+        What was moved on purpose.
+
+    Returns
+    -------
+    dict
+        Ready for JSON.
+    """
+    figures = verification.figures
+    return {
+        "schema": "gapless-verification",
+        "version": SCHEMA_VERSION,
+        "instance": verification.problem.name,
+        "plan": plan_name,
+        "peak": verification.peak,
+        "tensors": verification.problem.tensor_count,
+        "nodes": verification.nodes,
+        "streams": verification.streams,
+        "events": verification.events,
+        "device": figures.name,
+        "arena_bytes": figures.arena_bytes,
+        "reserved_bytes": figures.reserved_bytes,
+        "stamped_bytes": figures.stamped_bytes,
+        "checked_bytes": figures.checked_bytes,
+        "bytes_per_second": verification.bytes_per_second,
+        "copy_bytes_per_second": figures.copy_bytes_per_second,
+        "trials": verification.trials,
+        "directed_trials": verification.directed_trials,
+        "undisturbed_seconds": verification.undisturbed_seconds,
+        "seconds": verification.seconds,
+        "interrupted": verification.interrupted,
+        "passed": verification.passed,
+        "lost": verification.lost,
+        "injections": [
+            {
+                "tensor": injection.tensor,
+                "partner": injection.partner,
+                "offset": injection.offset,
+                "caught": bool(verification.caught(injection)),
+            }
+            for injection in injections
+        ],
+        "false_alarms": len(verification.false_alarms(injections)),
+        "corruptions": [_corruption_record(found) for found in verification.corruptions],
+    }
+
+
+def _corruption_record(found: Corruption) -> dict[str, Any]:
+    return {
+        "tensor": found.victim,
+        "overwritten_by": found.writer,
+        "bytes": found.bytes,
+        "words": found.words,
+        "offset": found.offset,
+        "trials": list(found.trials),
+        "disturbances": sorted(kind.value for kind in found.disturbances),
+        "unsafe": found.unsafe,
+    }
+
+
+def _circumstances(verification: Verification, plan_name: str) -> list[str]:
+    figures, problem = verification.figures, verification.problem
+    return [
+        f"{problem.name}, plan {plan_name}: peak {both_bytes(verification.peak)}",
+        f"program: {counted(problem.tensor_count, 'tensor')}, "
+        f"{counted(verification.nodes, 'node')}, "
+        f"{counted(verification.streams, 'stream')}, {counted(verification.events, 'event')}",
+        f"device: {figures.name}; a large copy reads and writes "
+        f"{figures.copy_bytes_per_second / _GIGA:,.3g} GB/s",
+        f"arena: {exact_bytes(figures.arena_bytes)} bytes for a peak of "
+        f"{exact_bytes(verification.peak)}{_compression(verification)}; "
+        f"the allocator took {exact_bytes(figures.reserved_bytes)}",
+        f"a trial stamps {both_bytes(figures.stamped_bytes)} and checks "
+        f"{both_bytes(figures.checked_bytes)}, {_undisturbed(verification)}",
+        f"{counted(verification.trials, 'trial')}, {verification.directed_trials} of them "
+        f"directed, in {verification.seconds:.1f} s all told"
+        f"{', then interrupted' if verification.interrupted else ''}",
+    ]
+
+
+def _undisturbed(verification: Verification) -> str:
+    if not verification.undisturbed_seconds:
+        return "not once to its end"
+    return f"undisturbed in {verification.undisturbed_seconds * 1e3:.3g} ms{_rate(verification)}"
+
+
+def _rate(verification: Verification) -> str:
+    """Return the bandwidth; of compressed memory, where calls are all the cost, it says nothing."""
+    rate = verification.bytes_per_second
+    if verification.figures.arena_bytes != verification.peak or not rate:
+        return ""
+    return (
+        f": {rate / _GIGA:,.3g} GB/s, {rate / verification.figures.copy_bytes_per_second:.0%} of "
+        f"a copy's"
+    )
+
+
+def _compression(verification: Verification) -> str:
+    if verification.figures.arena_bytes == verification.peak:
+        return ""
+    return ", one word for all bytes that the same tensors cover"
+
+
+def _injections(verification: Verification, injections: Sequence[Injection]) -> list[str]:
+    # What went unseen comes first.
+    rows = sorted(
+        (bool(verification.caught(injection)), index) for index, injection in enumerate(injections)
+    )
+    lines = [
+        f"injected: {_name(verification.problem, injections[index].tensor)} onto "
+        f"{_name(verification.problem, injections[index].partner)} at "
+        f"{injections[index].offset:,}: {'caught' if caught else 'NOT CAUGHT'}"
+        for caught, index in rows[:SHOWN_ROWS]
+    ]
+    return lines + _left_out(len(rows))
+
+
+def _corruption_table(verification: Verification) -> list[str]:
+    found = verification.corruptions
+    if not found:
+        return []
+    rows = [("tensor", "overwritten by", "bytes", "words", "from offset", "trials", "pair")]
+    for corruption in found[:SHOWN_ROWS]:
+        writer = corruption.writer
+        rows.append(
+            (
+                _name(verification.problem, corruption.victim),
+                "nobody known" if writer is None else _name(verification.problem, writer),
+                f"{corruption.bytes:,}",
+                f"{corruption.words:,}",
+                f"{corruption.offset:,}",
+                f"{len(corruption.trials)}",
+                {True: "unsafe", False: "SAFE", None: "?"}[corruption.unsafe],
+            )
+        )
+    return aligned_text(rows, range(len(rows[0]))).splitlines() + _left_out(len(found))
+
+
+def _left_out(rows: int) -> list[str]:
+    return [f"... and {rows - SHOWN_ROWS:,} more"] if rows > SHOWN_ROWS else []
+
+
+def _verdict(verification: Verification, injections: Sequence[Injection]) -> str:
+    alarms = len(verification.false_alarms(injections))
+    if injections:
+        caught = sum(bool(verification.caught(injection)) for injection in injections)
+        return f"{caught} of {len(injections)} injected caught, {counted(alarms, 'false alarm')}"
+    if verification.passed and verification.interrupted:
+        return f"interrupted: no byte was lost in {counted(verification.trials, 'trial')}"
+    if verification.passed:
+        return "verified: every tensor held every byte in every trial"
+    found = verification.corruptions
+    victims = len({corruption.victim for corruption in found})
+    lost = f", {verification.lost} wrong words not reported" if verification.lost else ""
+    return (
+        f"CORRUPTED: {counted(victims, 'tensor')} by {counted(len(found), 'pair')}, "
+        f"{alarms} of them not unsafe{lost}"
+    )
+
+
+def _name(problem: Problem, tensor: int) -> str:
+    return problem.describe(tensor).removeprefix("tensor ")

@@ -1,0 +1,91 @@
+"""``python -m instances.extract trace NAME -o FILE``: trace the eager training of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instances.catalogue.instance_name import named_after
+from instances.extract.eager.loop_options import (
+    Batch,
+    Checkpointing,
+    Image,
+    Layers,
+    Microbatches,
+    Optimizer,
+    Precision,
+    Seq,
+    given,
+)
+from instances.extract.eager.recording import record
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.formats.recorded_trace import write_recorded_trace
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.trace_problem import iteration_problem
+from planners.command_line.progress_line import show_progress
+from planners.command_line.typer_frame import CommandLine
+from planners.errors import InstanceError
+from planners.files.output_file import require_targets, say_written
+from planners.files.problem_file import SUFFIXES, write_problem
+
+DEFAULTS = TraceSettings()
+
+app = CommandLine()
+
+
+@app.command()
+def trace(
+    name: Annotated[str, typer.Argument(help="Model, such as bert-base.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Trace (.npz), or the problem of its last iteration (.json or .json.gz).",
+        ),
+    ],
+    batch: Batch = None,
+    seq: Seq = None,
+    image: Image = None,
+    layers: Layers = None,
+    checkpointing: Checkpointing = None,
+    steps: Annotated[int, typer.Option(help="Iterations.")] = DEFAULTS.steps,
+    microbatches: Microbatches = DEFAULTS.microbatches,
+    precision: Precision = DEFAULTS.precision,
+    optimizer: Optimizer = DEFAULTS.optimizer,
+    device: Annotated[
+        str, typer.Option(help="fake, without a GPU, or cuda, from PyTorch's own history.")
+    ] = "fake",
+) -> None:
+    """Trace what eager training asks of the GPU's allocator, without weights or download.
+
+    What is not given is as the model has it.
+    """
+    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    settings = TraceSettings(steps, microbatches, precision, optimizer)
+    write = _writer(output)
+    require_targets({"--output": output})
+    found = record(name, settings, device, show_progress, **shape)
+    show_progress(f"{name}: writing")
+    write(found, output)
+    show_progress("")
+    say_written(
+        output,
+        f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
+        f"{len(found.module_names)} modules, {output.stat().st_size} bytes",
+    )
+
+
+def _writer(output: Path) -> Callable[[AllocationTrace, Path], None]:
+    name = output.name.lower()
+    if name.endswith(".npz"):
+        return write_recorded_trace
+    if name.endswith(SUFFIXES):
+        return lambda trace, path: write_problem(named_after(iteration_problem(trace), path), path)
+    raise InstanceError(
+        f"{output}: a trace is written as .npz, the problem of its last iteration as .json or "
+        f".json.gz, found the name {output.name!r}"
+    )

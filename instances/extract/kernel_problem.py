@@ -1,0 +1,98 @@
+"""From a traced training step to a problem: kernels, communication, streams, chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from instances.extract.parallel.buckets import insert_all_reduces
+from instances.extract.parallel.exchanges import chain_exchanges
+from instances.extract.parallel.sharding import Sharding, shard_parameters
+from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
+from instances.extract.step_settings import StepSettings
+from instances.extract.tracing.arcs import find_control_arcs
+from instances.extract.tracing.storages import Kernel, StorageTable, Trace, merge_storages
+from planners import Graph, Problem
+
+
+def build_problem(
+    trace: Trace, settings: StepSettings, name: str, origin: Mapping[str, str | int | float]
+) -> Problem:
+    """Build the problem of a training step's intermediate tensors.
+
+    Every storage that begins within the step is a tensor: the batch, activations, gradients,
+    temporaries of the optimizer, and full parameters where only shards of them are kept.
+    Parameters or their shards, buffers and optimizer state stay in memory of their own, as in the
+    paper, and only order the nodes that touch them. Sizes are exact and alignment is 1: the 512
+    bytes that GPU allocators round to would forbid the chains, whose tensors follow each other
+    directly and are often no multiple of that.
+
+    Parameters
+    ----------
+    trace
+        What ran.
+    settings
+        Streams, parallelism, ranks and buckets.
+    name, origin
+        Provenance.
+
+    Returns
+    -------
+    Problem
+        With a graph, and a chain for each buffer of at least two tensors that a collective
+        reads or fills. The bytes of what stays apart are `persistent_bytes` in its origin.
+    """
+    storages = StorageTable(trace.size, trace.name)
+    kernels, chains = _communicate(trace, settings, storages)
+    planned = [storage for kernel in kernels for storage in kernel.creates]
+    tensor = {storage: index for index, storage in enumerate(planned)}
+    ops = [kernel.op for kernel in kernels]
+    streams = assign_streams(ops, settings.nodes_per_stream, settings.stream_scheme)
+    control = set(find_control_arcs(kernels))
+    if settings.stream_scheme is StreamScheme.SUCCESSION:
+        control.update(find_successions(ops, streams))
+    graph = Graph(
+        op=ops,
+        stream=streams,
+        producer=[node for node, kernel in enumerate(kernels) for _ in kernel.creates],
+        consumers=_find_consumers(kernels, tensor),
+        control=sorted(control),
+    )
+    persistent = sum(storages.size[storage] for storage in trace.persistent)
+    return Problem(
+        [storages.size[storage] for storage in planned],
+        graph=graph,
+        contiguous=[
+            tuple(tensor[storage] for storage in chain) for chain in chains if len(chain) > 1
+        ],
+        tensor_name=[storages.name[storage] for storage in planned],
+        name=name,
+        origin={**origin, "persistent_bytes": persistent},
+    )
+
+
+def _communicate(
+    trace: Trace, settings: StepSettings, storages: StorageTable
+) -> tuple[list[Kernel], list[tuple[int, ...]]]:
+    """Return the kernels with those that communicate, and the buffers of the latter."""
+    kernels, exchanged = chain_exchanges(
+        merge_storages(trace), storages, {*trace.persistent, *trace.gradients}
+    )
+    if settings.sharded:
+        sharding = Sharding(settings.ranks, settings.bucket_bytes)
+        kernels, buckets = shard_parameters(
+            kernels, trace.parameters, trace.gradients, storages, sharding
+        )
+    else:
+        kernels, buckets = insert_all_reduces(
+            kernels, trace.gradients, storages.size, settings.bucket_bytes
+        )
+    return kernels, [*exchanged, *buckets]
+
+
+def _find_consumers(kernels: Sequence[Kernel], tensor: Mapping[int, int]) -> list[list[int]]:
+    consumers: list[list[int]] = [[] for _ in tensor]
+    for node, kernel in enumerate(kernels):
+        for storage in (*kernel.reads, *kernel.writes):
+            if storage in tensor:
+                consumers[tensor[storage]].append(node)
+    return consumers

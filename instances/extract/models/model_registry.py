@@ -1,0 +1,164 @@
+"""Registry of the models that can be extracted, built with random weights and no download."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from instances.extract.step_settings import INFERENCE, TRAINING_SETTINGS, StepSettings
+from planners.errors import InstanceError, near_names
+
+# Names are looked up, and the command line explains itself, where torch is not installed.
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+Build = Callable[[StepSettings], "tuple[Module, dict[str, Tensor]]"]
+
+# Settings that a model has or has not, by whether its defaults give a value.
+OPTIONAL_SETTINGS = ("seq", "image", "layers")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that can be extracted.
+
+    Parameters
+    ----------
+    name
+        What the command line calls it.
+    source
+        Expression that builds it, for the provenance of an instance.
+    build
+        Returns the module, and a batch: keyword arguments with which the module returns an
+        object that has a ``loss``, or for inference its outputs.
+    defaults
+        What it is extracted with unless told otherwise. Where ``seq``, ``image`` or ``layers``
+        is none, the model does not have that setting.
+    recomputed
+        Names of the module lists whose layers activation checkpointing recomputes; none where
+        the model does not support it.
+    """
+
+    name: str
+    source: str
+    build: Build
+    defaults: StepSettings
+    recomputed: tuple[str, ...] = ()
+
+    def settings(self, **changes: Any) -> StepSettings:
+        """Return the model's defaults with some settings changed.
+
+        Parameters
+        ----------
+        changes
+            Fields of :class:`StepSettings`.
+
+        Returns
+        -------
+        StepSettings
+            Supported by this model.
+
+        Raises
+        ------
+        InstanceError
+            A setting is out of range, not one of this model, or without use in the mode.
+        """
+        settings = replace(self.defaults, **_for_mode(changes))
+        if not settings.training:
+            for name in TRAINING_SETTINGS:
+                if name in changes:
+                    raise InstanceError(
+                        f"setting {name}: an inference graph has no use for it; leave it out"
+                    )
+        self.require_supported(settings)
+        return settings
+
+    def require_supported(self, settings: StepSettings) -> None:
+        """Check that every setting is one that this model has.
+
+        Parameters
+        ----------
+        settings
+            To extract with.
+
+        Raises
+        ------
+        InstanceError
+            A setting is given that the model does not have, or the other way round.
+        """
+        for name in OPTIONAL_SETTINGS:
+            value, default = getattr(settings, name), getattr(self.defaults, name)
+            if (value is None) != (default is None):
+                has = "does not have it" if default is None else f"needs it ({default} by default)"
+                raise InstanceError(f"setting {name}: {self.name} {has}, found {value}")
+        if settings.checkpointing and not self.recomputed:
+            raise InstanceError(
+                f"setting checkpointing: {self.name} has no layers that can be recomputed; "
+                f"leave it out"
+            )
+
+
+MODELS: dict[str, Model] = {}
+
+
+def register(
+    name: str,
+    source: str,
+    defaults: StepSettings | None = None,
+    recomputed: tuple[str, ...] = (),
+) -> Callable[[Build], Model]:
+    """Register the function below as the builder of a model.
+
+    Parameters
+    ----------
+    name, source, defaults, recomputed
+        As in :class:`Model`.
+
+    Returns
+    -------
+    Callable
+        Decorator that turns the builder into a :class:`Model`.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+
+    def add(build: Build) -> Model:
+        if name in MODELS:
+            raise ValueError(f"model {name!r} is registered already")
+        MODELS[name] = Model(name, source, build, defaults or StepSettings(), recomputed)
+        return MODELS[name]
+
+    return add
+
+
+def find_model(name: str) -> Model:
+    """Return a registered model.
+
+    Parameters
+    ----------
+    name
+        Name of the model, ``"bert-base"``.
+
+    Returns
+    -------
+    Model
+        The entry of :data:`MODELS`.
+
+    Raises
+    ------
+    InstanceError
+        No model is called so.
+    """
+    if name not in MODELS:
+        raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
+    return MODELS[name]
+
+
+def _for_mode(changes: dict[str, Any]) -> dict[str, Any]:
+    # A model that is trained with recomputation runs inference without.
+    return {"checkpointing": False, **changes} if changes.get("mode") == INFERENCE else changes

@@ -1,0 +1,1 @@
+"""Data, sharded and expert parallelism: communication, streams, units."""

@@ -1,0 +1,115 @@
+"""Communication of data-parallel training: gradients in buckets, an all-reduce for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instances.extract.parallel.communication_ops import ALL_REDUCE
+from instances.extract.tracing.storages import Kernel, Phase
+
+
+def fill_buckets(
+    sizes: Sequence[int], capacity: int, *, until_full: bool = False
+) -> list[list[int]]:
+    """Group gradients or parameters into buckets, in the order given.
+
+    A bucket is closed before the member that would overfill it, so that no bucket exceeds the
+    capacity but one that holds a single, larger member; or it is closed by the member that makes
+    it full, so that only the last one is smaller than the capacity.
+
+    Parameters
+    ----------
+    sizes
+        Bytes of each member, gradients in the order in which they become ready.
+    capacity
+        Bytes of a bucket.
+    until_full
+        Whether a bucket takes the member that makes it full.
+
+    Returns
+    -------
+    list of list of int
+        Positions in `sizes`.
+    """
+    buckets: list[list[int]] = []
+    room = -1
+    for position, size in enumerate(sizes):
+        if (room <= 0) if until_full else (size > room):
+            buckets.append([])
+            room = capacity
+        buckets[-1].append(position)
+        room -= size
+    return buckets
+
+
+def find_ready_nodes(kernels: Sequence[Kernel], gradients: Sequence[int]) -> dict[int, int]:
+    """Return the kernel after which each gradient may be communicated.
+
+    Nothing but the optimizer may see a reduced gradient, and an all-reduce may not change a
+    gradient that the backward pass still needs: a gradient counts as ready after the last
+    kernel before the optimizer that touches its storage, be it as writer or as reader.
+
+    Parameters
+    ----------
+    kernels
+        The step without communication.
+    gradients
+        Storage of each gradient.
+
+    Returns
+    -------
+    dict of int to int
+        Position in `kernels` for each gradient.
+    """
+    ready_at = dict.fromkeys(gradients, -1)
+    for node, kernel in enumerate(kernels):
+        if kernel.phase is not Phase.OPTIMIZER:
+            ready_at.update(dict.fromkeys(ready_at.keys() & kernel.touches, node))
+    return ready_at
+
+
+def insert_all_reduces(
+    kernels: Sequence[Kernel],
+    gradients: Sequence[int],
+    size: Sequence[int],
+    capacity: int,
+) -> tuple[list[Kernel], list[tuple[int, ...]]]:
+    """Insert one in-place all-reduce a bucket, right after its last gradient is ready.
+
+    Parameters
+    ----------
+    kernels
+        The step without communication.
+    gradients
+        Storage of each gradient: distinct, and each holding that gradient alone. The tracer
+        copies a gradient that shares its storage, so that a tensor is in at most one chain.
+    size
+        Bytes of each storage.
+    capacity
+        Bytes of a bucket.
+
+    Returns
+    -------
+    kernels : list of Kernel
+        The step with communication.
+    buckets : list of tuple of int
+        Storages of each bucket, in the order in which they become ready.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, sections 1 and 4: gradients of one bulk
+    communication lie contiguously, so that none is copied.
+    """
+    ready_at = find_ready_nodes(kernels, gradients)
+    # Stable: gradients of one kernel stay in the order of the parameters.
+    ready = sorted(gradients, key=lambda storage: ready_at[storage])
+    positions = fill_buckets([size[storage] for storage in ready], capacity)
+    buckets = [tuple(ready[position] for position in bucket) for bucket in positions]
+    due: dict[int, list[Kernel]] = {}
+    for bucket in buckets:
+        all_reduce = Kernel(ALL_REDUCE, Phase.BACKWARD, writes=bucket)
+        due.setdefault(ready_at[bucket[-1]], []).append(all_reduce)
+    merged: list[Kernel] = []
+    for node, kernel in enumerate(kernels):
+        merged += [kernel, *due.get(node, [])]
+    return merged, buckets

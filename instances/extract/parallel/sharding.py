@@ -1,0 +1,336 @@
+"""Sharded data parallel: parameters gathered unit by unit, gradients reduced to shards.
+
+Note: what is modelled
+----------------------
+Rationale. Where every rank keeps only its shard of parameters, gradients and optimizer state
+(ZeRO's third stage, PyTorch's FSDP, MindSpore's optimizer parallelism), full parameters become
+tensors of the step. They come and go by communication that overlaps with computation, in buffers
+that must be contiguous: this is where a large model gets hundreds of chains from.
+
+Approach. A unit is a layer, or what lies between layers (``parameter_units``). Its
+parameters fill buckets, each closed by the parameter that makes it full: so a large weight takes
+the small parameters before it along. A bucket is flat, as in FSDP: its parameters lie end to end,
+padded so that every rank's shard is of one size, and one all-gather fills it, whatever of it is
+read. So its parameters are a chain, and in the backward pass a bias is gathered with its weight
+although nobody reads it. A bucket of which nothing is read in a stretch, an embedding in the
+backward pass, is left out. Gradients lie in the same order; a reduce-scatter reads the chain of a
+bucket right after its last gradient is ready, and leaves the rank's shard, one tensor, to the
+optimizer.
+
+Gathers run one unit ahead. The gather of a unit stands in the order just before the unit that is
+used before it, and waits until those who used the unit before that are done; so two units are
+there at a time, the limit that FSDP's rate limiter sets (a third one where a unit is kept, see
+``parameter_units.UNITS_BETWEEN``). A parameter is released by its last reader in the
+stretch that its gather serves, since no later node touches it.
+
+The optimizer sees shards. What it makes or keeps that is as large as the parameter or gradient it
+comes from is divided by the number of ranks; scalars are not.
+
+Limits. A rank's part of a flat bucket is some parameters whole and of others nothing; here each
+parameter has its average part there, as if every one were cut. Gathered is what is used: FSDP
+keeps the outermost unit from the forward pass on, tied embeddings included, where this releases
+them and gathers once more. Clipping takes the norm of the rank's shards; the all-reduce of that
+scalar is left out. Parameters without a gradient stay whole on every rank, and so do buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from instances.extract.parallel.buckets import fill_buckets, find_ready_nodes
+from instances.extract.parallel.communication_ops import ALL_GATHER, REDUCE_SCATTER
+from instances.extract.parallel.parameter_units import (
+    Residency,
+    find_residencies,
+    find_runs,
+    group_units,
+)
+from instances.extract.tracing.storages import Kernel, Phase, StorageTable
+from planners.errors import InstanceError
+
+# Shards are whole 4-byte words: collectives of 16-bit numbers are aligned to that as well.
+SHARD_WORD_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How parameters are divided among ranks and communicated.
+
+    Parameters
+    ----------
+    ranks
+        Number of ranks, at least 1.
+    bucket_bytes
+        Bytes of full parameters from which on a bucket is full.
+    """
+
+    ranks: int
+    bucket_bytes: int
+
+    def shard_bytes(self, size: int) -> int:
+        """Return the bytes of one rank's shard.
+
+        Parameters
+        ----------
+        size
+            Bytes of the whole.
+
+        Returns
+        -------
+        int
+            A rank's part, rounded up to whole words.
+        """
+        return -(-size // (self.ranks * SHARD_WORD_BYTES)) * SHARD_WORD_BYTES
+
+    def padding_bytes(self, size: int) -> int:
+        """Return by how much all shards together exceed the whole.
+
+        Parameters
+        ----------
+        size
+            Bytes of the whole.
+
+        Returns
+        -------
+        int
+            Bytes behind the last element that a collective reads or writes.
+        """
+        return self.shard_bytes(size) * self.ranks - size
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """Parameters that lie end to end, and the gradients of those that have one."""
+
+    unit: int
+    parameters: tuple[int, ...]
+    gradients: tuple[int, ...]
+
+
+def shard_parameters(
+    kernels: Sequence[Kernel],
+    parameters: Sequence[int],
+    gradients: Sequence[int],
+    storages: StorageTable,
+    sharding: Sharding,
+) -> tuple[list[Kernel], list[tuple[int, ...]]]:
+    """Insert all-gathers and reduce-scatters, and let the optimizer work on shards.
+
+    Parameters
+    ----------
+    kernels
+        The step without communication.
+    parameters, gradients
+        Storage of each parameter and of its gradient; every gradient holds itself alone.
+    storages
+        Gathered parameters, shards and padding are added; sizes of what is divided change.
+    sharding
+        Ranks and buckets.
+
+    Returns
+    -------
+    kernels : list of Kernel
+        The step with communication.
+    chains : list of tuple of int
+        Storages of each buffer, of one storage or more.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is written before the optimizer runs, so that its shards would be stale.
+    """
+    _require_unwritten(kernels, parameters, storages)
+    gradient_of = dict(zip(parameters, gradients, strict=True))
+    buckets = _make_buckets(kernels, gradient_of, storages, sharding.bucket_bytes)
+    divided = _find_divided(kernels, parameters, gradients, storages.size)
+    gathers = _Gathers(kernels, buckets, storages, sharding)
+    reductions = _Reductions(kernels, buckets, storages, sharding)
+    for storage in divided.difference(gradients):
+        storages.size[storage] = sharding.shard_bytes(storages.size[storage])
+    merged: list[Kernel] = []
+    for node, kernel in enumerate(kernels):
+        merged += gathers.before.get(node, [])
+        merged.append(reductions.rewrite(gathers.rewrite(node, kernel)))
+        merged += reductions.behind.get(node, [])
+    return merged, [*gathers.chains, *reductions.chains]
+
+
+def _require_unwritten(
+    kernels: Sequence[Kernel], parameters: Sequence[int], storages: StorageTable
+) -> None:
+    for kernel in kernels:
+        for storage in kernel.writes if kernel.phase is not Phase.OPTIMIZER else ():
+            if storage in parameters:
+                raise InstanceError(
+                    f"operator {kernel.op} writes parameter {storages.name[storage]} in the "
+                    f"{kernel.phase.value} pass; sharded parameters change in the optimizer only, "
+                    f"so extract this model replicated"
+                )
+
+
+def _make_buckets(
+    kernels: Sequence[Kernel],
+    gradient_of: Mapping[int, int],
+    storages: StorageTable,
+    capacity: int,
+) -> list[_Bucket]:
+    first_read: dict[int, int] = {}
+    for node, kernel in enumerate(kernels):
+        for storage in kernel.reads:
+            first_read.setdefault(storage, node)
+    # Stable: what one kernel reads stays in the order of the parameters.
+    order = sorted(gradient_of, key=lambda parameter: first_read.get(parameter, len(kernels)))
+    names = {parameter: storages.name[parameter] for parameter in order}
+    buckets: list[_Bucket] = []
+    for number, unit in enumerate(group_units(order, names)):
+        sizes = [storages.size[parameter] for parameter in unit]
+        for positions in fill_buckets(sizes, capacity, until_full=True):
+            members = tuple(unit[position] for position in positions)
+            gradients = tuple(gradient_of[parameter] for parameter in members)
+            buckets.append(_Bucket(number, members, gradients))
+    return buckets
+
+
+def _find_divided(
+    kernels: Sequence[Kernel],
+    parameters: Sequence[int],
+    gradients: Sequence[int],
+    size: Sequence[int],
+) -> set[int]:
+    """Return the storages that hold a number for each number of a parameter.
+
+    They are found by their size, from operator to operator: the optimizer works element by
+    element, so what a kernel touches together with a parameter or a gradient and what is as
+    large is cut the same way.
+    """
+    divided = {*parameters, *gradients}
+    for kernel in kernels:
+        if kernel.phase is Phase.OPTIMIZER:
+            sizes = {size[storage] for storage in divided.intersection(kernel.touches)}
+            divided.update(storage for storage in kernel.touches if size[storage] in sizes)
+    return divided
+
+
+class _Gathers:
+    """All-gathers, where they stand in the order, and who reads their results."""
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        buckets: Sequence[_Bucket],
+        storages: StorageTable,
+        sharding: Sharding,
+    ) -> None:
+        self.before: dict[int, list[Kernel]] = {}
+        self.chains: list[tuple[int, ...]] = []
+        self._storages = storages
+        self._sharding = sharding
+        self._full: dict[int, dict[int, int]] = {}
+        self._copies: dict[int, int] = {}
+        unit_of = {p: bucket.unit for bucket in buckets for p in bucket.parameters}
+        reads = [
+            () if kernel.phase is Phase.OPTIMIZER else unit_of.keys() & kernel.reads
+            for kernel in kernels
+        ]
+        uses = [{unit_of[parameter] for parameter in read} for read in reads]
+        runs = find_runs(uses)
+        run_of = {node: number for number, run in enumerate(runs) for node in run}
+        for residency in find_residencies(uses):
+            first = residency.readers[0]
+            run = run_of[first]
+            after = self._read_by(kernels, runs[run - 2]) if run >= 2 else ()
+            gathers = [
+                self._gather(bucket, residency, kernels[first].phase, after)
+                for bucket in _read_buckets(residency, buckets, reads)
+            ]
+            self.before.setdefault(runs[max(run - 1, 0)][0], []).extend(gathers)
+
+    def rewrite(self, node: int, kernel: Kernel) -> Kernel:
+        """Let a kernel read the gathered parameters instead of the shards."""
+        full = self._full.get(node)
+        if full is None:
+            return kernel
+        return replace(kernel, reads=tuple(full.get(storage, storage) for storage in kernel.reads))
+
+    def _read_by(self, kernels: Sequence[Kernel], nodes: Sequence[int]) -> tuple[int, ...]:
+        """Return the gathered parameters that nodes read."""
+        full = (
+            self._full[node][storage]
+            for node in nodes
+            for storage in kernels[node].reads
+            if storage in self._full[node]
+        )
+        return tuple(dict.fromkeys(full))
+
+    def _gather(
+        self, bucket: _Bucket, residency: Residency, phase: Phase, after: tuple[int, ...]
+    ) -> Kernel:
+        full = {parameter: self._copy(parameter) for parameter in bucket.parameters}
+        for node in residency.readers:
+            self._full.setdefault(node, {}).update(full)
+        chain = tuple(full.values())
+        padding = _pad(chain, self._storages, self._sharding)
+        self.chains.append((*chain, *padding))
+        return Kernel(ALL_GATHER, phase, bucket.parameters, (), (*chain, *padding), after)
+
+    def _copy(self, parameter: int) -> int:
+        # The parameter itself has its full size as long as gathers are made.
+        count = self._copies[parameter] = self._copies.get(parameter, 0) + 1
+        name = f"full {self._storages.name[parameter]}.{count}"
+        return self._storages.add(self._storages.size[parameter], name)
+
+
+def _read_buckets(
+    residency: Residency, buckets: Sequence[_Bucket], reads: Sequence[Collection[int]]
+) -> Iterator[_Bucket]:
+    """Yield the buckets of the unit of which a reader reads something."""
+    read = {parameter for node in residency.readers for parameter in reads[node]}
+    for bucket in buckets:
+        if bucket.unit == residency.unit and not read.isdisjoint(bucket.parameters):
+            yield bucket
+
+
+class _Reductions:
+    """Reduce-scatters, behind which kernel they stand, and the shards they leave."""
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        buckets: Sequence[_Bucket],
+        storages: StorageTable,
+        sharding: Sharding,
+    ) -> None:
+        self.behind: dict[int, list[Kernel]] = {}
+        self.chains: list[tuple[int, ...]] = []
+        self._shard_of: dict[int, int] = {}
+        gradients = [gradient for bucket in buckets for gradient in bucket.gradients]
+        ready_at = find_ready_nodes(kernels, gradients)
+        for bucket in buckets:
+            total = sum(storages.size[gradient] for gradient in bucket.gradients)
+            first, last = bucket.gradients[0], bucket.gradients[-1]
+            name = f"shard of {storages.name[first]}"
+            if first != last:
+                name += f" to {storages.name[last]}"
+            shard = storages.add(sharding.shard_bytes(total), name)
+            padding = _pad(bucket.gradients, storages, sharding)
+            self._shard_of.update(dict.fromkeys(bucket.gradients, shard))
+            self.chains.append((*bucket.gradients, *padding))
+            node = max(ready_at[gradient] for gradient in bucket.gradients)
+            kernel = Kernel(REDUCE_SCATTER, Phase.BACKWARD, bucket.gradients, (), (shard, *padding))
+            self.behind.setdefault(node, []).append(kernel)
+
+    def rewrite(self, kernel: Kernel) -> Kernel:
+        """Let a kernel of the optimizer work on shards instead of gradients."""
+        if kernel.phase is not Phase.OPTIMIZER:
+            return kernel
+        return replace(kernel, reads=self._shards(kernel.reads), writes=self._shards(kernel.writes))
+
+    def _shards(self, storages: Sequence[int]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self._shard_of.get(storage, storage) for storage in storages))
+
+
+def _pad(chain: Sequence[int], storages: StorageTable, sharding: Sharding) -> tuple[int, ...]:
+    """Return what a collective reads or writes behind a buffer that the ranks do not divide."""
+    size = sharding.padding_bytes(sum(storages.size[storage] for storage in chain))
+    return (storages.add(size, "padding"),) if size else ()

@@ -1,0 +1,182 @@
+"""Which stream each node runs on: full streams by category, or one stream a role.
+
+Note: what a full stream means
+------------------------------
+Rationale. The paper says that a new stream is created when the current one is full, and not what
+orders the two. If only data does, it is arithmetic that decides: a stream that begins within the
+update of a parameter waits for the full one as soon as it reads what that left, and the two run
+one after the other; a stream that begins between two updates waits for nothing of it, and runs
+beside it to the end. So the share of unsafe pairs jumps with the number of nodes that a stream
+holds, and says nothing of the model (docs/extracted-models.md).
+
+Approach. ``CATEGORY`` takes the paper at its word, and is what the committed instances are made
+with. ``SUCCESSION`` is the same with an arc from the last node of a full stream to the first of the
+next. Then the nodes of a category are in one order, however many streams they are dealt to, and
+what is safe does not depend on the number. It is also what the framework does in which the paper
+measured: the last thing that a full stream runs there is an operation that starts the next
+(``StreamActive``, MindSpore's ``ascend_stream_assign.cc``).
+
+Limits. Whether the paper's memory solver counts that as an order, it does not say.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from instances.extract.parallel.communication_ops import COMMUNICATION_OPS
+
+
+class StreamScheme(enum.Enum):
+    """How nodes are given streams.
+
+    ``CATEGORY`` is the paper's: a stream holds nodes of one category, and a full one is followed
+    by a new one, which waits for it where data does. ``SUCCESSION`` is the same where the new one
+    begins when the full one has ended. ``ROLES`` is what PyTorch's users run today: one stream for
+    kernels, one for collectives, one for copies between host and device.
+    """
+
+    CATEGORY = "category"
+    SUCCESSION = "succession"
+    ROLES = "roles"
+
+
+class Category(enum.Enum):
+    """Kind of node; a stream holds nodes of one kind."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    OTHER = "other"
+
+
+class Role(enum.Enum):
+    """What a stream is for, where there is one stream a role."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    COPY = "copy"
+
+
+# What makes or moves data without arithmetic. An operator that is named in neither set computes.
+OTHER_OPS = frozenset(
+    {
+        "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy_", "dispatch_rows",
+        "embedding", "fill_", "full", "full_like", "index", "input", "masked_fill",
+        "masked_fill_", "new_ones", "new_zeros", "ones", "ones_like", "output", "scalar_tensor",
+        "stack", "zeros", "zeros_like",
+    }
+)  # fmt: skip
+
+# The batch comes from the host and the loss goes there.
+HOST_COPY_OPS = frozenset({"input", "output"})
+
+
+def category_of(op: str) -> Category:
+    """Return the category of an operator.
+
+    Parameters
+    ----------
+    op
+        Name without namespace and overload.
+
+    Returns
+    -------
+    Category
+        Compute for every operator that is not known to communicate or to make or move data.
+    """
+    if op in COMMUNICATION_OPS:
+        return Category.COMMUNICATION
+    return Category.OTHER if op in OTHER_OPS else Category.COMPUTE
+
+
+def role_of(op: str) -> Role:
+    """Return the role of the stream that an operator runs on.
+
+    Copies within the device are kernels like any other, so only copies from and to the host
+    have a stream of their own. All collectives share one: PyTorch runs those of a process group
+    on one internal stream in the order in which they were issued, and so a gather that is issued
+    after a reduction waits for it. Gathers and reductions on two streams would need two
+    communicators, and the backward pass could run ahead of its reductions without limit.
+
+    Parameters
+    ----------
+    op
+        Name without namespace and overload.
+
+    Returns
+    -------
+    Role
+        Compute for every operator that neither communicates nor copies from or to the host.
+    """
+    if op in COMMUNICATION_OPS:
+        return Role.COMMUNICATION
+    return Role.COPY if op in HOST_COPY_OPS else Role.COMPUTE
+
+
+def assign_streams(
+    ops: Sequence[str], nodes_per_stream: int, scheme: StreamScheme = StreamScheme.CATEGORY
+) -> list[int]:
+    """Give each node a stream.
+
+    Parameters
+    ----------
+    ops
+        Operator of each node, in global topological order.
+    nodes_per_stream
+        Upper limit of nodes on a stream of a category, at least 1; a role has no limit.
+    scheme
+        Categories, where succession makes no difference, or roles.
+
+    Returns
+    -------
+    list of int
+        Stream of each node, numbered from 0 in the order of their first nodes.
+    """
+    if scheme is StreamScheme.ROLES:
+        number: dict[Role, int] = {}
+        return [number.setdefault(role_of(op), len(number)) for op in ops]
+    return _fill_streams(ops, nodes_per_stream)
+
+
+def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
+    """Traverse the nodes in order and open a new stream when that of a category is full.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, section 5.1.
+    """
+    streams: list[int] = []
+    current: dict[Category, int] = {}
+    nodes_on: list[int] = []
+    for op in ops:
+        category = category_of(op)
+        if category not in current or nodes_on[current[category]] == nodes_per_stream:
+            current[category] = len(nodes_on)
+            nodes_on.append(0)
+        nodes_on[current[category]] += 1
+        streams.append(current[category])
+    return streams
+
+
+def find_successions(ops: Sequence[str], streams: Sequence[int]) -> list[tuple[int, int]]:
+    """Find where a full stream is followed by the next of its category.
+
+    Parameters
+    ----------
+    ops, streams
+        Operator and stream of each node, by category.
+
+    Returns
+    -------
+    list of tuple of int
+        The last node of the full stream and the first of the next, one pair for every stream but
+        the first of a category.
+    """
+    last: dict[Category, int] = {}
+    found: list[tuple[int, int]] = []
+    for node, op in enumerate(ops):
+        category = category_of(op)
+        if category in last and streams[last[category]] != streams[node]:
+            found.append((last[category], node))
+        last[category] = node
+    return found

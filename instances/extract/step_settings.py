@@ -1,0 +1,187 @@
+"""The settings of an extraction, checked once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from instances.extract.parallel.streams import StreamScheme
+from planners.errors import InstanceError
+
+# MindSpore, in which the paper measured, allows 350 nodes on a stream of ordinary kernels on
+# Ascend. BERT-base then spreads over 17 streams, and parallel execution costs memory: its heaviest
+# antichain exceeds the lifetime bound, which it equals from 1,000 nodes a stream on.
+DEFAULT_NODES_PER_STREAM = 350
+
+# PyTorch's DistributedDataParallel calls its 25 * 2**20 bytes "25 MB" (bucket_cap_mb).
+BYTES_PER_BUCKET_MB = 1 << 20
+
+# Beyond what anyone trains with, and small enough that the sizes of tensors stay below 2**63.
+LARGEST = 1 << 20
+
+TRAINING = "training"
+INFERENCE = "inference"
+REPLICATED = "replicated"
+SHARDED = "sharded"
+
+# Settings that are whole numbers from 1 on, or none.
+COUNTS = ("batch", "seq", "nodes_per_stream", "bucket_mb", "image", "layers", "ranks")
+
+# Settings that are one of a few words.
+WORDS = {
+    "mode": (TRAINING, INFERENCE),
+    "precision": ("float32", "bfloat16"),
+    "streams": tuple(scheme.value for scheme in StreamScheme),
+    "parallel": (REPLICATED, SHARDED),
+}
+
+# What a forward pass alone has no use for.
+TRAINING_SETTINGS = ("optimizer", "clip_norm", "bucket_mb", "checkpointing", "parallel")
+
+# Left out of a command line where they are as the model has them: older files lack them.
+QUIET_SETTINGS = ("layers", "mode", "checkpointing", "precision", "streams", "parallel", "ranks")
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """What a step is extracted with.
+
+    Parameters
+    ----------
+    batch
+        Sequences or images in the batch.
+    seq
+        Tokens in a sequence; none for a model of images.
+    optimizer
+        Name in :data:`instances.extract.tracing.optimizers.OPTIMIZERS`.
+    clip_norm
+        Largest global norm of the gradients; 0 leaves clipping out.
+    nodes_per_stream
+        Nodes after which a stream is full and the next one is opened; 350 by default, the limit
+        of the framework in which the paper measured.
+    bucket_mb
+        Capacity of an all-reduce bucket in units of 2**20 bytes.
+    image
+        Height and width of an image in pixels; none for a model of sequences.
+    layers
+        Layers of the model; none where their number is fixed.
+    mode
+        ``"training"``, the whole step, or ``"inference"``, the forward pass alone.
+    checkpointing
+        Whether the backward pass recomputes each layer instead of keeping its activations.
+    precision
+        Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
+    streams
+        ``"category"``, ``"succession"`` or ``"roles"``, see
+        :class:`instances.extract.parallel.streams.StreamScheme`.
+    parallel
+        ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
+    ranks
+        Ranks that shards, and the experts of a mixture, are divided among.
+
+    Raises
+    ------
+    InstanceError
+        A number is out of range, or a word is not one of those allowed.
+    """
+
+    batch: int = 32
+    seq: int | None = 128
+    optimizer: str = "adamw"
+    clip_norm: float = 1.0
+    nodes_per_stream: int = DEFAULT_NODES_PER_STREAM
+    bucket_mb: int = 25
+    image: int | None = None
+    layers: int | None = None
+    mode: str = TRAINING
+    checkpointing: bool = False
+    precision: str = "float32"
+    streams: str = StreamScheme.CATEGORY.value
+    parallel: str = REPLICATED
+    ranks: int = 8
+
+    def __post_init__(self) -> None:
+        for name in COUNTS:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InstanceError(f"setting {name}: at least 1, found {value}")
+            if value is not None and value > LARGEST:
+                raise InstanceError(f"setting {name}: at most {LARGEST}, found {value}")
+        if not (math.isfinite(self.clip_norm) and self.clip_norm >= 0):
+            raise InstanceError(
+                f"setting clip_norm: a finite number, 0 for no clipping, found {self.clip_norm}"
+            )
+        for name, allowed in WORDS.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InstanceError(f"setting {name}: {' or '.join(allowed)}, found {value!r}")
+        if self.checkpointing and not self.training:
+            raise InstanceError(
+                "setting checkpointing: an inference graph has no backward pass that could "
+                "recompute; leave it out"
+            )
+
+    @property
+    def training(self) -> bool:
+        """Whether the whole training step is extracted."""
+        return self.mode == TRAINING
+
+    @property
+    def stream_scheme(self) -> StreamScheme:
+        """How nodes are given streams."""
+        return StreamScheme(self.streams)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether a rank keeps shards of parameters, gradients and optimizer state."""
+        return self.training and self.parallel == SHARDED
+
+    @property
+    def bucket_bytes(self) -> int:
+        """Capacity of an all-reduce bucket in bytes."""
+        return self.bucket_mb * BYTES_PER_BUCKET_MB
+
+    def command_line(self, defaults: StepSettings) -> str:
+        """Return the settings as the options of ``python -m instances.extract``.
+
+        Parameters
+        ----------
+        defaults
+            What the model is extracted with unless told otherwise.
+
+        Returns
+        -------
+        str
+            Every setting that has a value and matters in this mode.
+        """
+        options = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            unchanged = value == getattr(defaults, field.name)
+            if value is None or (field.name in QUIET_SETTINGS and unchanged):
+                continue
+            if not self.training and field.name in TRAINING_SETTINGS:
+                continue
+            options.append(command_option(field.name, value))
+        return " ".join(options)
+
+
+def command_option(name: str, value: object) -> str:
+    """Return a setting as an option of the command line.
+
+    Parameters
+    ----------
+    name
+        Of the setting.
+    value
+        Its value.
+
+    Returns
+    -------
+    str
+        ``"--batch 32"``, ``"--checkpointing"`` or ``"--no-checkpointing"``.
+    """
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {value:g}" if isinstance(value, float) else f"--{flag} {value}"

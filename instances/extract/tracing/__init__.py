@@ -1,0 +1,1 @@
+"""From a PyTorch model to the kernels of a step and the storages they use."""

@@ -1,0 +1,85 @@
+"""A registered model as a module that can be traced: precision, mode, recomputation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+from transformers.initialization import no_init_weights
+
+from instances.extract.models import Model
+from instances.extract.step_settings import StepSettings
+
+Build = Callable[[], tuple[Module, dict[str, Tensor]]]
+
+
+def build_module(
+    model: Model, settings: StepSettings, *, is_computed: bool = False
+) -> tuple[Module, dict[str, Tensor]]:
+    """Build a model as the settings want it.
+
+    Parameters
+    ----------
+    model
+        What to build.
+    settings
+        That the model supports.
+    is_computed
+        Whether numbers count: weights are then drawn, and a layer that is recomputed draws the
+        same numbers again. A trace needs neither.
+
+    Returns
+    -------
+    module : torch.nn.Module
+        In training mode, or for inference in evaluation mode.
+    batch : dict of torch.Tensor
+        Keyword arguments of the module.
+    """
+    # Set before building, for Module.to(dtype) fails on fake tensors; and some ways to draw
+    # weights look at what they drew, which a fake tensor cannot show.
+    initialisation = nullcontext() if is_computed else no_init_weights()
+    with _default_dtype(getattr(torch, settings.precision)), initialisation:
+        module, batch = model.build(settings)
+    if isinstance(module, PreTrainedModel) and not is_computed:
+        # Left out together with the initialisation.
+        module.tie_weights()
+    if settings.checkpointing:
+        for name in model.recomputed:
+            recompute_layers(module.get_submodule(name), keeps_random_state=is_computed)
+    return module.train(settings.training), batch
+
+
+def recompute_layers(layers: Module, *, keeps_random_state: bool = False) -> None:
+    """Let the backward pass recompute each layer, of which only the inputs are kept.
+
+    Parameters
+    ----------
+    layers
+        Module whose children are the layers, in place.
+    keeps_random_state
+        Whether a layer draws the same numbers when it is recomputed. The state is kept on the
+        host; a trace draws no numbers.
+    """
+    for layer in layers.children():
+        layer.forward = partial(
+            checkpoint,
+            layer.forward,
+            use_reentrant=False,
+            preserve_rng_state=keeps_random_state,
+        )
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

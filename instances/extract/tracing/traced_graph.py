@@ -1,0 +1,172 @@
+"""Read a graph that ``make_fx`` recorded: which storages each operation reads, writes, begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils import _pytree as pytree
+
+from instances.extract.tracing.gpu_kernels import FLOAT32_RESULTS
+from instances.extract.tracing.storages import Phase, TracedOp
+
+FLOAT32_BYTES = 4
+
+# Identifies a storage as long as something keeps it alive, which here the graph does.
+storage_key: Callable[[torch.UntypedStorage], Any] = StorageWeakRef
+
+
+class Storages:
+    """Numbers storages in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self.number: dict[Any, int] = {}
+        self.size: list[int] = []
+        self.name: list[str] = []
+
+    def of(self, values: Any, name: str = "") -> tuple[int, ...]:
+        """Return the storages of all tensors in nested values.
+
+        Parameters
+        ----------
+        values
+            Tensors, nested as PyTorch nests what an operator takes and gives.
+        name
+            Name of those that are new; numbered where there are several.
+
+        Returns
+        -------
+        tuple of int
+            One a tensor.
+        """
+        tensors = list(_tensors(values))
+        suffixes = [""] if len(tensors) == 1 else [f".{index}" for index in range(len(tensors))]
+        return tuple(
+            self._of(tensor, name + suffix)
+            for tensor, suffix in zip(tensors, suffixes, strict=True)
+        )
+
+    def _of(self, tensor: Tensor, name: str) -> int:
+        storage = tensor.untyped_storage()
+        key = storage_key(storage)
+        if key not in self.number:
+            self.number[key] = len(self.size)
+            self.size.append(storage.nbytes())
+            self.name.append(name)
+        return self.number[key]
+
+
+@dataclass(frozen=True)
+class TracedGraph:
+    """A graph of operations, storage by storage.
+
+    Parameters
+    ----------
+    ops
+        In the order in which they ran.
+    storages
+        Size and name of every storage.
+    given
+        Storage of each argument of the traced function.
+    constants
+        Storages that the graph holds itself, such as tables a module keeps outside its buffers.
+    returned
+        What the function returned: a node each, or none.
+    """
+
+    ops: tuple[TracedOp, ...]
+    storages: Storages
+    given: tuple[int, ...]
+    constants: frozenset[int]
+    returned: tuple[Node | None, ...]
+
+    def storage_of(self, node: Node) -> int:
+        """Return the storage of a node's value.
+
+        Parameters
+        ----------
+        node
+            Whose value is one tensor.
+
+        Returns
+        -------
+        int
+            Number of the storage.
+        """
+        return self.storages.of(node.meta["val"])[0]
+
+
+def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[Phase, Set[str]]) -> TracedGraph:
+    """Read a recorded graph.
+
+    Kernels whose results nobody uses are left out, as any compiler would: leftovers of building
+    an attention mask. In-place operators count as used.
+
+    Parameters
+    ----------
+    graph
+        Of a function that returns one flat sequence.
+    phase_starts
+        Names of the nodes that were there when a phase began; phases in their order.
+
+    Returns
+    -------
+    TracedGraph
+        The graph by storages.
+    """
+    graph.eliminate_dead_code()
+    storages = Storages()
+    given = [
+        storages.of(node.meta["val"], node.name)[0]
+        for node in graph.nodes
+        if node.op == "placeholder"
+    ]
+    held = [
+        storages.of(_value(node), node.name)[0] for node in graph.nodes if node.op == "get_attr"
+    ]
+    ops = [
+        _read_op(node, storages, phase_starts) for node in graph.nodes if node.op == "call_function"
+    ]
+    (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
+    return TracedGraph(tuple(ops), storages, tuple(given), frozenset(held), tuple(returned))
+
+
+def _read_op(node: Node, storages: Storages, phase_starts: Mapping[Phase, Set[str]]) -> TracedOp:
+    target: Any = node.target
+    schema = getattr(target, "_schema", None)
+    inputs = storages.of([_value(argument) for argument in node.all_input_nodes])
+    name = target.__name__ if schema is None else schema.name.split("::")[-1]
+    outputs = storages.of(node.meta["val"], node.name)
+    for result in FLOAT32_RESULTS.get(name, ()):
+        storages.size[outputs[result]] = FLOAT32_BYTES * node.meta["val"][result].numel()
+    mutated = () if schema is None else storages.of(list(_written_arguments(node, schema)))
+    phase = Phase.FORWARD
+    for later, earlier_nodes in phase_starts.items():
+        if node.name not in earlier_nodes:
+            phase = later
+    return TracedOp(node.name, name, phase, inputs, mutated, outputs)
+
+
+def _written_arguments(node: Node, schema: Any) -> Iterator[Any]:
+    for index, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = node.kwargs.get(argument.name)
+            if index < len(node.args):
+                value = node.args[index]
+            nodes = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Node)]
+            yield [_value(leaf) for leaf in nodes]
+
+
+def _value(node: Node) -> Any:
+    if node.op == "get_attr":
+        return getattr(node.graph.owning_module, str(node.target))
+    return node.meta["val"]
+
+
+def _tensors(values: Any) -> Iterable[Tensor]:
+    return (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor))

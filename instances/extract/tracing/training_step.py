@@ -1,0 +1,201 @@
+"""Trace a whole training step on fake tensors: forward, loss, backward, optimizer.
+
+Note: how the step is traced
+----------------------------
+Rationale. The graph must hold what a GPU runs in one step, with real sizes, on any machine and
+without memory for it.
+
+Approach. Everything is built and run under one ``FakeTensorMode``; ``make_fx`` records the
+operators below autograd, so the backward pass and the optimizer are in the graph like any other
+operator. In-place operators stay in place: functionalising would turn each into a tensor that no
+device allocates (and fails within ``autograd.grad``). The optimizer alone is functional, written
+so in :mod:`instances.extract.tracing.optimizers`: it returns new values, and the trace says which
+persistent storage each one becomes. Parameters that ask for no gradient, such as those of a
+teacher, are persistent like buffers. The backward pass runs while the module's parameters are
+replaced by the traced ones, so that a recomputed layer reads these.
+
+Limits. Workspaces that a kernel allocates for itself (cuBLAS, sorting in the embedding's backward)
+are invisible here and left out, and so is the host: data loading, the learning-rate schedule.
+Logits die with the log-softmax that reads them, as in a loop that keeps nothing but the loss.
+Gradients of one tensor are added into a new one, where eager autograd may reuse a dying summand.
+On BERT-base none of this is alive at the peak: PyTorch on an H200 reports the same peak to 200
+bytes (``tests/instances/extract/test_committed_bert.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+
+from instances.extract.tracing.building import Build
+from instances.extract.tracing.gpu_kernels import gpu_kernels
+from instances.extract.tracing.optimizers import Optimizer, clip_factor
+from instances.extract.tracing.storages import Phase, Trace
+from instances.extract.tracing.traced_graph import TracedGraph, read_graph, storage_key
+
+
+def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:
+    """Trace one training step without computing anything.
+
+    Parameters
+    ----------
+    build
+        Returns a module in training mode and its batch; called where tensors are fake.
+    optimizer
+        Updates each parameter.
+    clip_norm
+        Largest global norm of the gradients; 0 leaves clipping out.
+
+    Returns
+    -------
+    Trace
+        What ran, storage by storage.
+    """
+    with FakeTensorMode(), gpu_kernels():
+        module, batch = build()
+        step = _Step(module, optimizer, clip_norm)
+        named = dict(module.named_parameters())
+        trained = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+        kept = {**dict(module.named_buffers()), **_without(named, trained)}
+        state = [optimizer.initial_state(parameter.detach()) for parameter in trained.values()]
+        traced = make_fx(step, tracing_mode="fake")(batch, kept, trained, state)
+    local = {
+        name for name, parameter in trained.items() if not getattr(parameter, "allreduce", True)
+    }
+    graph = read_graph(traced.graph, step.phase_starts)
+    return _read_step(graph, list(batch), list(trained), local)
+
+
+def _without(named: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in named.items() if name not in others}
+
+
+class _LossAndGradients(torch.nn.Module):
+    """Forward and backward as one call, within which the parameters stay replaced."""
+
+    def __init__(self, module: torch.nn.Module, begin_backward: Callable[[], None]) -> None:
+        super().__init__()
+        self.module = module
+        self.begin_backward = begin_backward
+
+    def forward(
+        self, batch: dict[str, Tensor], parameters: Sequence[Tensor]
+    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        loss = self.module(**batch).loss
+        self.begin_backward()
+        return loss, torch.autograd.grad(loss, parameters, allow_unused=True)
+
+
+class _Step:
+    """The traced function, and where in the graph its phases begin."""
+
+    def __init__(self, module: torch.nn.Module, optimizer: Optimizer, clip_norm: float) -> None:
+        self.module = _LossAndGradients(module, lambda: self._begin(Phase.BACKWARD))
+        self.optimizer = optimizer
+        self.clip_norm = clip_norm
+        self.phase_starts: dict[Phase, set[str]] = {}
+
+    def __call__(
+        self,
+        batch: dict[str, Tensor],
+        kept: dict[str, Tensor],
+        trained: dict[str, Tensor],
+        state: list[tuple[Tensor, ...]],
+    ) -> tuple[Any, ...]:
+        parameters = list(trained.values())
+        named = {f"module.{name}": tensor for name, tensor in {**trained, **kept}.items()}
+        loss, found = functional_call(self.module, named, (batch, parameters))
+        gradients = _unshared(found, [*parameters, *kept.values(), *batch.values()])
+        self._begin(Phase.OPTIMIZER)
+        with torch.no_grad():
+            new_parameters, new_state = self._update(parameters, gradients, state)
+        flat_state = [tensor for tensors in new_state for tensor in tensors]
+        return loss.detach(), *gradients, *new_parameters, *flat_state
+
+    def _begin(self, phase: Phase) -> None:
+        mode: Any = get_proxy_mode()
+        self.phase_starts[phase] = {node.name for node in mode.tracer.graph.nodes}
+
+    def _update(
+        self,
+        parameters: Sequence[Tensor],
+        gradients: Sequence[Tensor | None],
+        state: Sequence[tuple[Tensor, ...]],
+    ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
+        used = [gradient for gradient in gradients if gradient is not None]
+        factor = clip_factor(used, self.clip_norm) if self.clip_norm else None
+        new_parameters, new_state = list(parameters), list(state)
+        for index, gradient in enumerate(gradients):
+            if gradient is not None:
+                scaled = gradient if factor is None else gradient * factor
+                new_parameters[index], new_state[index] = self.optimizer.update(
+                    parameters[index], scaled, state[index]
+                )
+        return new_parameters, new_state
+
+
+def _unshared(gradients: Sequence[Tensor | None], given: Sequence[Tensor]) -> list[Tensor | None]:
+    """Copy each gradient that does not have a storage to itself.
+
+    An all-reduce changes a gradient in place, within a chain of which it must be one link: a
+    gradient that is a part of a larger storage, that two parameters share, or that lies in what
+    the step was given would bring along bytes that are not its own. The copy belongs to the
+    backward pass and counts as ready when it is made.
+    """
+    owners = Counter(
+        storage_key(tensor.untyped_storage())
+        for tensor in (*gradients, *given)
+        if tensor is not None
+    )
+
+    def unshare(gradient: Tensor | None) -> Tensor | None:
+        if gradient is None:
+            return None
+        storage = gradient.untyped_storage()
+        alone = owners[storage_key(storage)] == 1 and storage.nbytes() == gradient.nbytes
+        return gradient if alone else gradient.clone()
+
+    return [unshare(gradient) for gradient in gradients]
+
+
+def _read_step(
+    graph: TracedGraph, batch: Sequence[str], trained: Sequence[str], local: Collection[str]
+) -> Trace:
+    found = {
+        name: graph.storage_of(node)
+        for node, name in zip(graph.returned[1:], trained, strict=False)
+        if node is not None
+    }
+    # Parameters and state are returned in the order in which they were given, at the end.
+    loss, *new = (
+        graph.storage_of(node)
+        for node in (graph.returned[0], *graph.returned[1 + len(trained) :])
+        if node is not None
+    )
+    given, storages = graph.given, graph.storages
+    replaced = given[len(given) - len(new) :]
+    parameters = dict(zip(trained, replaced, strict=False))
+    for storage, name in zip(given, batch, strict=False):
+        storages.name[storage] = name
+    for name, gradient in found.items():
+        storages.name[parameters[name]] = name
+        storages.name[gradient] = f"grad {name}"
+    common = [name for name in found if name not in local]
+    return Trace(
+        ops=graph.ops,
+        size=tuple(storages.size),
+        name=tuple(storages.name),
+        batch=given[: len(batch)],
+        persistent=graph.constants | set(given[len(batch) :]),
+        updates={new: old for new, old in zip(new, replaced, strict=True) if new != old},
+        gradients=tuple(found[name] for name in common),
+        returned=(loss,),
+        parameters=tuple(parameters[name] for name in common),
+    )

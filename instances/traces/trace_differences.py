@@ -1,0 +1,153 @@
+"""Two traces of one program side by side: counts, bytes, peaks, and each request they differ in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.iterations import iteration_phases, persistent_requests, resolve_iteration
+from instances.traces.trace_problem import iteration_problem
+from planners.errors import InstanceError
+from planners.model.columns import IntColumn
+from planners.model.liveness import live_profile
+
+
+@dataclass(frozen=True)
+class IterationFigures:
+    """One iteration in four numbers.
+
+    Parameters
+    ----------
+    requests
+        Allocations, markers left out.
+    requested_bytes
+        Their sum.
+    peak_bytes
+        Most bytes alive at once, persistent ones included.
+    persistent_bytes
+        Bytes alive before the iteration and after it.
+    """
+
+    requests: int
+    requested_bytes: int
+    peak_bytes: int
+    persistent_bytes: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Requests that stand at one place of two traces and are not the same.
+
+    Parameters
+    ----------
+    phase
+        Where in the iteration.
+    first, second
+        Bytes of each request of the one trace and of the other.
+    """
+
+    phase: Phase
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationFigures:
+    """Return the figures of an iteration.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        From 0, or from the end where negative.
+
+    Returns
+    -------
+    IterationFigures
+        Of requested bytes.
+    """
+    phases = iteration_phases(trace, iteration)
+    _, live = live_profile(iteration_problem(trace, iteration))
+    lasting = persistent_requests(trace, iteration)
+    return IterationFigures(
+        requests=sum(map(len, phases)),
+        requested_bytes=sum(int(trace.size[requests].sum()) for requests in phases),
+        peak_bytes=int(live.max(initial=0)),
+        persistent_bytes=int(trace.size[lasting].sum()),
+    )
+
+
+def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntColumn:
+    """Return what is alive right after each allocation of an iteration.
+
+    Parameters
+    ----------
+    trace
+        With marks.
+    iteration
+        As in :func:`iteration_figures`.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 bytes, one entry an allocation; markers left out.
+    """
+    asked = np.concatenate(iteration_phases(trace, iteration))
+    counted = ~trace.is_marker
+    change = np.zeros(trace.event_count + 1, dtype=np.int64)
+    np.add.at(change, trace.alloc[counted], trace.size[counted])
+    np.add.at(change, trace.freed[counted], -trace.size[counted])
+    return np.cumsum(change)[trace.alloc[asked]]
+
+
+def find_differences(
+    first: AllocationTrace, second: AllocationTrace, iteration: int = -1
+) -> Counter[Difference]:
+    """Align the sizes that two traces ask for, phase by phase, and return what is left over.
+
+    Parameters
+    ----------
+    first, second
+        With the same number of phases in the iteration.
+    iteration
+        As in :func:`iteration_figures`.
+
+    Returns
+    -------
+    Counter of Difference
+        And how often each occurs.
+
+    Raises
+    ------
+    InstanceError
+        The iterations differ in their phases.
+    """
+    sides = [_phases(trace, iteration) for trace in (first, second)]
+    if [phase for phase, _ in sides[0]] != [phase for phase, _ in sides[1]]:
+        counts = " and ".join(str(len(side)) for side in sides)
+        raise InstanceError(
+            f"two iterations of the same phases can be compared, found {counts} phases or another "
+            f"order; trace with as many microbatches"
+        )
+    differences: Counter[Difference] = Counter()
+    for (phase, ours), (_, theirs) in zip(*sides, strict=True):
+        matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+        for what, begin, end, there, there_end in matcher.get_opcodes():
+            if what != "equal":
+                here, other = tuple(ours[begin:end]), tuple(theirs[there:there_end])
+                differences[Difference(phase, here, other)] += 1
+    return differences
+
+
+def _phases(trace: AllocationTrace, iteration: int) -> list[tuple[Phase, list[int]]]:
+    number = resolve_iteration(trace, iteration)
+    kinds = trace.mark_phase[trace.mark_iteration == number].tolist()
+    asked = iteration_phases(trace, number)
+    return [
+        (Phase(kind), trace.size[requests].tolist())
+        for kind, requests in zip(kinds, asked, strict=True)
+    ]

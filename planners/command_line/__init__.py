@@ -1,0 +1,1 @@
+"""The frame of every command line: arguments, interrupts, endings, output."""

@@ -1,0 +1,104 @@
+"""Ctrl-C, and what else ends a run in order: it is interrupted, and what there is is kept."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+
+from planners.command_line import standard_output
+from planners.command_line.exit_status import EXIT_INTERRUPTED
+from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_status_of
+
+# A program that takes two interrupts and still runs does not mean to end.
+PATIENCE_SIGNALS = 3
+
+
+def run_command_line(
+    app: Callable[..., object], args: Sequence[str] | None = None, prog_name: str | None = None
+) -> None:
+    """Run a command line, and end the process at once where a signal ended it.
+
+    A search in compiled code that did not stop in time may still run in a thread, and taking the
+    interpreter down around it would abort.
+
+    Parameters
+    ----------
+    app
+        Ends with ``SystemExit``.
+    args
+        What stands behind the name of the program; by default what the process was started with.
+    prog_name
+        What the help calls the program.
+    """
+    try:
+        app(args=args, prog_name=prog_name)
+    except SystemExit as end:
+        for number in ENDING_SIGNALS:
+            if end.code == exit_status_of(number):
+                standard_output.leave_at_once(exit_status_of(number))
+        raise
+
+
+class Interrupt:
+    """Remembers that Ctrl-C came, while it still interrupts what runs.
+
+    A planner may catch ``KeyboardInterrupt`` and answer with its best plan; whoever started it
+    learns here that no other shall follow. SIGTERM and SIGHUP are taken as Ctrl-C is, so that
+    children are ended and unfinished files removed. The second signal interrupts as the first
+    does, and the third ends the process. Entered within another, it is that other one.
+    """
+
+    _entered: Interrupt | None = None
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._count = 0
+        self._before: dict[signal.Signals, object] = {}
+
+    @property
+    def came(self) -> bool:
+        """Whether to stop."""
+        return self.number is not None
+
+    @property
+    def exit_status(self) -> int:
+        """Of a process that was interrupted."""
+        return EXIT_INTERRUPTED if self.number is None else exit_status_of(self.number)
+
+    @property
+    def line(self) -> str:
+        """What is said where a run was interrupted."""
+        return ending_line(self.number or signal.SIGINT)
+
+    def __enter__(self) -> Interrupt:
+        if Interrupt._entered is not None:
+            return Interrupt._entered
+        Interrupt._entered = self
+        for number in ENDING_SIGNALS:
+            before = signal.getsignal(number)
+            # A shell's background job and ``nohup`` have them ignored, and mean it.
+            if before is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if Interrupt._entered is not self:
+            return
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+        Interrupt._entered = None
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        if self.number is None:
+            self.number = number
+        if self._count >= PATIENCE_SIGNALS:
+            standard_output.leave_at_once(self.exit_status)
+        raise KeyboardInterrupt

@@ -1,0 +1,104 @@
+"""The frame of every command line that typer parses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from planners.command_line.exit_status import EXIT_ERROR, EXIT_INTERRUPTED
+from planners.command_line.orderly_end import exit_status
+from planners.errors import GaplessError
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+# What every mistake of a user is to typer, which exports it not and has moved it between packages.
+_MistakeError: Any = typer.BadParameter.__mro__[2]
+
+
+class CommandLine(typer.Typer):
+    """A typer application that ends as all of ours do.
+
+    It prints an error as one line on standard error and exits with 2, also where the arguments
+    cannot be understood. After Ctrl-C it says ``interrupted`` and exits with 130.
+
+    Parameters
+    ----------
+    options
+        Of ``typer.Typer``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            cls=_Group, add_completion=False, pretty_exceptions_enable=False, **options
+        )
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Body], Body]:
+        """Return the decorator of a command, see ``typer.Typer.command``."""
+        return super().command(name, cls=_Command, **options)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the command line, without the hook for exceptions that typer would install."""
+        return typer.main.get_command(self)(*args, **options)
+
+
+class _EndsInOrder(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if standalone_mode:
+            sys.exit(exit_status(lambda: _run(self, args, prog_name, **extra)))
+        return super().main(
+            args, prog_name, complete_var, standalone_mode, windows_expand_args, **extra
+        )
+
+
+class _Command(_EndsInOrder, TyperCommand):
+    pass
+
+
+class _Group(_EndsInOrder, TyperGroup):
+    pass
+
+
+def _run(
+    command: _EndsInOrder,
+    args: Sequence[str] | None,
+    prog_name: str | None,
+    **extra: Any,
+) -> int:
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        with command.make_context(prog_name or _program(), words, **extra) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    except _MistakeError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+            return EXIT_ERROR
+        parsed = getattr(error, "ctx", None)
+        hint = f"; see {parsed.command_path} --help" if parsed is not None else ""
+        # What pydantic, which newer versions of typer ask, puts before every message.
+        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        raise GaplessError(f"{message}{hint}") from None
+    return 0
+
+
+def _program() -> str:
+    """Return what the user typed to start this."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is None:
+        return sys.argv[0].rpartition("/")[2]
+    return f"python -m {spec.name.removesuffix('.__main__')}"

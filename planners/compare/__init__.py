@@ -1,0 +1,1 @@
+"""``python -m planners.compare``: every planner on every instance, judged, in one table."""

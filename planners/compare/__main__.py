@@ -1,0 +1,368 @@
+"""``python -m planners.compare``: every planner on every instance, judged, in one table."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planners.command_line import standard_output
+from planners.command_line.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, complain
+from planners.command_line.interrupt import Interrupt, run_command_line
+from planners.command_line.progress_line import show_progress
+from planners.command_line.typer_frame import CommandLine
+from planners.compare.comparison import Comparison, compare_planners
+from planners.compare.plots import Plot, find_plot
+from planners.compare.records import (
+    CSV_COLUMNS,
+    comparison_record,
+    csv_lines,
+    json_text,
+)
+from planners.compare.report import (
+    SortBy,
+    instance_line,
+    notes,
+    plain_table,
+    rich_table,
+    sorted_rows,
+)
+from planners.compare.verdict import Answer, verdict_of
+from planners.dynamic.reusable_space import ReusableSpace, reusable_space
+from planners.dynamic.static_part import is_dynamic, static_part
+from planners.errors import GaplessError
+from planners.files.formats import read_problem
+from planners.files.output_file import require_suffix, require_targets
+from planners.files.plan_file import write_plan
+from planners.files.problem_file import SUFFIXES
+from planners.files.recording_slice import Excerpt, parse_iteration
+from planners.model.budget import Budget
+from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
+from planners.plugins.isolated_run import GRACE_SECONDS, Isolation
+from planners.registry import ChosenPlanner, choose, load_plugin
+from planners.text.byte_units import parse_bytes
+from planners.text.plain_text import one_line
+
+# A planner that searches takes all the time it is given; with a handful of them, an instance of
+# some thousand tensors is answered in seconds.
+DEFAULT_TIME_LIMIT_SECONDS = 3.0
+
+EXIT_INVALID_PLAN = 1
+EXIT_OF_ANSWER = {Answer.FITS: 0, Answer.DOES_NOT_FIT: 3, Answer.NOT_KNOWN: 4}
+# Of several instances: one that does not fit answers whether all of them do, so it comes before
+# one of which that is not known.
+GRAVEST_FIRST = [
+    EXIT_INTERRUPTED, EXIT_ERROR, EXIT_INVALID_PLAN, EXIT_OF_ANSWER[Answer.DOES_NOT_FIT],
+    EXIT_OF_ANSWER[Answer.NOT_KNOWN], 0,
+]  # fmt: skip
+
+app = CommandLine()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, after the first look at it."""
+
+    files: Sequence[Path]
+    excerpt: Excerpt
+    only_static: bool
+    chosen: Sequence[ChosenPlanner]
+    budget: Budget
+    capacity: int | None
+    sort: SortBy
+    as_json: bool
+    as_csv: bool
+    save_plan: Path | None
+    plot: Plot | None
+    picture: Path | None
+    isolation: Isolation | None
+    show_traceback: bool
+
+
+@app.command()
+def compare(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Instance files.")
+    ] = None,
+    patterns: Annotated[
+        str,
+        typer.Option(
+            "--planners",
+            metavar="NAMES",
+            help="Names or wildcards, separated by commas; NAME:KEY=VALUE sets a parameter.",
+        ),
+    ] = "*",
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
+    ] = DEFAULT_TIME_LIMIT_SECONDS,
+    threads: Annotated[int, typer.Option(help="Threads that a planner may use.")] = 1,
+    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    sort: Annotated[SortBy, typer.Option(help="What the rows are sorted by.")] = SortBy.PEAK,
+    capacity: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
+    ] = None,
+    iteration: Annotated[
+        str,
+        typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned."),
+    ] = "all",
+    persistent: Annotated[
+        bool,
+        typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
+    ] = True,
+    round_to: Annotated[
+        str,
+        typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
+    ] = "1",
+    dynamic_modules: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERNS", help="Modules of a recording whose sizes vary, by commas."
+        ),
+    ] = "",
+    only_static: Annotated[
+        bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
+    ] = None,
+    save_plan: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the best plan.")
+    ] = None,
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            help=f"Run each planner in a process of its own, killed {GRACE_SECONDS:g} s after its "
+            "time limit."
+        ),
+    ] = False,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="With --isolate: memory that a planner may take, such as 4GiB."
+        ),
+    ] = None,
+    show_traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where a planner that fails raised.")
+    ] = False,
+    list_planners: Annotated[
+        bool, typer.Option("--list", help="List the planners, one line each, and stop.")
+    ] = False,
+) -> None:
+    """Compare planners on instance files: peak, gap to the lower bound, and time.
+
+    Exits with 130 after Ctrl-C, 2 after an error, 1 after an invalid plan; else:
+
+    0 without a capacity, or where every instance that has one fits it;
+
+    3 where one of them does not, which is proven; 4 where one is not known to.
+    """
+    with standard_output.kept_for_the_answer():
+        for path in plugin or []:
+            load_plugin(path)
+        chosen = choose(patterns)
+    if list_planners:
+        standard_output.write(_listing(chosen))
+        return
+    request = Request(
+        files=files or [],
+        excerpt=Excerpt(
+            parse_iteration(iteration),
+            persistent=persistent,
+            round_to=parse_bytes("--round-to", round_to),
+            dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
+        ),
+        only_static=only_static,
+        chosen=chosen,
+        budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
+        capacity=None if capacity is None else parse_bytes("--capacity", capacity),
+        sort=sort,
+        as_json=as_json,
+        as_csv=as_csv,
+        save_plan=save_plan,
+        plot=find_plot("layout") if plot else None,
+        picture=plot,
+        isolation=_isolation(memory_limit) if isolate else None,
+        show_traceback=show_traceback,
+    )
+    if memory_limit is not None and not isolate:
+        raise GaplessError("--memory-limit: it needs --isolate, give both")
+    _require_sense(request)
+    _require_targets(request, plugin or [])
+    with Interrupt() as interrupt:
+        raise typer.Exit(_answer(request, interrupt))
+
+
+def _require_sense(request: Request) -> None:
+    if not request.files:
+        raise GaplessError("no instance file named; give at least one, or --list for the planners")
+    if request.as_json and request.as_csv:
+        raise GaplessError("--json and --csv: one of the two is needed, found both")
+    for option, path in _targets(request).items():
+        if path is not None and len(request.files) > 1:
+            raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
+
+
+def _targets(request: Request) -> dict[str, Path | None]:
+    return {"--save-plan": request.save_plan, "--plot": request.picture}
+
+
+def _require_targets(request: Request, plugins: Sequence[Path]) -> None:
+    require_targets(_targets(request), [*request.files, *plugins])
+    if request.save_plan is not None:
+        require_suffix("--save-plan", request.save_plan, "a plan", SUFFIXES)
+    if request.picture is not None and request.plot is not None:
+        require_suffix("--plot", request.picture, "a picture", request.plot.suffixes)
+
+
+def _answer(request: Request, interrupt: Interrupt) -> int:
+    """Compare on each file, show it, and return the exit status."""
+    records: list[dict[str, Any]] = []
+    codes = {0}
+    if request.as_csv:
+        standard_output.write(",".join(CSV_COLUMNS) + "\n")
+    for index, path in enumerate(request.files):
+        try:
+            whole = read_problem(path, request.excerpt)
+            if request.plot is not None:
+                request.plot.require_drawable(whole)
+            comparison = _compare_problem(whole, request, interrupt)
+            rows = sorted_rows(comparison.rows, request.sort)
+            if request.as_json:
+                records.append(comparison_record(comparison, rows, str(path)))
+            elif request.as_csv:
+                standard_output.write(csv_lines(comparison, rows, str(path), request.budget))
+            else:
+                _show(comparison, request, gap_above=index > 0)
+            if any(not row.result.valid for row in rows):
+                codes.add(EXIT_INVALID_PLAN)
+            verdict = verdict_of(comparison)
+            if verdict is not None:
+                codes.add(EXIT_OF_ANSWER[verdict.answer])
+            _keep_best(comparison, whole, request)
+        except GaplessError as error:
+            codes.add(complain(error))
+            continue
+        except KeyboardInterrupt:
+            codes.add(EXIT_INTERRUPTED)
+            break
+        if comparison.interrupted:
+            codes.add(EXIT_INTERRUPTED)
+            break
+    if request.as_json:
+        standard_output.write(json_text(request.budget, records))
+    return min(codes, key=GRAVEST_FIRST.index)
+
+
+def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> Comparison:
+    problem = static_part(whole).problem if request.only_static else whole
+    if request.capacity is not None:
+        problem = problem.with_capacity(request.capacity)
+    total = len(request.chosen)
+
+    def show_planner(index: int, label: str) -> None:
+        show_progress(f"{problem.name}: {label} ({index + 1} of {total})")
+
+    try:
+        with standard_output.kept_for_the_answer():
+            return compare_planners(
+                problem,
+                request.chosen,
+                request.budget,
+                on_start=show_planner,
+                is_interrupted=lambda: interrupt.came,
+                isolation=request.isolation,
+                on_error=_show_traceback if request.show_traceback else lambda _error: None,
+            )
+    finally:
+        show_progress("")
+
+
+def _keep_best(comparison: Comparison, whole: Problem, request: Request) -> None:
+    for option, path in _targets(request).items():
+        if path is not None and comparison.best is None:
+            raise GaplessError(f"{option} {path}: not written, for there is no plan that fits")
+    if comparison.best is None:
+        return
+    result = comparison.best.result
+    if request.save_plan is not None:
+        space = _space_for_dynamic(whole, result.plan, request)
+        write_plan(comparison.problem, result, request.save_plan, space)
+    if request.plot is not None and request.picture is not None:
+        request.plot.draw(comparison.problem, result, comparison.bounds, request.picture)
+
+
+def _space_for_dynamic(whole: Problem, plan: Plan | None, request: Request) -> ReusableSpace | None:
+    """Return what a plan leaves idle for the dynamic tensors of a problem; None without any."""
+    if plan is None or whole.safety is not Safety.LIFETIMES or not is_dynamic(whole).any():
+        return None
+    is_static = request.only_static
+    return reusable_space(whole, plan if is_static else static_part(whole).plan_within(plan))
+
+
+def _show(comparison: Comparison, request: Request, *, gap_above: bool) -> None:
+    rows = sorted_rows(comparison.rows, request.sort)
+    below = "".join(f"{note}\n" for note in notes(comparison, rows))
+    above = f"{chr(10) if gap_above else ''}{instance_line(comparison)}\n"
+    if not sys.stdout.isatty():
+        standard_output.write(above + plain_table(comparison, rows) + below)
+        return
+    # Imported here because a table in a pipe does without it.
+    from rich.console import Console
+
+    console = Console()
+    standard_output.write(_wrapped(above, console.width))
+    console.print(rich_table(comparison, rows, console.width))
+    standard_output.write(_wrapped(below, console.width))
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Break lines between words, as a terminal does not; a pipe keeps them whole."""
+    lines = [textwrap.fill(line, width, break_long_words=False) for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def _listing(chosen: Sequence[ChosenPlanner]) -> str:
+    width = max(len(planner.label) for planner in chosen)
+    lines = []
+    for planner in chosen:
+        defaults = ", ".join(f"{key}={value}" for key, value in planner.info.defaults.items())
+        parameters = f" [{defaults}]" if defaults else ""
+        lines.append(f"{planner.label:{width}}  {planner.info.summary}{parameters}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def _isolation(memory_limit: str | None) -> Isolation:
+    if memory_limit is None:
+        return Isolation()
+    return Isolation(parse_bytes("--memory-limit", memory_limit))
+
+
+def _show_traceback(error: BaseException) -> None:
+    """Print where a planner raised, each line fit for a terminal."""
+    show_progress("")
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        typer.echo(f"{indent}{one_line(line)}", err=True)
+
+
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command line."""
+    run_command_line(app, args, prog_name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""Run several planners on one problem, and hold their answers against each other."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planners.compare.reference import Reference, reference_of
+from planners.model.bounds import Bound, bounds_of
+from planners.model.budget import Budget
+from planners.model.plan import Claim, Result, Status
+from planners.model.problem import Problem
+from planners.plugins.planner_answer import OnError, plain_parameters
+from planners.registry import ChosenPlanner
+from planners.run import run, with_bounds
+
+if TYPE_CHECKING:
+    from planners.plugins.isolated_run import Isolation
+
+# Of the pairs with a tensor that has gaps each is looked at, some 15 ns long.
+MAX_PAIRS_WITH_GAPS = 1 << 25
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """What one planner answered, beside the others.
+
+    Parameters
+    ----------
+    label
+        Planner and parameters, as written on the command line.
+    result
+        Judged, also against the answers of the others.
+    gap_to_best
+        ``peak / best peak - 1``; None without a valid plan, or where the ratio is not finite.
+    """
+
+    label: str
+    result: Result
+    gap_to_best: float | None
+
+    @property
+    def gap_to_bound(self) -> float | None:
+        """``peak / lower_bound - 1``; None without a valid plan, or where it is not finite."""
+        return _gap(_valid_peak(self.result), self.result.lower_bound)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceRow:
+    """What an allocator had reserved in the run that was recorded, beside the plans.
+
+    Parameters
+    ----------
+    reference
+        Neither a plan nor judged.
+    gap_to_bound, gap_to_best
+        As in :class:`Row`; None below the lifetime bound.
+    below_lifetime_bound
+        Whether less was reserved than was in use at once: the recording began when memory had
+        been reserved already, and does not know how much.
+    """
+
+    reference: Reference
+    gap_to_bound: float | None
+    gap_to_best: float | None
+    below_lifetime_bound: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What several planners answered on one problem.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    bounds
+        Lower bounds, computed once.
+    safety_seconds, bounds_seconds
+        Wall time of the safety relation, which all planners share, and of the bounds.
+    rows
+        One a planner that ran, in the order in which they were chosen.
+    left_out
+        Labels of the planners that an interrupt kept from running.
+    interrupted
+        Whether Ctrl-C ended the comparison early.
+    reference
+        What an allocator had reserved in the run that was recorded, where the problem knows it.
+    unsafe_pairs
+        Number of pairs of tensors that may not share bytes; None where counting takes too long.
+    """
+
+    problem: Problem
+    bounds: tuple[Bound, ...]
+    safety_seconds: float
+    bounds_seconds: float
+    rows: tuple[Row, ...]
+    left_out: tuple[str, ...] = ()
+    interrupted: bool = False
+    reference: Reference | None = None
+    unsafe_pairs: int | None = None
+
+    @property
+    def unsafe_share(self) -> float | None:
+        """Unsafe pairs among all pairs, from 0 to 1; None without pairs, or where not counted."""
+        pairs = math.comb(self.problem.tensor_count, 2)
+        return None if self.unsafe_pairs is None or not pairs else self.unsafe_pairs / pairs
+
+    @property
+    def reference_row(self) -> ReferenceRow | None:
+        """The reference beside the bound and the best plan; None without one."""
+        if self.reference is None:
+            return None
+        reserved = self.reference.reserved
+        lifetime = next((bound.bytes for bound in self.bounds if bound.name == "lifetime"), 0)
+        if reserved < lifetime:
+            return ReferenceRow(self.reference, None, None, below_lifetime_bound=True)
+        return ReferenceRow(
+            self.reference,
+            _gap(reserved, self.best_bound[0]),
+            _gap(reserved, self.best.result.peak or 0) if self.best is not None else None,
+        )
+
+    @property
+    def best_bound(self) -> tuple[int, str]:
+        """The most bytes that are proven to be needed, and the certificate; 0 without one."""
+        known = [(bound.bytes, bound.name) for bound in self.bounds]
+        known += [
+            (row.result.lower_bound, row.result.certificate)
+            for row in self.rows
+            if row.result.status not in (Status.INVALID, Status.UNSUPPORTED)
+        ]
+        return max(known, key=lambda bound: bound[0], default=(0, ""))
+
+    @property
+    def best(self) -> Row | None:
+        """The first row with the smallest peak of all valid plans that fit the capacity."""
+        fitting = [
+            row for row in self.rows if row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
+        ]
+        return min(fitting, key=lambda row: row.result.peak or 0, default=None)
+
+
+def compare_planners(
+    problem: Problem,
+    chosen: Sequence[ChosenPlanner],
+    budget: Budget,
+    *,
+    on_start: Callable[[int, str], None] = lambda _index, _label: None,
+    is_interrupted: Callable[[], bool] = lambda: False,
+    isolation: Isolation | None = None,
+    on_error: OnError = lambda _error: None,
+) -> Comparison:
+    """Run planners one after the other, each within the same budget.
+
+    Parameters
+    ----------
+    problem
+        What to plan.
+    chosen
+        The planners.
+    budget
+        Limits of each run; the time limit also holds for each bound.
+    on_start
+        Called with index and label before each run.
+    is_interrupted
+        Whether the user has asked to stop, for planners that catch the interrupt to answer with
+        their best plan. An interrupt that a planner lets through loses only its own answer.
+    isolation, on_error
+        As for :func:`planners.run`.
+
+    Returns
+    -------
+    Comparison
+        What there is, also after an interrupt.
+    """
+    reference = reference_of(problem)
+    started = time.perf_counter()
+    _ = problem.core
+    safety_done = time.perf_counter()
+    limit = budget.time_limit_seconds
+    bounds = bounds_of(problem) if limit is None else bounds_of(problem, limit)
+    bounds_done = time.perf_counter()
+    unsafe_pairs = _count_quickly(problem)
+    results: list[Result] = []
+    interrupted = False
+    for index, planner in enumerate(chosen):
+        try:
+            on_start(index, planner.label)
+            results.append(
+                run(problem, planner, budget, bounds, isolation=isolation, on_error=on_error)
+            )
+        except KeyboardInterrupt:
+            results.append(_lost(planner, budget))
+            interrupted = True
+        interrupted |= is_interrupted() or _says_interrupted(planner, results[-1])
+        if interrupted:
+            break
+    labels = [planner.label for planner in chosen]
+    settled = settle(problem, labels[: len(results)], results)
+    return Comparison(
+        problem,
+        tuple(bounds),
+        safety_done - started,
+        bounds_done - safety_done,
+        _as_rows(labels, settled),
+        tuple(labels[len(results) :]),
+        interrupted,
+        reference,
+        unsafe_pairs,
+    )
+
+
+def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:
+    """Hold the answers of several planners against each other.
+
+    A claim that another planner's valid plan refutes makes the one who claims it invalid; the
+    best bound that stands then holds for all, so that a plan which meets it is optimal, whoever
+    made it.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    labels, results
+        The planners, and what each answered; judged one by one already.
+
+    Returns
+    -------
+    list of Result
+        In the same order.
+    """
+    settled = list(results)
+    peaks = {index: peak for index, r in enumerate(results) if (peak := _valid_peak(r)) is not None}
+    if peaks:
+        best = min(peaks, key=lambda index: peaks[index])
+        witness = f"the valid plan of {labels[best]} has a peak of {peaks[best]}"
+        fits = problem.capacity is None or peaks[best] <= problem.capacity
+        for index, result in enumerate(results):
+            claim = _refuted_claim(result, peaks[best], fits)
+            if claim:
+                reason = f"{labels[index]} {claim}, and {witness}"
+                settled[index] = replace(result, status=Status.INVALID, reason=reason, claim=None)
+    standing = [r.status not in (Status.INVALID, Status.UNSUPPORTED) for r in settled]
+    nothing = np.empty(0, dtype=np.int64)
+    bounds = [
+        Bound(result.certificate, result.lower_bound, nothing)
+        for result, stands in zip(settled, standing, strict=True)
+        if stands
+    ]
+    return [
+        with_bounds(problem, result, bounds) if stands else result
+        for result, stands in zip(settled, standing, strict=True)
+    ]
+
+
+def _count_quickly(problem: Problem) -> int | None:
+    """Count the unsafe pairs; None where each tensor with gaps against all others takes long."""
+    with_gaps = len(np.unique(problem.gaps[:, 0]))
+    if with_gaps * problem.tensor_count > MAX_PAIRS_WITH_GAPS:
+        return None
+    return int(problem.core.unsafe_degrees().sum()) // 2
+
+
+def _says_interrupted(planner: ChosenPlanner, result: Result) -> bool:
+    # What a third party counts under this name ends nothing.
+    return planner.info.built_in and bool(result.statistics.get("interrupted"))
+
+
+def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
+    """Return what a result says, if a valid plan of this peak shows that it is wrong."""
+    if result.status in (Status.INVALID, Status.UNSUPPORTED):
+        return ""
+    own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)
+    for claim in filter(None, (own, result.claim)):
+        if claim.lower_bound > peak:
+            return str(replace(claim, infeasible=False))
+        if claim.infeasible and fits:
+            return str(claim)
+    return ""
+
+
+def _as_rows(labels: Sequence[str], results: Sequence[Result]) -> tuple[Row, ...]:
+    peaks = [_valid_peak(result) for result in results]
+    best = min((peak for peak in peaks if peak is not None), default=0)
+    return tuple(
+        Row(label, result, _gap(peak, best))
+        for label, result, peak in zip(labels, results, peaks, strict=False)
+    )
+
+
+def _valid_peak(result: Result) -> int | None:
+    return result.peak if result.valid else None
+
+
+def _gap(peak: int | None, reference: int) -> float | None:
+    if peak is None or (reference == 0 and peak > 0):
+        return None
+    return 0.0 if reference == 0 else peak / reference - 1
+
+
+def _lost(planner: ChosenPlanner, budget: Budget) -> Result:
+    return Result(
+        Status.NO_PLAN_FOUND,
+        reason="interrupted",
+        planner=planner.info.name,
+        parameters=plain_parameters({**planner.info.defaults, **planner.parameters}),
+        seed=budget.seed,
+    )

@@ -1,0 +1,68 @@
+"""Pictures of a result, drawn by what installed packages offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planners.errors import MissingDependencyError
+from planners.model.bounds import Bound
+from planners.model.plan import Result
+from planners.model.problem import Problem
+
+ENTRY_POINT_GROUP = "gapless.plots"
+INSTALL = "pip install -e '.[plot]'"
+
+Draw = Callable[[Problem, Result, Sequence[Bound], Path], None]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A kind of picture, which an installed package offers in the group ``gapless.plots``.
+
+    Parameters
+    ----------
+    draw
+        Takes problem, result, bounds and the path of the picture.
+    suffixes
+        How the name of a picture may end.
+    require_drawable
+        Raises ``GaplessError`` for a problem of which there is no such picture.
+    """
+
+    draw: Draw
+    suffixes: tuple[str, ...]
+    require_drawable: Callable[[Problem], None]
+
+
+def find_plot(name: str) -> Plot:
+    """Return a kind of picture.
+
+    Parameters
+    ----------
+    name
+        Entry point in the group ``gapless.plots``; such as ``layout``.
+
+    Returns
+    -------
+    Plot
+        Ready to draw.
+
+    Raises
+    ------
+    MissingDependencyError
+        No installed package offers it, or what it needs is not installed.
+    """
+    # Imported here because most runs draw nothing.
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        try:
+            plot: Plot = entry.load()
+        except ImportError as error:
+            raise MissingDependencyError(f"plot {name}: {error}; install with: {INSTALL}") from None
+        return plot
+    raise MissingDependencyError(
+        f"plot {name}: no installed package draws it; install with: {INSTALL}"
+    )

@@ -1,0 +1,299 @@
+"""A comparison for programs: JSON and CSV of the same fields, every number exact and finite."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, TypedDict
+
+from planners.compare.comparison import Comparison, Row
+from planners.compare.report import about_reference
+from planners.compare.verdict import verdict_of
+from planners.files.json_file import compact_json
+from planners.model.budget import Budget
+
+SCHEMA = "gapless-comparison"
+SCHEMA_VERSION = 2
+PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp")
+REFERENCE_STATUS = "reference"
+
+
+class InstanceFields(TypedDict):
+    """What both outputs say of an instance; docs/comparing.md says what each means."""
+
+    instance: str
+    file: str
+    tensors: int
+    streams: int
+    chains: int
+    unsafe_share: float | None
+    naive: int
+    capacity: int | None
+    verdict: str | None
+    verdict_by: str | None
+    bounds: dict[str, int]
+    safety_seconds: float
+    bounds_seconds: float
+    interrupted: bool
+    left_out: list[str]
+
+
+class ResultFields(TypedDict):
+    """What both outputs say of a planner's answer."""
+
+    planner: str
+    status: str
+    peak: int | None
+    lower_bound: int
+    certificate: str
+    gap_to_bound: float | None
+    gap_to_best: float | None
+    seconds: float
+    cpu_seconds: float
+    valid: bool
+    reason: str
+    label: str
+    parameters: dict[str, str | int | float | bool]
+    seed: int
+    claim: str | None
+
+
+class ReferenceFields(TypedDict):
+    """What the allocator of a recorded run had reserved; in CSV a line of its own."""
+
+    label: str
+    reserved: int
+    exact: bool
+    below_lifetime_bound: bool
+    gap_to_bound: float | None
+    gap_to_best: float | None
+    about: str
+
+
+class BudgetFields(TypedDict):
+    """What each planner was given."""
+
+    time_limit_seconds: float | None
+    threads: int
+    seed: int
+
+
+class EnvironmentFields(TypedDict):
+    """Where and with what everything ran."""
+
+    platform: str
+    processors: int | None
+    python: str
+    packages: dict[str, str | None]
+
+
+class RunFields(TypedDict):
+    """What both outputs say of a run as a whole."""
+
+    version: int
+    environment: EnvironmentFields
+    budget: BudgetFields
+
+
+# Columns are only ever added, at the end, for those who count them.
+CSV_COLUMNS = tuple(
+    dict.fromkeys(
+        ["instance", *ResultFields.__annotations__, *InstanceFields.__annotations__, "version",
+         *BudgetFields.__annotations__, *EnvironmentFields.__annotations__]
+    )
+)  # fmt: skip
+
+
+def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
+    """Return what ``--json`` prints.
+
+    Parameters
+    ----------
+    budget
+        Of each planner.
+    instances
+        From :func:`comparison_record`.
+
+    Returns
+    -------
+    str
+        One object.
+    """
+    answer = {"schema": SCHEMA, **_run_fields(budget), "instances": instances}
+    return json.dumps(answer, indent=1, allow_nan=False) + "\n"
+
+
+def comparison_record(comparison: Comparison, rows: Iterable[Row], file: str) -> dict[str, Any]:
+    """Return a comparison as plain values.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+    file
+        Where the instance was read from.
+
+    Returns
+    -------
+    dict
+        One entry of ``instances``; sizes in bytes, gaps as ratios, None for what does not exist.
+    """
+    return {
+        **_instance_fields(comparison, file),
+        "reference": _reference_fields(comparison),
+        "results": [_result_fields(row) for row in rows],
+    }
+
+
+def csv_lines(comparison: Comparison, rows: Iterable[Row], file: str, budget: Budget) -> str:
+    """Return a comparison as lines of CSV, without the header.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+    file
+        Where the instance was read from.
+    budget
+        Of each planner.
+
+    Returns
+    -------
+    str
+        One line a row with the columns ``CSV_COLUMNS``; a value that does not exist is empty, and
+        lists and objects are JSON. The reference, if there is one, is the last; its status is
+        ``reference``.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    run = _run_fields(budget)
+    shared = {
+        "version": run["version"],
+        **run["budget"],
+        **run["environment"],
+        **_instance_fields(comparison, file),
+    }
+    lines: list[Mapping[str, object]] = [_result_fields(row) for row in rows]
+    reference = _reference_fields(comparison)
+    if reference is not None:
+        lines.append(
+            {
+                "planner": reference["label"],
+                "label": reference["label"],
+                "status": REFERENCE_STATUS,
+                "peak": reference["reserved"],
+                "gap_to_bound": reference["gap_to_bound"],
+                "gap_to_best": reference["gap_to_best"],
+                "reason": reference["about"],
+                "seed": None,
+            }
+        )
+    for line in lines:
+        writer.writerow({key: _csv_cell(value) for key, value in {**shared, **line}.items()})
+    return text.getvalue()
+
+
+@cache
+def environment() -> EnvironmentFields:
+    """Return where and with what a comparison ran: machine, Python, versions of packages."""
+    # Imported here because the text table does without it.
+    from importlib import metadata
+
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": versions,
+    }
+
+
+def _run_fields(budget: Budget) -> RunFields:
+    limit = budget.time_limit_seconds
+    return {
+        "version": SCHEMA_VERSION,
+        "environment": environment(),
+        "budget": {
+            "time_limit_seconds": limit if limit is not None and math.isfinite(limit) else None,
+            "threads": budget.threads,
+            "seed": budget.seed,
+        },
+    }
+
+
+def _instance_fields(comparison: Comparison, file: str) -> InstanceFields:
+    problem, verdict = comparison.problem, verdict_of(comparison)
+    return {
+        "instance": problem.name,
+        "file": file,
+        "tensors": problem.tensor_count,
+        "streams": problem.stream_count,
+        "chains": len(problem.contiguous),
+        "unsafe_share": comparison.unsafe_share,
+        "naive": problem.naive_bytes,
+        "capacity": problem.capacity,
+        "verdict": None if verdict is None else verdict.answer.value,
+        "verdict_by": None if verdict is None else verdict.by or None,
+        "bounds": {bound.name: bound.bytes for bound in comparison.bounds},
+        "safety_seconds": comparison.safety_seconds,
+        "bounds_seconds": comparison.bounds_seconds,
+        "interrupted": comparison.interrupted,
+        "left_out": list(comparison.left_out),
+    }
+
+
+def _reference_fields(comparison: Comparison) -> ReferenceFields | None:
+    row = comparison.reference_row
+    if row is None:
+        return None
+    return {
+        "label": row.reference.label,
+        "reserved": row.reference.reserved,
+        "exact": row.reference.exact,
+        "below_lifetime_bound": row.below_lifetime_bound,
+        "gap_to_bound": row.gap_to_bound,
+        "gap_to_best": row.gap_to_best,
+        "about": about_reference(comparison),
+    }
+
+
+def _result_fields(row: Row) -> ResultFields:
+    result = row.result
+    return {
+        "planner": result.planner,
+        "status": result.status.value,
+        "peak": result.peak,
+        "lower_bound": result.lower_bound,
+        "certificate": result.certificate,
+        "gap_to_bound": row.gap_to_bound,
+        "gap_to_best": row.gap_to_best,
+        "seconds": result.seconds,
+        "cpu_seconds": result.cpu_seconds,
+        "valid": result.valid,
+        "reason": result.reason,
+        "label": row.label,
+        "parameters": dict(result.parameters),
+        "seed": result.seed,
+        "claim": None if result.claim is None else str(result.claim),
+    }
+
+
+def _csv_cell(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return compact_json(value) if isinstance(value, (dict, list)) else value

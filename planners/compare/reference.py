@@ -1,0 +1,84 @@
+"""The reference: what the allocator of a recorded run had reserved, for plans to be held against.
+
+It travels in the origin of a problem, so that an instance file keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planners.errors import InstanceError
+from planners.model.columns import shown
+from planners.model.problem import Problem, Scalar
+
+ALLOCATOR, PEAK, EXACT = "reserved_by", "peak_reserved", "peak_reserved_is_exact"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What an allocator had reserved at the peak of a recorded run.
+
+    Parameters
+    ----------
+    allocator
+        Its name.
+    reserved
+        Bytes.
+    exact
+        False where more may have been reserved than the recording knows of.
+    """
+
+    allocator: str
+    reserved: int
+    exact: bool
+
+    @property
+    def label(self) -> str:
+        """What stands where other rows name a planner."""
+        return f"{self.allocator} reserved{'' if self.exact else ', at least'}"
+
+    def as_origin(self) -> dict[str, Scalar]:
+        """Return the entries of a problem's origin that say so."""
+        return {ALLOCATOR: self.allocator, PEAK: self.reserved, EXACT: self.exact}
+
+
+def reference_of(problem: Problem) -> Reference | None:
+    """Return the reference of a problem.
+
+    Parameters
+    ----------
+    problem
+        Of which its origin may tell.
+
+    Returns
+    -------
+    Reference or None
+        None where the origin says nothing.
+
+    Raises
+    ------
+    InstanceError
+        The origin names a peak that is no number of bytes, or says in another type what belongs
+        to it.
+    """
+    origin = problem.origin
+    if PEAK not in origin:
+        return None
+    reserved = origin[PEAK]
+    allocator = origin.get(ALLOCATOR, "allocator")
+    exact = origin.get(EXACT, True)
+    if type(reserved) is not int or reserved < 0:
+        raise InstanceError(
+            f"field origin.{PEAK}: whole bytes of at least 0 are needed, found {shown(reserved)}"
+        )
+    if not isinstance(allocator, str) or not allocator.isprintable():
+        raise InstanceError(f"field origin.{ALLOCATOR}: a name is needed, found {shown(allocator)}")
+    if not isinstance(exact, bool):
+        raise InstanceError(f"field origin.{EXACT}: true or false is needed, found {shown(exact)}")
+    return Reference(allocator, reserved, exact)
+
+
+def without_reference(origin: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return an origin for a problem that leaves out part of what the run had in memory."""
+    return {key: value for key, value in origin.items() if key not in (ALLOCATOR, PEAK, EXACT)}

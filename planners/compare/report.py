@@ -1,0 +1,342 @@
+"""A comparison for people: the instance in one line, the table, and what needs saying."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from planners.compare.comparison import Comparison, ReferenceRow, Row
+from planners.compare.verdict import Answer, Verdict, verdict_of
+from planners.model.plan import Result, Status
+from planners.model.problem import MOST_SHOWN_NAME
+from planners.run import over_capacity
+from planners.text.aligned_text import aligned_text
+from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
+from planners.text.plain_text import one_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADINGS = (
+    "", "planner", "status", "peak", "bytes", "gap to bound", "gap to best", "seconds",
+)  # fmt: skip
+LEFT_ALIGNED = 3
+BEST_MARK = "*"
+REFERENCE_MARK = "~"
+NOT_SINCE_THE_START = "what it reserved before the recording is not known"
+REFERENCE_STYLE = "dim italic"
+STYLES = {
+    Status.INVALID: "bold red",
+    Status.UNSUPPORTED: "dim",
+    Status.NO_PLAN_FOUND: "yellow",
+    Status.INFEASIBLE: "yellow",
+}
+# How good an answer is, for sorting by status.
+RANKS = [
+    Status.OPTIMAL, Status.FEASIBLE, Status.INFEASIBLE, Status.NO_PLAN_FOUND, Status.UNSUPPORTED,
+    Status.INVALID,
+]  # fmt: skip
+
+
+class SortBy(enum.StrEnum):
+    """What the rows of a table are sorted by."""
+
+    PEAK = "peak"
+    GAP = "gap"
+    STATUS = "status"
+    PLANNER = "planner"
+    SECONDS = "seconds"
+    CPU_SECONDS = "cpu-seconds"
+    CHOSEN = "chosen"
+
+
+SORT_KEYS: dict[SortBy, Callable[[Row], Any]] = {
+    SortBy.PEAK: lambda row: _last_without(row.result.peak if row.result.valid else None),
+    SortBy.GAP: lambda row: _last_without(row.gap_to_bound),
+    SortBy.STATUS: lambda row: RANKS.index(row.result.status),
+    SortBy.PLANNER: lambda row: row.label,
+    SortBy.SECONDS: lambda row: row.result.seconds,
+    SortBy.CPU_SECONDS: lambda row: row.result.cpu_seconds,
+    SortBy.CHOSEN: lambda _row: 0,
+}
+
+
+def sorted_rows(rows: Sequence[Row], by: SortBy) -> list[Row]:
+    """Return rows in the order in which they are shown.
+
+    Parameters
+    ----------
+    rows
+        In the order in which the planners were chosen, which decides ties.
+    by
+        What to sort by, the best first; rows without it come last.
+
+    Returns
+    -------
+    list of Row
+        The same rows.
+    """
+    return sorted(rows, key=SORT_KEYS[by])
+
+
+def instance_line(comparison: Comparison) -> str:
+    """Return the line above the table: the instance, its unsafe pairs, naive sum and bounds.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    problem = comparison.problem
+    counts = [
+        counted(problem.tensor_count, "tensor"),
+        counted(problem.stream_count, "stream"),
+        counted(len(problem.contiguous), "chain"),
+    ]
+    if problem.dynamic is not None and problem.dynamic.any():
+        counts.insert(1, f"{problem.dynamic.sum():,} of them dynamic")
+    parts = [", ".join(counts)]
+    if comparison.unsafe_share is not None:
+        parts.append(f"{percent(comparison.unsafe_share)} of pairs unsafe")
+    parts.append(f"naive sum {both_bytes(problem.naive_bytes)}")
+    bounds = [f"{bound.name} {both_bytes(bound.bytes)}" for bound in comparison.bounds]
+    parts.append(f"bounds: {', '.join(bounds)}")
+    if problem.capacity is not None:
+        parts.append(f"capacity {both_bytes(problem.capacity)}")
+    parts.append(
+        f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
+    )
+    return f"{one_line(problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"
+
+
+def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
+    """Return the table as aligned text, for pipes and files.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+
+    Returns
+    -------
+    str
+        Lines with one row each, the headings first, and the reference, if there is one, last.
+    """
+    return aligned_text([HEADINGS, *_all_cells(comparison, rows)], range(LEFT_ALIGNED))
+
+
+def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table:
+    """Return the table for a terminal.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+    width
+        Columns of the terminal. Where they are too few, the peak is shown in bytes alone, and
+        then names of planners break; numbers never do.
+
+    Returns
+    -------
+    rich.table.Table
+        The best rows in bold green, the reference dim.
+    """
+    # Imported here because a table in a pipe does without it.
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = _all_cells(comparison, rows)
+    headings = tuple(heading.replace("gap to ", "gap to\n") for heading in HEADINGS)
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(headings, *cells, strict=True)
+    ]
+    enough = sum(widths) + 2 * len(widths) <= width
+    shown = [index for index, name in enumerate(HEADINGS) if enough or name != "peak"]
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, int(enough), 0, 0), show_edge=False, pad_edge=False
+    )
+    for index in shown:
+        table.add_column(
+            headings[index],
+            justify="left" if index < LEFT_ALIGNED else "right",
+            no_wrap=HEADINGS[index] != "planner",
+            overflow="fold",
+            vertical="bottom",
+        )
+    styles = [
+        "bold green" if is_best(comparison, row) else STYLES.get(row.result.status, "")
+        for row in rows
+    ]
+    # The reference, where there is one, is the last line.
+    for line, style in zip_longest(cells, styles, fillvalue=REFERENCE_STYLE):
+        table.add_row(*(Text(line[index]) for index in shown), style=style)
+    return table
+
+
+def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+    """Return the lines below the table: what the gaps refer to, every reason once, the verdict.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+    rows
+        Its rows in the order in which they are shown.
+
+    Returns
+    -------
+    list of str
+        May be empty.
+    """
+    lines = []
+    best = comparison.best
+    if best is not None:
+        result = best.result
+        lines.append(f"gap to bound: above {result.certificate}, {both_bytes(result.lower_bound)}")
+    if comparison.reference is not None:
+        lines.append(f"{REFERENCE_MARK} no plan: {about_reference(comparison)}")
+    verdict = verdict_of(comparison)
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        said = [_beside_the_verdict(row.result, verdict, comparison.problem.capacity)]
+        if row.result.claim is not None:
+            said.append(f"{row.result.claim}, which nothing here confirms")
+        reason = "; ".join(filter(None, said))
+        if reason:
+            told.setdefault(f"{row.result.status.value}, {reason}", []).append(row.label)
+    lines += [f"{', '.join(labels)}: {reason}" for reason, labels in told.items()]
+    if comparison.left_out:
+        lines.append(f"interrupted; not run: {', '.join(comparison.left_out)}")
+    if verdict is not None:
+        lines.append(f"{one_line(comparison.problem.name, MOST_SHOWN_NAME)}: {_in_words(verdict)}")
+    return lines
+
+
+def about_reference(comparison: Comparison) -> str:
+    """Return what the reference of a comparison is, and how far it can be trusted.
+
+    Parameters
+    ----------
+    comparison
+        What was compared.
+
+    Returns
+    -------
+    str
+        One phrase; empty without a reference.
+    """
+    row = comparison.reference_row
+    if row is None:
+        return ""
+    what = f"what {row.reference.allocator} had reserved at the peak of the recorded run"
+    if row.below_lifetime_bound:
+        rounded = comparison.problem.origin.get("round_to", 1) != 1
+        late = not (rounded and row.reference.exact)
+        causes = ["the recording began late, when more was reserved already"] * late
+        causes += ["sizes are rounded up here"] * rounded
+        return f"{what}; no gap, for it is below the lifetime bound: {', or '.join(causes)}"
+    return what if row.reference.exact else f"{what}; {NOT_SINCE_THE_START}"
+
+
+def is_best(comparison: Comparison, row: Row) -> bool:
+    """Return whether a row has the smallest peak of all valid plans that fit."""
+    best = comparison.best
+    return (
+        best is not None
+        and row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
+        and row.result.peak == best.result.peak
+    )
+
+
+def percent(ratio: float | None) -> str:
+    """Return a gap as text that never shows 0 for what is above 0.
+
+    Parameters
+    ----------
+    ratio
+        ``peak / reference - 1``; None for none. Below 0 only for what is no plan.
+
+    Returns
+    -------
+    str
+        Such as ``"1.234 %"``, ``"<0.001 %"`` or ``"-"``.
+    """
+    if ratio is None:
+        return "-"
+    if ratio == 0:
+        return "0 %"
+    if 0 < ratio < 0.00001:
+        return "<0.001 %"
+    return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
+
+
+def _cells(comparison: Comparison, row: Row) -> tuple[str, ...]:
+    result = row.result
+    # An invalid plan has no peak that could be compared with anything.
+    peak = result.peak if result.valid else None
+    return (
+        BEST_MARK if is_best(comparison, row) else "",
+        row.label,
+        result.status.value,
+        "-" if peak is None else human_bytes(peak),
+        "-" if peak is None else exact_bytes(peak),
+        percent(row.gap_to_bound),
+        percent(row.gap_to_best),
+        f"{result.seconds:.3f}" if result.seconds < 10 else f"{result.seconds:.1f}",
+    )
+
+
+def _all_cells(comparison: Comparison, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    cells = [_cells(comparison, row) for row in rows]
+    row = comparison.reference_row
+    return cells if row is None else [*cells, _reference_cells(row)]
+
+
+def _reference_cells(row: ReferenceRow) -> tuple[str, ...]:
+    return (
+        REFERENCE_MARK,
+        row.reference.label,
+        "-",
+        human_bytes(row.reference.reserved),
+        exact_bytes(row.reference.reserved),
+        percent(row.gap_to_bound),
+        percent(row.gap_to_best),
+        "-",
+    )
+
+
+def _in_words(verdict: Verdict) -> str:
+    said = {
+        Answer.FITS: f"fits, shown by {verdict.by}",
+        Answer.DOES_NOT_FIT: f"does not fit, proven by {verdict.by}",
+        Answer.NOT_KNOWN: "not known whether it fits",
+    }
+    return f"{said[verdict.answer]}: {one_line(verdict.because)}"
+
+
+def _beside_the_verdict(result: Result, verdict: Verdict | None, capacity: int | None) -> str:
+    """Return the reason of a result, less what the verdict and the peaks say already."""
+    proven = verdict is not None and verdict.answer is Answer.DOES_NOT_FIT
+    if proven and result.status is Status.INFEASIBLE:
+        return ""
+    reason = result.reason
+    if capacity is not None and result.status is Status.NO_PLAN_FOUND and result.plan is not None:
+        reason = reason.removeprefix(over_capacity(result.plan, capacity)).removeprefix("; ")
+    return one_line(reason)
+
+
+def _last_without(value: float | None) -> tuple[bool, float]:
+    return value is None, value or 0

@@ -1,0 +1,214 @@
+// From where on each tensor left may lie: the pruning rules of the canonical search.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "exact/canonical_state.h"
+#include "exact/refuted_states.h"
+#include "exact/search_problem.h"
+
+namespace gapless {
+
+// The rules that may be left out, one by one, for an ablation; see Note [Canonical search].
+struct CanonicalRules {
+    bool dominance = true;
+    bool passed_over = true;
+    bool lowest = true;
+    bool identical = true;
+    bool split = true;
+    bool memory = true;
+};
+
+template <class Bytes>
+class CanonicalBounds {
+  public:
+    using Position = typename RefutedStates<Bytes>::Position;
+    using Tensors = std::span<const std::int32_t>;
+
+    explicit CanonicalBounds(const CanonicalState<Bytes>& state)
+        : rank(state.size.size()),
+          bound(state.size.size()),
+          state_(state),
+          blocker_(state.size.size()),
+          least_(static_cast<std::size_t>(state.problem.sections)),
+          least_end_(least_.size()) {}
+
+    void start(const CanonicalRules& rules, SearchCounters& counters) {
+        rules_ = rules;
+        counters_ = &counters;
+        std::iota(blocker_.begin(), blocker_.end(), 0);
+    }
+
+    // Says that a tensor is placed, and blocks nothing any more.
+    void forget(std::int32_t t) { bound[t] = kPlaced; }
+
+    // The least end of all tensors left, were each placed next.
+    Bytes least_end_of_all() const { return least_end_of_all_; }
+
+    bool passed_over(std::int32_t t, Position position) const {
+        return state_.low[t] < position.offset ||
+               (state_.low[t] == position.offset && rank[t] < position.rank);
+    }
+
+    // Works out from where on each tensor may lie; false where the node is refuted.
+    bool raise(Tensors tensors, Position position, SectionRange part) {
+        if (!first_bounds(tensors, position)) return false;
+        for (int round = 0; round < kRounds; ++round) {
+            if (rules_.passed_over && !raise_passed_over(tensors, position)) {
+                ++counters_->by_passed_over;
+                return false;
+            }
+            if (state_.has_pins) raise_above_pins(tensors);
+            if (!least_bounds_fit(tensors, part)) {
+                ++counters_->by_section;
+                return false;
+            }
+            if (!rules_.lowest || !raise_above_lowest(tensors, part)) return true;
+        }
+        return true;
+    }
+
+    // The order of the tensors within their part, and from where on each may lie.
+    std::vector<std::int32_t> rank;
+    std::vector<Bytes> bound;
+
+  private:
+    bool first_bounds(Tensors tensors, Position position) {
+        least_end_of_all_ = std::numeric_limits<Bytes>::max();
+        for (const std::int32_t t : tensors) {
+            least_end_of_all_ = std::min<Bytes>(least_end_of_all_, state_.low[t] + state_.size[t]);
+            bound[t] = std::max(bound[t], state_.low[t]);
+            if (!passed_over(t, position)) continue;
+            if (state_.pinned[t] >= 0) {
+                ++counters_->by_passed_over;
+                return false;
+            }
+            const Bytes least = std::max<Bytes>(position.offset, state_.low[t] + 1);
+            if (bound[t] < least) bound[t] = state_.align(t, least);
+        }
+        if (rules_.dominance && least_end_of_all_ <= position.offset) {
+            ++counters_->by_dominance;
+            return false;
+        }
+        return true;
+    }
+
+    bool raise_passed_over(Tensors tensors, Position position) {
+        for (const std::int32_t t : tensors) {
+            if (passed_over(t, position) && !raise_above_blocker(t)) return false;
+        }
+        return true;
+    }
+
+    // Raises a tensor above the lowest end of what may block its low; false where nothing may.
+    bool raise_above_blocker(std::int32_t t) {
+        const Bytes blocked_below = state_.low[t] + state_.size[t];
+        // Something that may block it and ends no higher than its bound: nothing to raise.
+        const auto settles = [&](std::int32_t other) {
+            return bound[other] < blocked_below && bound[other] + state_.size[other] <= bound[t];
+        };
+        if (settles(blocker_[t])) return true;
+        Bytes above = kPlaced;
+        for (const std::int32_t other : state_.neighbours.of(t)) {
+            if (bound[other] >= blocked_below) continue;
+            const Bytes end = bound[other] + state_.size[other];
+            if (end >= above) continue;
+            above = end;
+            blocker_[t] = other;
+            if (end <= bound[t]) return true;
+        }
+        if (above == kPlaced) return false;
+        raise(t, above);
+        return true;
+    }
+
+    void raise_above_pins(Tensors tensors) {
+        for (const std::int32_t p : tensors) {
+            if (state_.pinned[p] < 0) continue;
+            for (const std::int32_t t : state_.neighbours.of(p)) {
+                if (!state_.left[t] || state_.pinned[t] >= 0) continue;
+                if (bound[t] + state_.size[t] > state_.pinned[p] &&
+                    bound[t] < state_.pinned[p] + state_.size[p]) {
+                    raise(t, state_.pinned[p] + state_.size[p]);
+                }
+            }
+        }
+    }
+
+    bool raise(std::int32_t t, Bytes to) {
+        if (to <= bound[t]) return false;
+        bound[t] = state_.align(t, to);
+        ++counters_->raised;
+        return true;
+    }
+
+    bool least_bounds_fit(Tensors tensors, SectionRange part) {
+        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
+        std::fill(least_.begin() + part.first, least_.begin() + part.last, kNone);
+        for (const std::int32_t t : tensors) {
+            const Bytes from = bound[t];
+            if (from > state_.capacity - state_.size[t]) return false;
+            if (state_.pinned[t] >= 0 && from > state_.pinned[t]) return false;
+            for (const SectionRange& range : state_.problem.ranges_of(t)) {
+                Bytes* least = least_.data();
+                for (std::int32_t s = range.first; s < range.last; ++s) {
+                    least[s] = std::min(least[s], from);
+                }
+            }
+        }
+        for (std::int32_t s = part.first; s < part.last; ++s) {
+            if (least_[s] != kNone && least_[s] > state_.capacity - state_.remaining[s])
+                return false;
+        }
+        return true;
+    }
+
+    // Raises what cannot be lowest in a section above what can; whether anything rose.
+    bool raise_above_lowest(Tensors tensors, SectionRange part) {
+        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
+        std::fill(least_end_.begin() + part.first, least_end_.begin() + part.last, kNone);
+        const Bytes* const remaining = state_.remaining.data();
+        Bytes* const least_end = least_end_.data();
+        for (const std::int32_t t : tensors) {
+            const Bytes room = state_.capacity - bound[t], end = bound[t] + state_.size[t];
+            for (const SectionRange& range : state_.problem.ranges_of(t)) {
+                for (std::int32_t s = range.first; s < range.last; ++s) {
+                    const Bytes offered = remaining[s] <= room ? end : kNone;
+                    least_end[s] = std::min(least_end[s], offered);
+                }
+            }
+        }
+        bool rose = false;
+        for (const std::int32_t t : tensors) {
+            const Bytes room = state_.capacity - bound[t];
+            Bytes above = 0;
+            for (const SectionRange& range : state_.problem.ranges_of(t)) {
+                for (std::int32_t s = range.first; s < range.last; ++s) {
+                    above = std::max<Bytes>(above, remaining[s] > room ? least_end[s] : 0);
+                }
+            }
+            if (raise(t, above)) rose = true;
+        }
+        return rose;
+    }
+
+    // The bound of what is placed, so that it never seems to block anything.
+    static constexpr Bytes kPlaced = std::numeric_limits<Bytes>::max();
+    static constexpr int kRounds = 3;
+
+    const CanonicalState<Bytes>& state_;
+    CanonicalRules rules_;
+    SearchCounters* counters_ = nullptr;
+    // What blocked a tensor last; itself, which never does, where nothing has.
+    std::vector<std::int32_t> blocker_;
+    Bytes least_end_of_all_ = 0;
+    // Of each section: the least bound in it, and the least end of what may be lowest.
+    std::vector<Bytes> least_, least_end_;
+};
+
+}  // namespace gapless

@@ -1,0 +1,34 @@
+// Exact search for blocks of any kind, chains among them: which of two lies below the other.
+#pragma once
+
+#include <cstdint>
+
+#include "exact/search_problem.h"
+#include "model/stop.h"
+
+namespace gapless {
+
+// Which overlap is decided first: of the largest tensors, or of those with the least room to part.
+enum class Branching { kLargest, kLeastRoom };
+
+// The rules that may be left out, one by one, for an ablation.
+struct DisjunctiveRules {
+    bool lowest = true;
+    bool forced = true;
+};
+
+// Holds what every question about one problem needs.
+class DisjunctiveSearch {
+  public:
+    DisjunctiveSearch(SearchProblem problem, Stop& stop);
+    Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
+                    DisjunctiveRules rules, Stop& stop) const;
+
+  private:
+    class Engine;
+
+    SearchProblem problem_;
+    Neighbours neighbours_;
+};
+
+}  // namespace gapless

@@ -1,0 +1,85 @@
+// Which bytes are taken during a range of sections.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "greedy/intervals.h"
+#include "model/sections.h"
+
+namespace gapless {
+
+// Note [Address tree]
+// ~~~~~~~~~~~~~~~~~~~
+// A segment tree over the sections. A placed tensor is cut into the O(log T) nodes whose ranges
+// make up its own; each node holds `own`, the bytes of the tensors that were cut into it, and
+// `below`, the bytes of all tensors cut into it or into a node under it. The bytes taken at some
+// section of a query range are then the union of `own` over the proper ancestors of the range's
+// nodes and of `below` over these nodes: O(log T) sorted lists, which a search walks side by side.
+// Tensors that touch are merged, so that lists are as long as the packing is fragmented, not as
+// long as there are tensors: this is what keeps a million placements near-linear.
+//
+// Memory: a node's left child is the next node, and the right child follows the left one's subtree,
+// so that S sections take 2 S - 1 nodes, not the next power of two; a path down also lies close
+// together. A leaf has no use for `own`, and every other node has a first section of its right
+// child that no other has: `own` is kept by that section.
+class AddressTree {
+  public:
+    explicit AddressTree(std::int32_t sections)
+        : sections_(std::max(sections, 1)),
+          own_(static_cast<std::size_t>(sections_)),
+          below_(2 * static_cast<std::size_t>(sections_) - 1) {}
+
+    void insert(SectionRange range, Span span) { insert(0, 0, sections_, range, span); }
+
+    // Calls visit(list) for the non-empty lists whose union is what is taken during the range.
+    template <class Visit>
+    void visit(SectionRange range, Visit&& visit_list) const {
+        visit(0, 0, sections_, range, visit_list);
+    }
+
+  private:
+    void insert(std::size_t node, std::int32_t first, std::int32_t last, SectionRange range,
+                Span span) {
+        below_[node].insert(span);
+        if (last - first == 1) return;
+        const std::int32_t middle = first + (last - first) / 2;
+        if (covers(range, first, last)) {
+            own_[middle].insert(span);
+            return;
+        }
+        if (range.first < middle) insert(node + 1, first, middle, range, span);
+        if (range.last > middle) insert(right_of(node, first, middle), middle, last, range, span);
+    }
+
+    template <class Visit>
+    void visit(std::size_t node, std::int32_t first, std::int32_t last, SectionRange range,
+               Visit& visit_list) const {
+        if (below_[node].empty()) return;
+        if (covers(range, first, last)) {
+            visit_list(below_[node]);
+            return;
+        }
+        const std::int32_t middle = first + (last - first) / 2;
+        if (!own_[middle].empty()) visit_list(own_[middle]);
+        if (range.first < middle) visit(node + 1, first, middle, range, visit_list);
+        if (range.last > middle) {
+            visit(right_of(node, first, middle), middle, last, range, visit_list);
+        }
+    }
+
+    // The left child has `middle - first` leaves.
+    static std::size_t right_of(std::size_t node, std::int32_t first, std::int32_t middle) {
+        return node + 2 * static_cast<std::size_t>(middle - first);
+    }
+
+    static bool covers(SectionRange range, std::int32_t first, std::int32_t last) {
+        return range.first <= first && last <= range.last;
+    }
+
+    std::int32_t sections_;
+    std::vector<MergedSpans> own_, below_;
+};
+
+}  // namespace gapless

@@ -1,0 +1,64 @@
+// Which free range of start offsets a block takes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "greedy/placement.h"
+#include "model/instance.h"
+
+namespace gapless {
+
+// Algorithm 10 with 11 and 12: picks among the free ranges of start offsets, offered from low to
+// high, so that the first of equal gaps is the lowest.
+//
+// The gap above everything placed so far counts as unbounded, as in the paper. A chain may also
+// reach above `top` from a range of starts that is bounded, because a member in its middle meets
+// something there. That is no hole to fill either: it counts as unbounded too. (Under the paper's
+// chain rule it keeps its length, to the letter.)
+class Chooser {
+  public:
+    Chooser(const Instance& instance, std::int32_t block, PlacementRules rules,
+            std::int64_t top = kNoLimit)
+        : blocks_(instance.blocks), block_(block), fit_(rules.fit), top_(top) {
+        const auto members = blocks_.members_of(block);
+        paper_chain_ = rules.chain_rule == ChainRule::kPaper && members.size() > 1;
+        if (paper_chain_) room_needed_ = instance.size[members[0]];
+    }
+
+    // Offers the starts [lower, upper) below `limit`, one past the last start that the object has
+    // room for. Returns whether the choice is final.
+    bool offer(std::int64_t lower, std::int64_t upper, std::int64_t limit = kNoLimit) {
+        const std::int64_t end = std::min(upper, limit);
+        const std::int64_t start = blocks_.align(block_, lower);
+        if (start >= end) return false;
+        std::int64_t gap = start + blocks_.size[block_] > top_ ? kNoLimit : end - lower;
+        if (paper_chain_) {
+            if (upper != kNoLimit && upper - lower < room_needed_) return false;
+            gap = upper != kNoLimit   ? upper - lower
+                  : limit != kNoLimit ? limit - lower + blocks_.size[block_] - 1
+                                      : kNoLimit;
+        }
+        if (gap < best_gap_ || chosen_ < 0) {
+            best_gap_ = gap;
+            chosen_ = start;
+        }
+        // No gap is shorter than a single start, so a block that fits exactly is final as well.
+        return fit_ == Fit::kFirst || best_gap_ == 1;
+    }
+
+    bool found() const { return chosen_ >= 0; }
+    std::int64_t chosen() const { return chosen_; }
+
+  private:
+    const Blocks& blocks_;
+    std::int32_t block_;
+    Fit fit_;
+    std::int64_t top_;
+    bool paper_chain_ = false;
+    std::int64_t room_needed_ = 0;
+    std::int64_t best_gap_ = kNoLimit;
+    std::int64_t chosen_ = -1;
+};
+
+}  // namespace gapless

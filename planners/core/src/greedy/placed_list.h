@@ -1,0 +1,53 @@
+// Rows of unsafe pairs: the placed tensors by address.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "greedy/fit.h"
+#include "greedy/intervals.h"
+#include "model/instance.h"
+
+namespace gapless {
+
+// Placed tensors in the order of their offsets.
+class PlacedList {
+  public:
+    void insert(std::int64_t begin, std::int64_t end, std::int32_t tensor) {
+        const auto at = std::upper_bound(spans_.begin(), spans_.end(), begin,
+                                         [](std::int64_t b, const Span& s) { return b < s.begin; });
+        tensors_.insert(tensors_.begin() + (at - spans_.begin()), tensor);
+        spans_.insert(at, {begin, end});
+    }
+    // Takes out a tensor that was inserted with this begin.
+    void erase(std::int64_t begin, std::int32_t tensor) {
+        auto at = std::lower_bound(spans_.begin(), spans_.end(), begin,
+                                   [](const Span& s, std::int64_t b) { return s.begin < b; });
+        while (tensors_[at - spans_.begin()] != tensor) ++at;
+        tensors_.erase(tensors_.begin() + (at - spans_.begin()));
+        spans_.erase(at);
+    }
+    std::size_t size() const { return spans_.size(); }
+    const Span& span(std::size_t i) const { return spans_[i]; }
+    std::int32_t tensor(std::size_t i) const { return tensors_[i]; }
+
+  private:
+    std::vector<Span> spans_;
+    std::vector<std::int32_t> tensors_;
+};
+
+// Algorithm 8, Avoid, in starts of the block's head; sorted, not merged.
+void collect_forbidden(const Instance& instance, const PlacedList& placed, std::int32_t block,
+                       std::int64_t floor, std::vector<Span>& forbidden);
+
+// Put a block at an offset of its head, or take it away from there.
+void occupy_in(PlacedList& placed, const Instance& instance, std::int32_t block, std::int64_t head);
+void vacate_in(PlacedList& placed, const Instance& instance, std::int32_t block, std::int64_t head);
+
+// Offers every free range of starts in [floor, limit) until the choice is final.
+void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
+               std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
+               Chooser& chooser);
+
+}  // namespace gapless

@@ -1,0 +1,325 @@
+#include "greedy/placement.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "greedy/address_tree.h"
+#include "greedy/fit.h"
+#include "greedy/free_space.h"
+#include "greedy/placed_list.h"
+#include "model/require.h"
+
+namespace gapless {
+
+namespace {
+
+void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
+                 std::vector<std::int64_t>& offsets) {
+    const auto members = blocks.members_of(block);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        offsets[members[m]] = head + blocks.before_of(block, m);
+    }
+}
+
+// Whether the time limit has passed. What else `stop` throws, such as an interrupt, goes on.
+bool is_over(Stop& stop) {
+    try {
+        stop.poll();
+    } catch (const TimeLimitReached&) {
+        return true;
+    }
+    return false;
+}
+
+// ---- Lifetimes: the tree of sections --------------------------------------------------------
+
+// Walks the lists of taken bytes of all members of a block side by side, in memory that the next
+// search takes over.
+class SectionSearch {
+  public:
+    SectionSearch(const Instance& instance, const AddressTree& tree, std::int32_t block,
+                  std::vector<TakenList>& scratch)
+        : lists_(scratch) {
+        lists_.clear();
+        const auto members = instance.blocks.members_of(block);
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            const std::int64_t bytes = instance.size[members[m]];
+            if (bytes == 0) continue;
+            const std::int64_t before = instance.blocks.before_of(block, m);
+            for (const SectionRange range : instance.sections->of(members[m])) {
+                tree.visit(range, [&](const MergedSpans& taken) {
+                    lists_.push_back({taken.begin(), taken.end(), before, bytes});
+                });
+            }
+        }
+    }
+
+    // The lowest free start at or above `start`. Each list forbids the starts
+    // (begin - before - bytes, end - before) of each of its spans.
+    std::int64_t next_free(std::int64_t start) { return next_free_in_all(lists_, start); }
+
+    // One past the last start of the free range that holds `start`, which next_free returned. What
+    // begins at or above `address` does not count.
+    std::int64_t range_end(std::int64_t address = kNoLimit) const {
+        std::int64_t end = kNoLimit;
+        for (const TakenList& list : lists_) {
+            if (list.next == list.end || list.next->begin >= address) continue;
+            end = std::min(end, list.next->begin - list.before - list.bytes + 1);
+        }
+        return end;
+    }
+
+  private:
+    std::vector<TakenList>& lists_;
+};
+
+class SectionSpace {
+  public:
+    explicit SectionSpace(const Instance& instance)
+        : instance_(instance), tree_(instance.sections->count()) {}
+
+    void occupy(std::int32_t block, std::int64_t head) {
+        top_ = std::max(top_, head + instance_.blocks.size[block]);
+        const auto members = instance_.blocks.members_of(block);
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            const std::int64_t begin = head + instance_.blocks.before_of(block, m);
+            const std::int64_t bytes = instance_.size[members[m]];
+            if (bytes == 0) continue;
+            for (const SectionRange range : instance_.sections->of(members[m])) {
+                tree_.insert(range, {begin, begin + bytes});
+            }
+        }
+    }
+
+    std::int64_t fit(std::int32_t block, PlacementRules rules) {
+        Chooser chooser(instance_, block, rules, top_);
+        SectionSearch search = this->search(block);
+        for (std::int64_t start = 0; start != kNoLimit;) {
+            start = search.next_free(start);
+            const std::int64_t end = search.range_end();
+            start = chooser.offer(start, end) ? kNoLimit : end;
+        }
+        return chooser.chosen();
+    }
+
+    SectionSearch search(std::int32_t block) { return {instance_, tree_, block, scratch_}; }
+
+  private:
+    const Instance& instance_;
+    AddressTree tree_;
+    std::int64_t top_ = 0;
+    std::vector<TakenList> scratch_;
+};
+
+// ---- Rows of unsafe pairs -------------------------------------------------------------------
+
+class RowSpace {
+  public:
+    explicit RowSpace(const Instance& instance) : instance_(instance) {}
+
+    void occupy(std::int32_t block, std::int64_t head) {
+        top_ = std::max(top_, head + instance_.blocks.size[block]);
+        occupy_in(placed_, instance_, block, head);
+    }
+    std::int64_t fit(std::int32_t block, PlacementRules rules) {
+        Chooser chooser(instance_, block, rules, top_);
+        offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, chooser);
+        return chooser.chosen();
+    }
+
+  private:
+    const Instance& instance_;
+    PlacedList placed_;
+    std::int64_t top_ = 0;
+    std::vector<Span> scratch_;
+};
+
+// ---- Algorithm 6 ---------------------------------------------------------------------------
+
+template <class Space>
+Placement single_object(const Instance& instance, std::span<const std::int32_t> order,
+                        PlacementRules rules, Stop& stop) {
+    const Blocks& blocks = instance.blocks;
+    Space space(instance);
+    Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
+    for (const std::int32_t block : order) {
+        if (blocks.pinned[block] != kNotPinned) space.occupy(block, blocks.pinned[block]);
+    }
+    for (const std::int32_t block : order) {
+        if (is_over(stop)) {
+            placement.out_of_time = true;
+            return placement;
+        }
+        const bool pinned = blocks.pinned[block] != kNotPinned;
+        const std::int64_t head = pinned ? blocks.pinned[block] : space.fit(block, rules);
+        if (head + blocks.size[block] >= rules.limit) return placement;
+        if (!pinned) space.occupy(block, head);
+        set_offsets(blocks, block, head, placement.offsets);
+        ++placement.placed;
+    }
+    return placement;
+}
+
+// ---- Algorithm 7 ---------------------------------------------------------------------------
+
+// One past the last start in an object that leaves room for the whole block.
+std::int64_t start_limit(const Span& object, std::int64_t bytes) { return object.end - bytes + 1; }
+
+// Objects over lifetimes. One tree holds all addresses; the head of an object covers all of it, so
+// an object whose head is unsafe with the block is one span, and the search leaps over it.
+class SectionObjects {
+  public:
+    explicit SectionObjects(const Instance& instance) : instance_(instance), space_(instance) {}
+
+    std::int64_t place(std::int32_t block, PlacementRules rules) {
+        Chooser chooser(instance_, block, rules);
+        SectionSearch search = space_.search(block);
+        std::int64_t start = 0;
+        for (auto object = objects_.begin(); object != objects_.end() && !chooser.found();) {
+            const std::int64_t limit = start_limit(*object, instance_.blocks.size[block]);
+            start = std::max(start, object->begin);
+            while (start < limit) {
+                start = search.next_free(start);
+                if (start >= limit) break;
+                // The next objects are none of this one's concern; nor is a start in them passed
+                // over where this one turns out to have no room.
+                const std::int64_t end = search.range_end(object->end);
+                start = chooser.offer(start, end, limit) ? kNoLimit : std::min(end, limit);
+            }
+            // The next object that reaches beyond `start`; the search never turns back.
+            object = std::partition_point(object + 1, objects_.end(),
+                                          [&](const Span& o) { return o.end < start; });
+        }
+        const std::int64_t head = chooser.found() ? chooser.chosen() : open_object(block);
+        space_.occupy(block, head);
+        return head;
+    }
+
+  private:
+    std::int64_t open_object(std::int32_t block) {
+        const Blocks& blocks = instance_.blocks;
+        const std::int64_t end = objects_.empty() ? 0 : objects_.back().end;
+        const std::int64_t head = blocks.align(block, end);
+        objects_.push_back({head, head + blocks.size[block]});
+        return head;
+    }
+
+    const Instance& instance_;
+    SectionSpace space_;
+    std::vector<Span> objects_;
+};
+
+// Objects over rows: each keeps its own tensors, and is skipped by its head.
+class RowObjects {
+  public:
+    explicit RowObjects(const Instance& instance) : instance_(instance) {}
+
+    std::int64_t place(std::int32_t block, PlacementRules rules) {
+        const Blocks& blocks = instance_.blocks;
+        const auto members = blocks.members_of(block);
+        for (Object& object : objects_) {
+            if (members.size() == 1 && blocks.size[block] > 0 && object.single_head >= 0 &&
+                instance_.unsafe_rows->test(members[0], object.single_head)) {
+                continue;
+            }
+            const std::int64_t limit = start_limit(object.range, blocks.size[block]);
+            if (limit <= object.range.begin) continue;
+            Chooser chooser(instance_, block, rules);
+            offer_all(instance_, object.placed, block, object.range.begin, limit, scratch_,
+                      chooser);
+            if (!chooser.found()) continue;
+            occupy_in(object.placed, instance_, block, chooser.chosen());
+            return chooser.chosen();
+        }
+        const std::int64_t end = objects_.empty() ? 0 : objects_.back().range.end;
+        const std::int64_t head = blocks.align(block, end);
+        // A head without bytes takes no room: it rules nothing out, nor is a block without bytes
+        // ruled out by any.
+        const bool single = members.size() == 1 && blocks.size[block] > 0;
+        objects_.push_back({{head, head + blocks.size[block]}, single ? members[0] : -1, {}});
+        occupy_in(objects_.back().placed, instance_, block, head);
+        return head;
+    }
+
+  private:
+    struct Object {
+        Span range;
+        std::int32_t single_head;
+        PlacedList placed;
+    };
+    const Instance& instance_;
+    std::vector<Object> objects_;
+    std::vector<Span> scratch_;
+};
+
+template <class Objects>
+Placement many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                       PlacementRules rules, Stop& stop) {
+    Objects objects(instance);
+    Placement placement{std::vector<std::int64_t>(instance.size.size(), 0)};
+    for (const std::int32_t block : order) {
+        if (is_over(stop)) {
+            placement.out_of_time = true;
+            return placement;
+        }
+        const std::int64_t head = objects.place(block, rules);
+        if (head + instance.blocks.size[block] >= rules.limit) return placement;
+        set_offsets(instance.blocks, block, head, placement.offsets);
+        ++placement.placed;
+    }
+    return placement;
+}
+
+}  // namespace
+
+void require_order(const Instance& instance, std::span<const std::int32_t> order) {
+    require_length("order", order.size(), "block", instance.blocks.size.size());
+    require_indices("order", order, "blocks", instance.blocks.count());
+    std::vector<bool> seen(instance.blocks.count(), false);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        if (seen[order[i]]) refuse("order", i, "every block comes once", order[i]);
+        seen[order[i]] = true;
+    }
+}
+
+Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
+                              PlacementRules rules, Stop& stop) {
+    require_order(instance, order);
+    return instance.sections ? single_object<SectionSpace>(instance, order, rules, stop)
+                             : single_object<RowSpace>(instance, order, rules, stop);
+}
+
+Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
+                             PlacementRules rules, Stop& stop) {
+    require_order(instance, order);
+    for (const std::int64_t pin : instance.blocks.pinned) {
+        if (pin == kNotPinned) continue;
+        throw std::invalid_argument("field pinned: Many Objects places no pinned block, found " +
+                                    std::to_string(pin));
+    }
+    return instance.sections ? many_objects<SectionObjects>(instance, order, rules, stop)
+                             : many_objects<RowObjects>(instance, order, rules, stop);
+}
+
+std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std::int64_t> offsets,
+                                   std::int32_t block, std::int64_t floor) {
+    require_length("offsets", offsets.size(), "tensor", instance.size.size());
+    require_index("block", block, "blocks", instance.blocks.count());
+    for (std::size_t t = 0; t < offsets.size(); ++t) {
+        if (offsets[t] <= kNoLimit - instance.size[t]) continue;
+        refuse("offsets", t, "offset + size stays below 2**63", offsets[t]);
+    }
+    PlacedList placed;
+    for (std::size_t t = 0; t < offsets.size(); ++t) {
+        if (offsets[t] < 0 || instance.size[t] == 0) continue;
+        placed.insert(offsets[t], offsets[t] + instance.size[t], static_cast<std::int32_t>(t));
+    }
+    std::vector<Span> forbidden;
+    collect_forbidden(instance, placed, block, floor, forbidden);
+    MergedSpans merged;
+    for (const Span& span : forbidden) merged.insert(span);
+    return {merged.begin(), merged.end()};
+}
+
+}  // namespace gapless

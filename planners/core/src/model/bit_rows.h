@@ -1,0 +1,72 @@
+// A relation between tensors as rows of bits: which pairs may not share bytes.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+
+#include "model/stop.h"
+
+namespace gapless {
+
+inline constexpr std::size_t kWordBits = 64;
+
+// Dense rows of bits, each row padded to whole words. Bits past `count` are zero.
+class BitRows {
+  public:
+    BitRows() = default;
+    // All bits zero. Throws std::length_error for more than require_table takes, std::bad_alloc
+    // where the rows do not fit into memory.
+    BitRows(std::size_t rows, std::size_t columns);
+
+    std::size_t rows() const { return rows_; }
+    std::size_t columns() const { return columns_; }
+    std::size_t words() const { return words_; }
+
+    std::uint64_t* row(std::size_t r) { return data_.get() + r * words_; }
+    const std::uint64_t* row(std::size_t r) const { return data_.get() + r * words_; }
+
+    bool test(std::size_t r, std::size_t c) const {
+        return (row(r)[c / kWordBits] >> (c % kWordBits)) & 1U;
+    }
+    void set(std::size_t r, std::size_t c) { row(r)[c / kWordBits] |= bit(c); }
+    void reset(std::size_t r, std::size_t c) { row(r)[c / kWordBits] &= ~bit(c); }
+
+    // Number of ones in a row.
+    std::int64_t count_row(std::size_t r) const;
+
+    // Calls `see` with the column of every one in a row, rising.
+    template <class See>
+    void for_each_in_row(std::size_t r, See see) const {
+        for (std::size_t w = 0; w < words_; ++w) {
+            for (std::uint64_t bits = row(r)[w]; bits != 0; bits &= bits - 1) {
+                see(w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits)));
+            }
+        }
+    }
+
+    static std::uint64_t bit(std::size_t c) { return std::uint64_t{1} << (c % kWordBits); }
+
+  private:
+    struct Free {
+        void operator()(std::uint64_t* words) const { std::free(words); }
+    };
+
+    std::size_t rows_ = 0;
+    std::size_t columns_ = 0;
+    std::size_t words_ = 0;
+    std::unique_ptr<std::uint64_t[], Free> data_;
+};
+
+// Turns "row and column are safe", said in either of the two rows or in both, into "row and column
+// are unsafe", in both; a tensor is not unsafe with itself. In place; the matrix is square.
+void unsafe_from_safe(BitRows& relation, Stop& stop);
+
+// The symmetric relation that holds for pairs, given one after the other. Throws std::out_of_range
+// for one that names a tensor that does not exist, std::invalid_argument for a tensor and itself.
+BitRows rows_from_pairs(std::size_t count, std::span<const std::int64_t> pairs);
+
+}  // namespace gapless

@@ -1,0 +1,208 @@
+"""The independent parts of a problem, each as the core searches it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners import _core
+from planners.exact.cliques import clique_cover
+from planners.exact.common_unit import ScaledBlocks
+from planners.exact.model_limits import require_room
+from planners.exact.sections import sections_of
+from planners.model.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.core_instance import lifetimes_decide
+from planners.model.problem import Problem, Safety
+from planners.safety.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
+
+# Beyond these a node takes too long for a search to get anywhere.
+MOST_TENSORS = _core.MOST_MEMBERS
+MOST_PAIRS = 8_000_000
+MOST_PAIRS_TO_COVER = 1_000_000
+MOST_CLIQUE_MEMBERS = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SearchPart:
+    """Blocks that no unsafe pair ties to any other block.
+
+    Parameters
+    ----------
+    blocks
+        int64 indices of the blocks of the problem that this part holds.
+    least
+        A lower bound on the peak of this part alone: the most units in one section.
+    search
+        Canonical where every block is one tensor, otherwise disjunctive.
+    """
+
+    blocks: IntColumn
+    least: int
+    search: _core.CanonicalSearch | _core.DisjunctiveSearch
+
+
+def search_parts(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list[SearchPart]:
+    """Return the parts of a problem; blocks without bytes are in none.
+
+    Parameters
+    ----------
+    problem
+        Any.
+    scaled
+        Its blocks in units.
+    budget
+        The time limit is honoured while unsafe pairs are covered by cliques.
+
+    Returns
+    -------
+    list of SearchPart
+        In the order of their sections.
+
+    Raises
+    ------
+    ModelTooLargeError
+        The problem has more tensors or unsafe pairs than a search can work on.
+    TimeoutError
+        The time is over.
+    """
+    sized = np.flatnonzero(problem.size > 0)
+    require_room("tensors", len(sized), MOST_TENSORS)
+    rows = _rows(problem, budget)
+    if not len(rows):
+        return []
+    hulls = _block_hulls(problem, rows)
+    return [_part(problem, scaled, rows, blocks, budget) for blocks in _apart(hulls)]
+
+
+def _rows(problem: Problem, budget: Budget) -> IntColumn:
+    """Return rows ``(tensor, first, last)`` of sections, sorted by tensor, of tensors with bytes.
+
+    Without lifetimes that decide, a section is a clique of unsafe tensors.
+    """
+    if lifetimes_decide(problem):
+        require_unsafe_pairs(problem, MOST_PAIRS)
+        return np.array(sections_of(problem).segments, dtype=np.int64).reshape(-1, 3)
+    pairs = list_unsafe_pairs(problem, MOST_PAIRS_TO_COVER)
+    known: list[list[int]] = []
+    if problem.safety is Safety.GRAPH:
+        # The heaviest antichain first: its total is the best bound that a section can give.
+        with suppress(TimeoutError, BoundTooLargeError):
+            seconds = SHARE_FOR_BOUNDS * budget.remaining_seconds()
+            heaviest = antichain_bound(problem, seconds).witness
+            known.append([t for t in heaviest.tolist() if problem.size[t]])
+        known += sections_of(problem).live_sets()
+    cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
+    members: list[list[int]] = [[] for _ in range(problem.tensor_count)]
+    for index, clique in enumerate(cliques):
+        for tensor in clique:
+            members[tensor].append(index)
+    next_section = len(cliques)
+    rows = []
+    for tensor in np.flatnonzero(problem.size > 0).tolist():
+        if not members[tensor]:
+            # Safe with all others, it has a section of its own.
+            members[tensor].append(next_section)
+            next_section += 1
+        rows += [(tensor, first, last) for first, last in _runs(members[tensor])]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def _runs(sections: list[int]) -> list[tuple[int, int]]:
+    breaks = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(sections)) if b != a + 1)]
+    return [
+        (sections[begin], sections[end - 1] + 1)
+        for begin, end in pairwise([*breaks, len(sections)])
+    ]
+
+
+def _block_hulls(problem: Problem, rows: IntColumn) -> IntColumn:
+    """Return rows ``(block, first, last)``, sorted by ``first``."""
+    tensor, first, last = rows.T
+    block = problem.blocks.block_of[tensor]
+    order = np.argsort(block, kind="stable")
+    heads = np.flatnonzero(np.diff(block[order], prepend=-1))
+    hulls = np.column_stack(
+        (
+            block[order][heads],
+            np.minimum.reduceat(first[order], heads),
+            np.maximum.reduceat(last[order], heads),
+        )
+    )
+    return hulls[np.argsort(hulls[:, 1], kind="stable")]
+
+
+def _apart(hulls: IntColumn) -> list[IntColumn]:
+    """Return groups of blocks whose hulls do not meet."""
+    reach = np.maximum.accumulate(hulls[:, 2])
+    starts = np.flatnonzero(hulls[1:, 1] >= reach[:-1]) + 1
+    return [np.sort(group[:, 0]) for group in np.split(hulls, starts)]
+
+
+def _part(
+    problem: Problem,
+    scaled: ScaledBlocks,
+    rows: IntColumn,
+    blocks: IntColumn,
+    budget: Budget,
+) -> SearchPart:
+    number = np.full(problem.blocks.count, -1)
+    number[blocks] = np.arange(len(blocks))
+    # Members are the tensors with bytes, sorted by block.
+    block_of = number[problem.blocks.block_of]
+    tensors = np.flatnonzero((block_of >= 0) & (problem.size > 0))
+    tensors = tensors[np.argsort(block_of[tensors], kind="stable")]
+    member = np.full(problem.tensor_count, -1)
+    member[tensors] = np.arange(len(tensors))
+    own = rows[member[rows[:, 0]] >= 0]
+    own = np.column_stack((member[own[:, 0]], own[:, 1:]))
+    own = own[np.argsort(own[:, 0], kind="stable")]
+    own[:, 1:] -= own[:, 1].min()
+    sections = int(own[:, 2].max())
+    size = np.array(scaled.tensor_size, dtype=np.int64)[tensors]
+    core = _core.SearchProblem(
+        _column(scaled.modulus, blocks),
+        _column(scaled.residue, blocks),
+        _column(scaled.pinned, blocks),
+        block_of[tensors].astype(np.int32),
+        _column(scaled.before, tensors),
+        size,
+        _lifetimes(problem, rows)[tensors],
+        np.ascontiguousarray(own),
+        sections,
+    )
+    totals = np.zeros(sections + 1, dtype=np.int64)
+    np.add.at(totals, own[:, 1], size[own[:, 0]])
+    np.subtract.at(totals, own[:, 2], size[own[:, 0]])
+    alone = max(scaled.lowest(block) + scaled.size[block] for block in blocks.tolist())
+    single = len(tensors) == len(blocks)
+    engine = _core.CanonicalSearch if single else _core.DisjunctiveSearch
+    return SearchPart(
+        blocks,
+        max(int(np.cumsum(totals).max()), alone),
+        engine(core, budget.remaining_seconds()),
+    )
+
+
+def _lifetimes(problem: Problem, rows: IntColumn) -> NDArray[np.float64]:
+    """Return in how many steps each tensor lives; where nobody knows, in how many sections."""
+    lives = rows if problem.safety is Safety.PAIRS else problem.segments()
+    tensor, first, last = lives.T
+    lifetimes = np.zeros(problem.tensor_count)
+    # Steps may lie further apart than an int64 reaches.
+    np.add.at(lifetimes, tensor, last.astype(np.float64) - first)
+    return lifetimes
+
+
+def _column(values: list[int], chosen: IntColumn) -> IntColumn:
+    return np.array(values, dtype=np.int64)[chosen]
+
+
+def lowest_heads(scaled: ScaledBlocks) -> list[int]:
+    """Return the least offset of every block: where a block without bytes lies."""
+    return [scaled.lowest(block) for block in range(scaled.count)]

@@ -1,0 +1,228 @@
+"""The CP-SAT model of offset assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from planners.exact.cliques import clique_cover
+from planners.exact.common_unit import ScaledBlocks
+from planners.exact.model_limits import require_room, require_time
+from planners.exact.sections import Sections, sections_of
+from planners.exact.symmetry import Symmetry, symmetry_of
+from planners.model.blocks import NOT_PINNED
+from planners.model.budget import Budget
+from planners.model.core_instance import lifetimes_decide
+from planners.model.problem import Problem, Safety
+from planners.safety.unsafe_pairs import list_unsafe_pairs, neighbourhoods, require_unsafe_pairs
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+# A model of this size takes about a gigabyte once CP-SAT has presolved it.
+MOST_RECTANGLES = 50_000
+MOST_PAIRS = 4_000_000
+MOST_CLIQUE_MEMBERS = 1_000_000
+
+# Sections repeat in one dimension what the rectangles say in two, as long as that is cheap.
+MOST_SECTION_MEMBERS = 60_000
+
+# CP-SAT wants every linear row within int64, and a row adds a few of these.
+MOST_UNITS = 1 << 58
+
+
+@dataclass(frozen=True)
+class OffsetModel:
+    """The model and its variables.
+
+    Parameters
+    ----------
+    model
+        What CP-SAT solves.
+    head
+        Offset of every block in units: a number, or an expression of CP-SAT.
+    """
+
+    model: cp_model.CpModel
+    head: list[Any]
+
+
+def build_model(
+    model: cp_model.CpModel,
+    problem: Problem,
+    scaled: ScaledBlocks,
+    hint: list[int],
+    peaks: tuple[int, int],
+    budget: Budget,
+    *,
+    decide: bool,
+) -> OffsetModel:
+    """Fill an empty model.
+
+    Where lifetimes decide, each segment of a tensor is a rectangle, section by bytes, and one
+    ``NoOverlap2D`` holds them all; every section is a one-dimensional ``NoOverlap`` besides.
+    Elsewhere a cover of the unsafe pairs by cliques is one ``NoOverlap`` each, which CP-SAT
+    orders by precedence Booleans of its own where it has to branch.
+
+    Parameters
+    ----------
+    model
+        Empty.
+    problem
+        What is planned.
+    scaled
+        Its blocks.
+    hint
+        Offsets of a valid plan, in units; it may be above the peaks.
+    peaks
+        Units that the peak lies between.
+    budget
+        Its time limit is honoured.
+    decide
+        Whether any such peak will do, or the smallest is sought.
+
+    Returns
+    -------
+    OffsetModel
+        See there.
+
+    Raises
+    ------
+    ModelTooLargeError, TimeoutError
+        The model would not fit, or takes too long to build.
+    """
+    incumbent = max((x + size for x, size in zip(hint, scaled.size, strict=True)), default=0)
+    require_room("units of bytes", incumbent, MOST_UNITS)
+    require_room_for_pairs(problem)
+    peak = model.new_int_var(*peaks, "peak")
+    head, steps = _head_variables(model, scaled, peaks[1], budget)
+    for block in range(scaled.count):
+        model.add(head[block] + scaled.size[block] <= peak)
+    if lifetimes_decide(problem):
+        symmetry = _add_rectangles(model, problem, scaled, head, budget)
+    else:
+        symmetry = _add_cliques(model, problem, scaled, head, budget)
+    _break_symmetry(model, scaled, symmetry, head, peak)
+    if not decide:
+        model.minimize(peak)
+    heads = symmetry.representative(scaled, hint, incumbent)
+    for block, step in steps.items():
+        model.add_hint(step, (heads[block] - scaled.residue[block]) // scaled.modulus[block])
+    model.add_hint(peak, min(incumbent, peaks[1]))
+    return OffsetModel(model, head)
+
+
+def require_room_for_pairs(problem: Problem) -> None:
+    """Raise ``ModelTooLargeError`` for a problem whose variables alone would take seconds."""
+    if lifetimes_decide(problem):
+        rectangles = np.count_nonzero(problem.size[problem.segments()[:, 0]])
+        require_room("rectangles", int(rectangles), MOST_RECTANGLES)
+    else:
+        require_unsafe_pairs(problem, MOST_PAIRS)
+
+
+def _head_variables(
+    model: cp_model.CpModel, scaled: ScaledBlocks, most: int, budget: Budget
+) -> tuple[list[Any], dict[int, Any]]:
+    """Return the offset of every block as a number or ``modulus * step + residue``; the steps."""
+    head: list[Any] = []
+    steps: dict[int, Any] = {}
+    for block in range(scaled.count):
+        if block % 1024 == 0:
+            require_time(budget)
+        lowest = scaled.lowest(block)
+        if scaled.pinned[block] != NOT_PINNED or not scaled.size[block]:
+            head.append(lowest)
+            continue
+        modulus = scaled.modulus[block]
+        last = (scaled.highest(block, most) - lowest) // modulus
+        if last < 0:
+            # It does not fit even alone; the row below the peak says so.
+            head.append(lowest)
+            continue
+        steps[block] = model.new_int_var(0, last, f"step{block}")
+        head.append(modulus * steps[block] + lowest)
+    return head, steps
+
+
+def _add_rectangles(
+    model: cp_model.CpModel,
+    problem: Problem,
+    scaled: ScaledBlocks,
+    head: list[Any],
+    budget: Budget,
+) -> Symmetry:
+    sections = sections_of(problem)
+    addresses = _address_intervals(
+        model, scaled, head, {tensor for tensor, _, _ in sections.segments}, budget
+    )
+    times = [
+        model.new_fixed_size_interval_var(first, last - first, "")
+        for _, first, last in sections.segments
+    ]
+    model.add_no_overlap_2d(times, [addresses[tensor] for tensor, _, _ in sections.segments])
+    members = sum(last - first for _, first, last in sections.segments)
+    if members <= MOST_SECTION_MEMBERS:
+        for live in sections.live_sets():
+            require_time(budget)
+            model.add_no_overlap([addresses[tensor] for tensor in live])
+    return symmetry_of(problem, scaled, _segments_of_tensors(problem, sections))
+
+
+def _add_cliques(
+    model: cp_model.CpModel,
+    problem: Problem,
+    scaled: ScaledBlocks,
+    head: list[Any],
+    budget: Budget,
+) -> Symmetry:
+    pairs = list_unsafe_pairs(problem, MOST_PAIRS)
+    known = sections_of(problem).live_sets() if problem.safety is Safety.GRAPH else []
+    cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
+    addresses = _address_intervals(
+        model, scaled, head, {tensor for clique in cliques for tensor in clique}, budget
+    )
+    for clique in cliques:
+        require_time(budget)
+        model.add_no_overlap([addresses[tensor] for tensor in clique])
+    return symmetry_of(problem, scaled, neighbourhoods(problem.tensor_count, pairs))
+
+
+def _address_intervals(
+    model: cp_model.CpModel,
+    scaled: ScaledBlocks,
+    head: list[Any],
+    tensors: set[int],
+    budget: Budget,
+) -> dict[int, Any]:
+    addresses = {}
+    for tensor in sorted(tensors):
+        if tensor % 1024 == 0:
+            require_time(budget)
+        addresses[tensor] = model.new_fixed_size_interval_var(
+            head[scaled.block_of[tensor]] + scaled.before[tensor],
+            scaled.tensor_size[tensor],
+            f"tensor{tensor}",
+        )
+    return addresses
+
+
+def _segments_of_tensors(problem: Problem, sections: Sections) -> list[Hashable]:
+    segments: list[list[tuple[int, int]]] = [[] for _ in range(problem.tensor_count)]
+    for tensor, first, last in sections.segments:
+        segments[tensor].append((first, last))
+    return [tuple(rows) for rows in segments]
+
+
+def _break_symmetry(
+    model: cp_model.CpModel, scaled: ScaledBlocks, symmetry: Symmetry, head: list[Any], peak: Any
+) -> None:
+    for group in symmetry.groups:
+        for lower, upper in pairwise(group):
+            model.add(head[lower] + scaled.size[lower] <= head[upper])
+    if symmetry.anchor is not None:
+        model.add(2 * head[symmetry.anchor] + scaled.size[symmetry.anchor] <= peak)

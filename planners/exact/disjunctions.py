@@ -1,0 +1,72 @@
+"""The distances at which two blocks share no byte that they may not share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from planners.exact.common_unit import ScaledBlocks
+from planners.model.columns import IntColumn
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Two blocks may not lie at a distance ``below < head[second] - head[first] < above``.
+
+    Two tensors give one such range. Chains may give several, where one fits into a hole of the
+    other, so which of two blocks is on top is not one question but one a range.
+
+    Parameters
+    ----------
+    first, second
+        Blocks, ``first < second``.
+    below, above
+        Units; either side of the range.
+    """
+
+    first: int
+    second: int
+    below: int
+    above: int
+
+
+def separations_of(
+    scaled: ScaledBlocks, pairs: IntColumn
+) -> tuple[list[Separation], dict[tuple[int, int], int]]:
+    """Return what separates the blocks of unsafe tensors.
+
+    Parameters
+    ----------
+    scaled
+        The blocks.
+    pairs
+        int64 rows ``(a, b)``: unsafe tensors with bytes.
+
+    Returns
+    -------
+    list of Separation
+        For two blocks in the order of distance; ranges that overlap are one.
+    dict
+        For each pair ``(a, b)`` of tensors in ``pairs`` whose blocks differ, ``a`` in the
+        ``first`` block, the index of the separation that it belongs to.
+    """
+    ranges: defaultdict[tuple[int, int], list[tuple[int, int, int, int]]] = defaultdict(list)
+    for one, other in pairs.tolist():
+        a, b = sorted((one, other), key=lambda tensor: scaled.block_of[tensor])
+        blocks = scaled.block_of[a], scaled.block_of[b]
+        if blocks[0] != blocks[1]:
+            ahead = scaled.before[a] - scaled.before[b]
+            below, above = ahead - scaled.tensor_size[b], ahead + scaled.tensor_size[a]
+            ranges[blocks].append((below, above, a, b))
+    separations: list[Separation] = []
+    belongs: dict[tuple[int, int], int] = {}
+    for (first, second), found in sorted(ranges.items()):
+        last: Separation | None = None
+        for below, above, a, b in sorted(found):
+            if last is None or below >= last.above:
+                separations.append(Separation(first, second, below, above))
+            elif above > last.above:
+                separations[-1] = Separation(first, second, last.below, above)
+            last = separations[-1]
+            belongs[a, b] = len(separations) - 1
+    return separations, belongs

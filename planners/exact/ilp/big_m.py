@@ -1,0 +1,226 @@
+"""The big-M program of offset assignment, and back from its answer to whole offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planners.exact.cliques import clique_cover
+from planners.exact.common_unit import ScaledBlocks
+from planners.exact.disjunctions import separations_of
+from planners.exact.ilp.longest_paths import least_heads
+from planners.exact.ilp.milp_model import MilpModel
+from planners.exact.model_limits import require_room, require_time
+from planners.exact.sections import sections_of
+from planners.exact.symmetry import symmetry_of
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.core_instance import lifetimes_decide
+from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
+from planners.safety.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
+
+# Far more than either solver gets through; below this the model is built within a second.
+MOST_PAIRS = 20_000
+MOST_CLIQUE_MEMBERS = 20_000
+
+# Doubles hold whole numbers up to 2**53, and a row adds many.
+MOST_UNITS = 1 << 40
+
+# A term of a row, or what a column would be if it were not known already.
+Indicator = tuple[int | None, int]
+
+
+class BigM:
+    """Big-M program with one ordering binary a separation of two blocks.
+
+    Note: what makes it tighter than the textbook. Offsets are bounded by the peak to beat, and
+    every M by those bounds. A binary whose answer follows from them, from a pin or from symmetry
+    is no variable. For each clique of unsafe tensors and each tensor in it, what lies below it in
+    the clique fits under it, and what lies above it fits between it and the peak: both rows are
+    free of M, and give the relaxation the bound of the clique under every partial order.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    scaled
+        Its blocks.
+    least, most
+        Units that the peak lies between. With ``decide`` any such peak will do, otherwise the
+        smallest is sought.
+    decide
+        Whether any solution will do.
+    budget
+        Its time limit is honoured.
+
+    Raises
+    ------
+    ModelTooLargeError, TimeoutError
+        The model would not fit, or takes too long to build.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        scaled: ScaledBlocks,
+        least: int,
+        most: int,
+        *,
+        decide: bool,
+        budget: Budget,
+    ) -> None:
+        require_room("units of bytes", most, MOST_UNITS)
+        require_unsafe_pairs(problem, MOST_PAIRS)
+        self._problem = problem
+        self._scaled = scaled
+        self._most = most
+        self._budget = budget
+        self.milp = MilpModel()
+        self._low = [scaled.lowest(block) for block in range(scaled.count)]
+        self._high = [scaled.highest(block, most) for block in range(scaled.count)]
+        self.contradiction = most < least or any(
+            low > high or low + size > most
+            for low, high, size in zip(self._low, self._high, scaled.size, strict=True)
+        )
+        if self.contradiction:
+            return
+        self._peak = self.milp.column(least, most, integer=True)
+        self.milp.objective = None if decide else self._peak
+        self._heads = [self._add_head(block) for block in range(scaled.count)]
+        pairs = list_unsafe_pairs(problem, MOST_PAIRS)
+        self._separations, self._belongs = separations_of(scaled, pairs)
+        self._add_separations(pairs)
+        self._add_cliques(pairs)
+
+    def plan(self, values: Sequence[float]) -> Plan | None:
+        """Return the best plan with the order of a solution, in exact arithmetic.
+
+        Parameters
+        ----------
+        values
+            The solver's values, one a column.
+
+        Returns
+        -------
+        Plan or None
+            None where the order has no plan below the peak, which rounding may do.
+        """
+        distances = []
+        for separation, (column, known) in zip(self._separations, self._second_above, strict=True):
+            first, second = separation.first, separation.second
+            if known if column is None else values[column] > 0.5:
+                distances.append((first, second, separation.above))
+            else:
+                distances.append((second, first, -separation.below))
+        heads = least_heads(self._scaled, distances, self._most)
+        return None if heads is None else self._scaled.plan(self._problem, heads)
+
+    def _add_head(self, block: int) -> tuple[int, int, int]:
+        """Add a block; its head is ``column * factor + offset``."""
+        scaled = self._scaled
+        modulus, low = scaled.modulus[block], self._low[block]
+        last = 0 if not scaled.size[block] else (self._high[block] - low) // modulus
+        self._high[block] = low + modulus * last
+        column = self.milp.column(0, last, integer=modulus > 1)
+        self.milp.row([(self._peak, 1), (column, -modulus)], lower=low + scaled.size[block])
+        return column, modulus, low
+
+    def _add_separations(self, pairs: IntColumn) -> None:
+        """Add the ordering binaries: the first entry of ``_second_above`` is a column or None."""
+        alike = self._break_symmetry(pairs)
+        self._second_above: list[Indicator] = []
+        for index, separation in enumerate(self._separations):
+            require_time(self._budget)
+            first, second = separation.first, separation.second
+            nearest = self._low[second] - self._high[first]
+            farthest = self._high[second] - self._low[first]
+            can_be_below = nearest <= separation.below and (first, second) not in alike
+            can_be_above = farthest >= separation.above
+            if not can_be_below and not can_be_above:
+                self.contradiction = True
+            (column, factor, offset), (one, one_factor, one_offset) = (
+                self._heads[second],
+                self._heads[first],
+            )
+            distance = [(column, factor), (one, -one_factor)]
+            shift = one_offset - offset
+            if can_be_below and can_be_above:
+                binary = self.milp.column(0, 1, integer=True)
+                reach = separation.above - nearest
+                self.milp.row([*distance, (binary, -reach)], lower=nearest + shift)
+                reach = farthest - separation.below
+                self.milp.row([*distance, (binary, -reach)], upper=separation.below + shift)
+                self._second_above.append((binary, 0))
+            elif can_be_above:
+                self.milp.row(distance, lower=separation.above + shift)
+                self._second_above.append((None, 1))
+            else:
+                self.milp.row(distance, upper=separation.below + shift)
+                self._second_above.append((None, 0))
+            before = self._separations[index - 1] if index else None
+            if before is not None and (before.first, before.second) == (first, second):
+                # Above the farther range means above the nearer one.
+                self._add_implication(self._second_above[-1], self._second_above[-2])
+
+    def _add_implication(self, farther: Indicator, nearer: Indicator) -> None:
+        if farther[0] is not None and nearer[0] is not None:
+            self.milp.row([(nearer[0], 1), (farther[0], -1)], lower=0)
+
+    def _break_symmetry(self, pairs: IntColumn) -> set[tuple[int, int]]:
+        """Return blocks that are alike, of which the first may be assumed to be the lower."""
+        neighbours = [1 << tensor for tensor in range(self._problem.tensor_count)]
+        for a, b in pairs.tolist():
+            neighbours[a] |= 1 << b
+            neighbours[b] |= 1 << a
+        symmetry = symmetry_of(self._problem, self._scaled, neighbours)
+        if symmetry.anchor is not None:
+            column, factor, offset = self._heads[symmetry.anchor]
+            size = self._scaled.size[symmetry.anchor]
+            self.milp.row([(self._peak, 1), (column, -2 * factor)], lower=2 * offset + size)
+        return {
+            (lower, upper)
+            for group in symmetry.groups
+            for index, upper in enumerate(group)
+            for lower in group[:index]
+        }
+
+    def _add_cliques(self, pairs: IntColumn) -> None:
+        problem = self._problem
+        with_order = lifetimes_decide(problem) or problem.safety is Safety.GRAPH
+        known = sections_of(problem).live_sets() if with_order else []
+        for clique in clique_cover(
+            problem.tensor_count, pairs, known, self._budget, MOST_CLIQUE_MEMBERS
+        ):
+            require_time(self._budget)
+            for tensor in clique:
+                self._add_clique_rows(tensor, [other for other in clique if other != tensor])
+
+    def _add_clique_rows(self, tensor: int, others: list[int]) -> None:
+        """Let what lies below a tensor fit under it, and what lies above, below the peak."""
+        scaled = self._scaled
+        column, factor, offset = self._heads[scaled.block_of[tensor]]
+        offset += scaled.before[tensor]
+        under, under_known = [(column, factor)], -offset
+        over, over_known = [(self._peak, 1), (column, -factor)], offset
+        over_known += scaled.tensor_size[tensor]
+        for other in others:
+            size = scaled.tensor_size[other]
+            indicator, factor_above, constant = self._is_below(other, tensor)
+            under_known += size * constant
+            over_known += size * (1 - constant)
+            if indicator is not None:
+                under.append((indicator, -size * factor_above))
+                over.append((indicator, size * factor_above))
+        self.milp.row(under, lower=under_known)
+        self.milp.row(over, lower=over_known)
+
+    def _is_below(self, lower: int, upper: int) -> tuple[int | None, int, int]:
+        """Return ``column, factor, constant`` of the indicator that one tensor is the lower."""
+        block_of = self._scaled.block_of
+        if block_of[lower] == block_of[upper]:
+            return None, 0, int(self._scaled.before[lower] < self._scaled.before[upper])
+        if block_of[lower] < block_of[upper]:
+            column, known = self._second_above[self._belongs[lower, upper]]
+            return column, 1, known
+        column, known = self._second_above[self._belongs[upper, lower]]
+        return (None, 0, 1 - known) if column is None else (column, -1, 1)

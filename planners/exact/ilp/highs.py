@@ -1,0 +1,107 @@
+"""HiGHS through SciPy."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from planners.exact.ilp.milp_model import INFINITE, MilpAnswer, MilpModel
+from planners.exact.model_limits import require_time, solver_seconds
+from planners.exact.solver_package import require_package
+from planners.model.budget import Budget
+from planners.plugins.isolated_call import Ended, call_in_child
+
+Solver = Callable[[MilpModel, Budget], MilpAnswer]
+
+# More than a number takes as text; and room for what is no number.
+MOST_BYTES_A_COLUMN = 1000
+
+# Status of SciPy's answer.
+INFEASIBLE = 2
+
+
+def require_highs() -> None:
+    """Raise ``MissingDependencyError`` where SciPy is not installed."""
+    require_package("scipy", "SciPy", "pip install scipy")
+
+
+def load_highs() -> Solver:
+    """Import SciPy and return the solver.
+
+    Returns
+    -------
+    callable
+        Solves a model within a budget. SciPy offers neither threads nor a seed; the run is
+        deterministic without them.
+    """
+    from scipy import optimize, sparse
+
+    def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
+        return _solve(optimize, sparse, model, budget)
+
+    return solve
+
+
+def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) -> MilpAnswer:
+    columns = len(model.lower)
+    objective = np.zeros(columns)
+    if model.objective is not None:
+        objective[model.objective] = 1
+    lengths = [len(row) for row in model.row_columns]
+    matrix = sparse.csr_array(
+        (
+            np.array([f for row in model.row_factors for f in row], dtype=np.float64),
+            np.array([c for row in model.row_columns for c in row], dtype=np.int32),
+            np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]),
+        ),
+        shape=(len(lengths), columns),
+    )
+    options: dict[str, float] = {"mip_rel_gap": 0}
+    require_time(budget)
+    if math.isfinite(budget.remaining_seconds()):
+        options["time_limit"] = solver_seconds(budget)
+    if budget.node_limit is not None:
+        options["node_limit"] = budget.node_limit
+
+    def search() -> bytes:
+        found = optimize.milp(
+            objective,
+            integrality=np.array(model.integer, dtype=np.int64),
+            bounds=optimize.Bounds(np.array(model.lower), np.array(model.upper)),
+            constraints=optimize.LinearConstraint(matrix, model.row_lower, model.row_upper),
+            options=options,
+        )
+        answer = MilpAnswer(
+            values=None if found.x is None else found.x.tolist(),
+            infeasible=found.status == INFEASIBLE,
+            bound=-INFINITE if found.mip_dual_bound is None else float(found.mip_dual_bound),
+            reason="" if found.status in (0, INFEASIBLE) else _reason(found.message),
+            statistics={"nodes": int(found.mip_node_count or 0)},
+        )
+        return json.dumps(asdict(answer)).encode()
+
+    # SciPy cannot stop HiGHS, which looks at its clock only between steps, and its own presolve
+    # and checks are long ones; a process can be ended.
+    try:
+        answer = call_in_child(
+            search,
+            seconds=budget.remaining_seconds(),
+            most_bytes=MOST_BYTES_A_COLUMN * (1 + columns),
+            interrupt_grace_seconds=0,
+        )
+    except KeyboardInterrupt:
+        return MilpAnswer(reason="interrupted", statistics={"interrupted": True})
+    if isinstance(answer, Ended):
+        return MilpAnswer(reason=f"HiGHS {answer.how}")
+    return MilpAnswer(**json.loads(answer))
+
+
+def _reason(message: str) -> str:
+    """Return what SciPy says in its own words, without HiGHS's account of it in brackets."""
+    return f"HiGHS: {message.partition(' (')[0].rstrip('.').lower()}"

@@ -1,0 +1,100 @@
+"""Big-M integer programs, solved by HiGHS and by CBC: references for small problems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from planners.exact.common_unit import ScaledBlocks, scale_blocks
+from planners.exact.ilp.big_m import BigM
+from planners.exact.ilp.cbc import load_cbc, require_cbc
+from planners.exact.ilp.highs import Solver, load_highs, require_highs
+from planners.exact.ilp.milp_model import MilpAnswer
+from planners.exact.plan_exactly import plan_exactly
+from planners.exact.search_outcome import Outcome
+from planners.exact.solver_package import load_in_time
+from planners.exact.warm_start import Start
+from planners.model.budget import Budget
+from planners.model.plan import Result
+from planners.model.problem import Problem
+from planners.registry import register
+
+# Both solvers take a row as satisfied, and a number as whole, within this much of its magnitude.
+TOLERANCE = 1e-6
+
+
+def _register(
+    name: str, solver: str, require: Callable[[], None], load: Callable[[], Solver], source: str
+) -> None:
+    @register(
+        name,
+        summary=f"Big-M integer program, solved by {solver}; a reference for n <= 20 or so",
+        source=source,
+    )
+    def plan(problem: Problem, budget: Budget) -> Result:
+        return plan_exactly(
+            problem,
+            budget,
+            name,
+            lambda start: _search(problem, budget, start, solver, load),
+            require=require,
+        )
+
+
+def _search(
+    problem: Problem, budget: Budget, start: Start, solver: str, load: Callable[[], Solver]
+) -> Outcome:
+    """Look for a plan that beats the incumbent, or, with a capacity, for one that fits."""
+    scaled = scale_blocks(problem)
+    decide = problem.capacity is not None
+    most = scaled.down(start.plan.peak - 1 if problem.capacity is None else problem.capacity)
+    least = scaled.up(start.bound.bytes)
+    program = BigM(problem, scaled, least, most, decide=decide, budget=budget)
+    if program.contradiction:
+        return Outcome(exhausted=True)
+    # The import comes last: most models are too large, which is found out sooner.
+    solve = load_in_time(load, solver, budget)
+    return _outcome(program, scaled, most, solve(program.milp, budget))
+
+
+def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer) -> Outcome:
+    """Take from an answer in floating point what holds in whole numbers.
+
+    Note: what is believed. The plan is worked out again from the ordering binaries, so it is
+    exact whatever the solver's tolerances. A solution that only tolerances allow makes the
+    solver's bound too low, which is harmless. What is left is rounding in its linear algebra,
+    taken to be below ``TOLERANCE`` of the largest number. Where that is less than half a unit,
+    a bound may be rounded up to the next whole unit and "infeasible" is a proof; else it is not.
+    """
+    margin = TOLERANCE * max(1, most)
+    plan = None if answer.values is None else program.plan(answer.values)
+    safe = margin < 0.5
+    reason = answer.reason
+    bound = 0
+    if answer.infeasible and not safe:
+        reason = (
+            f"the solver claims that nothing is better, but {most} units are too many for its "
+            f"tolerance of {TOLERANCE}"
+        )
+    elif math.isfinite(answer.bound):
+        # The program looked below the incumbent alone, and nothing is known of what is above.
+        bound = min(math.ceil(answer.bound - margin), most + 1) * scaled.unit
+        if plan is not None and not reason and bound < plan.peak:
+            reason = f"the solver's bound is no proof within its tolerance of {TOLERANCE}"
+    return Outcome(plan, answer.infeasible and safe, max(0, bound), reason, answer.statistics)
+
+
+_register(
+    "ilp-highs",
+    "HiGHS",
+    require_highs,
+    load_highs,
+    "SciPy's milp; big-M with ordering binaries, clique rows and tight M",
+)
+_register(
+    "ilp-cbc",
+    "CBC",
+    require_cbc,
+    load_cbc,
+    "PuLP's CBC; big-M with ordering binaries, clique rows and tight M",
+)

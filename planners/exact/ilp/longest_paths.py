@@ -1,0 +1,59 @@
+"""From who lies above whom to the least offsets, in whole numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from planners.exact.common_unit import ScaledBlocks
+from planners.model.blocks import NOT_PINNED
+
+
+def least_heads(
+    scaled: ScaledBlocks, distances: Iterable[tuple[int, int, int]], peak: int
+) -> list[int] | None:
+    """Return the least offsets that keep every block as far above others as they must be.
+
+    A floating-point solver is believed about the order alone. What follows from the order is
+    worked out here: start every block at the bottom, and raise what is too low, to the next
+    offset of its residue, until nothing is.
+
+    Parameters
+    ----------
+    scaled
+        The blocks.
+    distances
+        Triples ``(lower, upper, d)`` of blocks: ``head[upper] >= head[lower] + d`` units. With
+        chains that reach into each other ``d`` may be negative.
+    peak
+        Units that no block may end above.
+
+    Returns
+    -------
+    list of int or None
+        Offsets in units; None where the order contradicts itself, a pin or the peak.
+    """
+    above: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for lower, upper, distance in distances:
+        above[lower].append((upper, distance))
+    heads = [scaled.lowest(block) for block in range(scaled.count)]
+    # A cycle of positive length would raise its blocks for ever; the peak ends that, and this
+    # ends it sooner, long after the longest path of any order without such a cycle.
+    rounds = 4 * scaled.count + 16
+    raised = set(range(scaled.count))
+    for _ in range(rounds):
+        if not raised:
+            return heads
+        changed = set()
+        for lower in sorted(raised):
+            for upper, distance in above[lower]:
+                least = heads[lower] + distance
+                if heads[upper] >= least:
+                    continue
+                least += (scaled.residue[upper] - least) % scaled.modulus[upper]
+                if scaled.pinned[upper] != NOT_PINNED or least + scaled.size[upper] > peak:
+                    return None
+                heads[upper] = least
+                changed.add(upper)
+        raised = changed
+    return None

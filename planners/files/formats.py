@@ -1,0 +1,178 @@
+"""The registry of file formats: what reads an instance file, from this package and from others."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from planners.errors import GaplessError, InstanceError
+from planners.files.bounded_file import pieces_of
+from planners.files.json_file import GZIP_MAGIC
+from planners.files.problem_file import read_gapless_json
+from planners.files.recording_slice import Excerpt
+from planners.files.replayed_pipe import readable_twice
+from planners.model.problem import Problem
+from planners.plugins.entry_points import load_group, warn_left_out
+
+ENTRY_POINT_GROUP = "gapless.formats"
+HEAD_BYTES = 4096
+WHOLE = Excerpt()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format that can be read.
+
+    An installed package offers one by an entry point in the group ``gapless.formats`` whose value
+    is such an object.
+
+    Parameters
+    ----------
+    name
+        Name in messages; must be free.
+    suffixes
+        How names of such files usually end.
+    recognises
+        Whether a file is of this format, from its path and its first bytes.
+    read
+        Reads a file; raises ``InstanceError`` with one line where it breaks a rule.
+    read_excerpt
+        Reads a part of a file that holds a recording; None where files hold problems.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    recognises: Callable[[Path, bytes], bool]
+    read: Callable[[Path], Problem]
+    read_excerpt: Callable[[Path, Excerpt], Problem] | None = None
+
+    def has_suffix(self, path: Path) -> bool:
+        """Return whether the name of a file ends as names of this format do."""
+        return path.name.lower().endswith(self.suffixes)
+
+
+def _is_json(path: Path, head: bytes) -> bool:
+    if head.startswith(GZIP_MAGIC):
+        with suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    return GAPLESS_JSON.has_suffix(path) or head.lstrip().startswith(b"{")
+
+
+GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
+
+
+def read_problem(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
+    """Read an instance file of any known format.
+
+    Parameters
+    ----------
+    path
+        The file, of the format that :func:`format_of` says; a pipe or ``/dev/stdin`` as well.
+    excerpt
+        What of a recording becomes the problem.
+
+    Returns
+    -------
+    Problem
+        Validated.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, no format recognises it, it breaks a rule of its format, or an
+        excerpt is asked of what is no recording.
+    """
+    with readable_twice(Path(path)) as file:
+        return _read(file, excerpt)
+
+
+def _read(path: Path, excerpt: Excerpt) -> Problem:
+    form = format_of(path)
+    try:
+        if excerpt == WHOLE:
+            return form.read(path)
+        if form.read_excerpt is None:
+            recordings = [other.name for other in formats() if other.read_excerpt is not None]
+            raise InstanceError(
+                f"{path}: {', '.join(excerpt.options)}: a recording is needed "
+                f"({', '.join(recordings) or 'no known format holds any'}), found {form.name}, "
+                f"which holds one problem"
+            )
+        return form.read_excerpt(path, excerpt)
+    except GaplessError:
+        raise
+    except Exception as error:  # a third party's reader may fail in any way
+        raise InstanceError(
+            f"{path}: the reader {form.name} failed, {type(error).__name__}: {error}"
+        ) from error
+
+
+# The name under which it was first exported.
+read_any = read_problem
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """Return every format that can be read, this package's own first.
+
+    Returns
+    -------
+    tuple of Format
+        One that fails to import, or whose name is taken, is warned of and left out.
+    """
+    known = {GAPLESS_JSON.name: GAPLESS_JSON}
+    for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
+        if not isinstance(loaded, Format):
+            error = TypeError(f"a planners.files.formats.Format is needed, found {loaded!r:.60}")
+            warn_left_out(f"file format {name}", error)
+        elif loaded.name in known:
+            warn_left_out(f"file format {name}", ValueError(f"{loaded.name!r} is taken"))
+        else:
+            known[loaded.name] = loaded
+    return tuple(known.values())
+
+
+def format_of(path: Path) -> Format:
+    """Return the format of a file.
+
+    Parameters
+    ----------
+    path
+        The file, of which the first bytes are read. A format that recognises its content and its
+        suffix comes before one that recognises its content alone.
+
+    Returns
+    -------
+    Format
+        The first of those that recognise it.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, or no format recognises it.
+    """
+    head = _head_of(path)
+    matching = [form for form in formats() if _recognises(form, path, head)]
+    if not matching:
+        known = ", ".join(f"{form.name} ({' '.join(form.suffixes)})" for form in formats())
+        raise InstanceError(f"{path}: no known format recognises this file; known: {known}")
+    return max(matching, key=lambda form: form.has_suffix(path))
+
+
+def _recognises(form: Format, path: Path, head: bytes) -> bool:
+    try:
+        return form.recognises(path, head)
+    except Exception as error:  # a third party's, as above
+        warn_left_out(f"file format {form.name}", error)
+        return False
+
+
+def _head_of(path: Path) -> bytes:
+    try:
+        return b"".join(pieces_of(path, HEAD_BYTES))
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None

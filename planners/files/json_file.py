@@ -1,0 +1,195 @@
+"""JSON files from anywhere: bounded, strict, and every fault an ``InstanceError`` of one line.
+
+Note: what a file may unfold to
+-------------------------------
+Rationale. Of a quarter of a megabyte gzip makes 256 MiB of ``[],[],...``, and Python makes a list
+of 64 bytes of every three of them: 7 GiB. A limit on either step alone leaves the product.
+
+Approach. What the text will take as Python objects is estimated from its commas, quotes and
+brackets while it is unpacked, and nothing is parsed before the whole of it is known to stay within
+a share of the bytes that were given. Instances as we write them take 20 to 85 times their gzipped
+bytes; a plain file takes at most some 60 times its own, and meets the absolute limit alone.
+
+Limits. Signs within strings count as if they stood outside, so the estimate errs upwards. A gzipped
+file of millions of equal entries can be refused that is sound; unpacked it is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from planners.errors import InstanceError
+from planners.files.bounded_file import CHUNK_BYTES, pieces_of
+from planners.files.output_file import write_output
+from planners.model.columns import shown
+
+MAX_FILE_BYTES = 1 << 28
+
+MAX_OBJECT_BYTES = 1 << 32
+# Whatever its size, a file may take this much, and so many times its bytes more.
+FREE_OBJECT_BYTES = 1 << 27
+OBJECT_BYTES_PER_BYTE = 256
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+# What a sign may take: a slot in a list or a dictionary, half a string, a list, a dictionary with
+# an entry. A byte of a number or a string takes what is left.
+_BYTES_OF_SIGN = {b",": 9, b'"': 25, b"[": 96, b"{": 256}
+_BYTES_OF_BYTE = 8
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    path
+        Gzipped where the name ends in ``.gz`` or the first bytes say so; untrusted.
+
+    Returns
+    -------
+    object
+        The value; no object in it gives a field twice.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, is too large, or is no whole JSON text. The message leaves out
+        the path.
+    """
+    given = b"".join(pieces_of(path, MAX_FILE_BYTES + 1))
+    gzipped = path.suffix == ".gz" or given.startswith(GZIP_MAGIC)
+    return _parse(_text_of(given, gzipped=gzipped))
+
+
+def require_fields(prefix: str, fields: Any, required: set[str], optional: set[str]) -> None:
+    """Refuse an object that lacks a field or has one too many.
+
+    Parameters
+    ----------
+    prefix
+        What comes before a field's name in messages: empty, or the parent's name and a dot.
+    fields
+        What was read.
+    required, optional
+        Names of fields.
+
+    Raises
+    ------
+    InstanceError
+        Names the field.
+    """
+    if not isinstance(fields, dict):
+        refuse(prefix.rstrip(".") or "file", "an object", fields)
+    for field in sorted(required - fields.keys()):
+        raise InstanceError(f"field {prefix}{field}: missing, and every file needs it")
+    for field in sorted(fields.keys() - required - optional):
+        known = ", ".join(sorted(required | optional))
+        raise InstanceError(f"field {prefix}{_key(field)}: unknown; known fields are {known}")
+
+
+def require_list(field: str, value: Any) -> None:
+    """Refuse a field that is no list; raises ``InstanceError``."""
+    if not isinstance(value, list):
+        refuse(field, "a list", value)
+
+
+def refuse(field: str, needed: str, found: object) -> NoReturn:
+    """Raise the ``InstanceError`` for a field, with what is needed and what was found."""
+    raise InstanceError(f"field {field}: {needed} is needed, found {shown(found)}")
+
+
+def _key(key: str) -> str:
+    return key if key.isprintable() and len(key) <= 60 else shown(key)
+
+
+def _text_of(given: bytes, *, gzipped: bool) -> bytes:
+    """Return the text, unpacked, once it is known to fit as Python objects."""
+    most = min(MAX_OBJECT_BYTES, FREE_OBJECT_BYTES + OBJECT_BYTES_PER_BYTE * len(given))
+    objects = length = 0
+    pieces: list[bytes] = []
+    packed = io.BytesIO(given)
+    text: Any = gzip.GzipFile(fileobj=packed) if gzipped else packed
+    try:
+        while piece := text.read(CHUNK_BYTES):
+            pieces.append(piece)
+            length += len(piece)
+            objects += _object_bytes(piece)
+            if length > MAX_FILE_BYTES:
+                raise InstanceError(f"the file holds more than {MAX_FILE_BYTES} bytes of JSON")
+            if objects > most:
+                raise InstanceError(
+                    f"the {len(given)} bytes of the file unfold to more than the {most} bytes of "
+                    f"lists and numbers that are taken for them"
+                )
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InstanceError(f"the file is no whole gzip file: {error}") from None
+    return b"".join(pieces)
+
+
+def _object_bytes(text: bytes) -> int:
+    """Estimate, upwards, what a piece of a text takes as Python objects."""
+    signs = sum(text.count(sign) * cost for sign, cost in _BYTES_OF_SIGN.items())
+    return signs + _BYTES_OF_BYTE * len(text)
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object_without_duplicates,
+        )
+    except UnicodeDecodeError as error:
+        raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise InstanceError(
+            f"the file is no whole JSON text: {error.msg} at line {error.lineno}, "
+            f"column {error.colno}"
+        ) from None
+    except RecursionError:
+        raise InstanceError("the file is no instance: its lists are nested too deeply") from None
+    except ValueError:
+        # Python's own limit on the digits that it turns into a whole number.
+        raise InstanceError("the file holds a whole number of too many digits") from None
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InstanceError(f"field {_key(key)}: given twice")
+            seen.add(key)
+    return fields
+
+
+def compact_json(value: Any) -> str:
+    """Return a value as JSON without spaces; numbers must be finite."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def write_fields(fields: Mapping[str, Any], path: Path) -> None:
+    """Write an object with a line a field, the same bytes for the same fields.
+
+    Parameters
+    ----------
+    fields
+        Plain values.
+    path
+        Target; gzipped where the name ends in ``.gz``.
+
+    Raises
+    ------
+    GaplessError
+        The file cannot be written.
+    """
+    lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
+    data = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+    write_output(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

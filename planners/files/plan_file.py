@@ -1,0 +1,185 @@
+"""The plan file: versioned JSON, written by ``--save-plan`` and read with its problem at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planners.dynamic.reusable_space import ReusableSpace
+from planners.dynamic.reusable_space_fields import space_from_fields, space_to_fields
+from planners.errors import GaplessError, InstanceError, InvalidPlanError
+from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
+from planners.files.problem_file import PLAN_FORMAT
+from planners.model.columns import INT64_MAX, shown
+from planners.model.digest import problem_digest
+from planners.model.plan import Plan, Result, Status
+from planners.model.problem import Problem
+from planners.referee.check import find_violation_fast
+
+VERSION = 1
+# With the part `reusable_space`, which readers of version 1 do not know.
+VERSION_WITH_SPACE = 2
+
+_FIELDS = {
+    "format", "version", "instance", "digest", "planner", "parameters", "seed", "status",
+    "peak", "lower_bound", "certificate", "offsets",
+}  # fmt: skip
+_SPACE = "reusable_space"
+_WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedPlan:
+    """What a plan file holds.
+
+    Parameters
+    ----------
+    result
+        Optimal or feasible.
+    reusable_space
+        Where dynamic tensors may lie; None where the file does not say.
+    """
+
+    result: Result
+    reusable_space: ReusableSpace | None
+
+
+def write_plan(
+    problem: Problem,
+    result: Result,
+    path: str | Path,
+    reusable_space: ReusableSpace | None = None,
+) -> None:
+    """Write a plan file.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    result
+        Optimal or feasible.
+    path
+        Target; gzipped where the name ends in ``.gz``.
+    reusable_space
+        What the plan leaves idle for dynamic tensors, if it is to be kept with it.
+
+    Raises
+    ------
+    GaplessError
+        The result is neither optimal nor feasible, or the file cannot be written; what
+        was there before stays.
+    """
+    if result.plan is None or result.status.value not in _WITH_A_PLAN:
+        raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
+    fields = {
+        "format": PLAN_FORMAT,
+        "version": VERSION if reusable_space is None else VERSION_WITH_SPACE,
+        "instance": problem.name,
+        "digest": problem_digest(problem),
+        "planner": result.planner,
+        "parameters": dict(result.parameters),
+        "seed": result.seed,
+        "status": result.status.value,
+        "peak": result.plan.peak,
+        "lower_bound": result.lower_bound,
+        "certificate": result.certificate,
+        "offsets": result.plan.offsets.tolist(),
+    }
+    if reusable_space is not None:
+        fields[_SPACE] = space_to_fields(reusable_space)
+    write_fields(fields, Path(path))
+
+
+def read_plan(problem: Problem, path: str | Path) -> Result:
+    """Read a plan file and judge it, as :func:`read_saved_plan` does; return the plan alone."""
+    return read_saved_plan(problem, path).result
+
+
+def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
+    """Read a plan file and judge what is in it.
+
+    Parameters
+    ----------
+    problem
+        What the plan is for.
+    path
+        The file; untrusted.
+
+    Returns
+    -------
+    SavedPlan
+        As it was written.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, breaks a rule, is for another problem, or calls idle what the plan
+        does not leave idle.
+    InvalidPlanError
+        The plan breaks a constraint of the problem.
+    """
+    path = Path(path)
+    try:
+        fields = read_json(path)
+        result = _result_from_fields(problem, fields)
+        assert result.plan is not None
+        violation = find_violation_fast(problem, result.plan)
+        if violation is not None:
+            raise InvalidPlanError(str(violation))
+        if _SPACE not in fields:
+            return SavedPlan(result, None)
+        return SavedPlan(result, space_from_fields(fields[_SPACE], problem, result.plan))
+    except (InstanceError, InvalidPlanError) as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _result_from_fields(problem: Problem, fields: Any) -> Result:
+    if isinstance(fields, dict) and "format" in fields:
+        _require_value("format", fields, PLAN_FORMAT)
+    require_fields("", fields, _FIELDS, {_SPACE})
+    _require_value("version", fields, VERSION_WITH_SPACE if _SPACE in fields else VERSION)
+    for field in ("instance", "digest", "planner", "status", "certificate"):
+        if not isinstance(fields[field], str):
+            refuse(field, "a string", fields[field])
+    for field in ("seed", "peak", "lower_bound"):
+        if type(fields[field]) is not int or not 0 <= fields[field] <= INT64_MAX:
+            refuse(field, "a whole number from 0 to 2**63 - 1", fields[field])
+    _require_scalars(fields["parameters"])
+    require_list("offsets", fields["offsets"])
+    digest = problem_digest(problem)
+    if fields["digest"] != digest:
+        raise InstanceError(
+            f"field digest: the plan is for another problem, {shown(fields['instance'])}; "
+            f"{problem.name} has {digest}, found {shown(fields['digest'])}"
+        )
+    if fields["status"] not in _WITH_A_PLAN:
+        refuse("status", "'optimal' or 'feasible'", fields["status"])
+    bound, peak = fields["lower_bound"], fields["peak"]
+    if bound > peak or (fields["status"] == Status.OPTIMAL.value and bound != peak):
+        raise InstanceError(
+            f"field lower_bound: at most the peak, and the peak itself for an optimal plan, is "
+            f"needed, found {bound} for a peak of {peak}"
+        )
+    return Result(
+        Status(fields["status"]),
+        Plan(fields["offsets"], peak),
+        lower_bound=bound,
+        certificate=fields["certificate"],
+        planner=fields["planner"],
+        parameters=fields["parameters"],
+        seed=fields["seed"],
+    )
+
+
+def _require_value(field: str, fields: dict[str, Any], value: str | int) -> None:
+    if type(fields[field]) is not type(value) or fields[field] != value:
+        refuse(field, repr(value), fields[field])
+
+
+def _require_scalars(parameters: Any) -> None:
+    if not isinstance(parameters, dict):
+        refuse("parameters", "an object", parameters)
+    for key, value in parameters.items():
+        if not isinstance(value, (str, int, float, bool)):
+            refuse(f"parameters, key {shown(key)}", "a string, number or boolean", value)

@@ -1,0 +1,216 @@
+"""The instance file: versioned, columnar JSON, plain or gzipped, read and written here alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planners.errors import InstanceError
+from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import frozen_names, frozen_rows, shown
+from planners.model.graph import Graph
+from planners.model.problem import Problem, Safety
+
+FORMAT = "gapless-problem"
+SUFFIXES = (".json", ".json.gz")
+VERSION = 1
+# What `planners.files.plan_file` writes, which holds no instance.
+PLAN_FORMAT = "gapless-plan"
+
+_REQUIRED = {"format", "version", "size"}
+_COLUMNS = ("start", "end", "alignment", "phase_start", "phase_end", "layer_start", "layer_end")
+_OPTIONAL = {
+    *_COLUMNS, "name", "origin", "graph", "unsafe_pairs", "contiguous", "pinned", "gaps",
+    "capacity", "dynamic", "tensor_name",
+}  # fmt: skip
+_LISTS = {
+    *_COLUMNS, "size", "unsafe_pairs", "contiguous", "pinned", "gaps", "dynamic", "tensor_name",
+}  # fmt: skip
+_GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
+
+
+def read_gapless_json(path: str | Path) -> Problem:
+    """Read an instance file of this format; :func:`planners.read_problem` reads every format.
+
+    Parameters
+    ----------
+    path
+        A ``.json`` or ``.json.gz`` file.
+
+    Returns
+    -------
+    Problem
+        Validated.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file, field and tensor.
+    """
+    path = Path(path)
+    try:
+        return problem_from_fields(read_json(path))
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+
+
+# The name of this function before it was that of one which reads every format.
+read_problem = read_gapless_json
+
+
+def write_problem(problem: Problem, path: str | Path) -> None:
+    """Write an instance file, the same bytes for the same problem.
+
+    Parameters
+    ----------
+    problem
+        What to write.
+    path
+        Target; gzipped where the name ends in ``.gz``.
+
+    Raises
+    ------
+    GaplessError
+        The file cannot be written; what was there before stays.
+    """
+    write_fields(problem_to_fields(problem), Path(path))
+
+
+def problem_to_fields(problem: Problem) -> dict[str, Any]:
+    """Return the content of an instance file; fields that say nothing are left out.
+
+    Parameters
+    ----------
+    problem
+        What to describe.
+
+    Returns
+    -------
+    dict
+        Plain lists, numbers and strings.
+    """
+    fields: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": problem.name}
+    if problem.origin:
+        fields["origin"] = dict(problem.origin)
+    if problem.capacity is not None:
+        fields["capacity"] = problem.capacity
+    fields["size"] = problem.size.tolist()
+    if problem.safety is Safety.LIFETIMES:
+        fields["start"] = problem.start.tolist()
+        fields["end"] = problem.end.tolist()
+    if (problem.alignment != 1).any():
+        fields["alignment"] = problem.alignment.tolist()
+    if problem.contiguous:
+        fields["contiguous"] = [list(chain) for chain in problem.contiguous]
+    pins = np.flatnonzero(problem.pinned != NOT_PINNED)
+    if len(pins):
+        fields["pinned"] = np.column_stack([pins, problem.pinned[pins]]).tolist()
+    if len(problem.gaps):
+        fields["gaps"] = problem.gaps.tolist()
+    if problem.unsafe_pairs is not None:
+        fields["unsafe_pairs"] = problem.unsafe_pairs.tolist()
+    for field in ("phase_start", "phase_end", "layer_start", "layer_end", "dynamic"):
+        column = getattr(problem, field)
+        if column is not None:
+            fields[field] = column.tolist()
+    if problem.graph is not None:
+        fields["graph"] = _graph_to_fields(problem.graph)
+    if problem.tensor_name is not None:
+        fields["tensor_name"] = list(problem.tensor_name)
+    return fields
+
+
+def problem_from_fields(fields: Any) -> Problem:
+    """Build a problem from the content of an instance file.
+
+    Parameters
+    ----------
+    fields
+        What :func:`problem_to_fields` returns; untrusted.
+
+    Returns
+    -------
+    Problem
+        Validated.
+
+    Raises
+    ------
+    InstanceError
+        A field is missing, unknown, or breaks a rule.
+    """
+    if isinstance(fields, dict) and fields.get("format") == PLAN_FORMAT:
+        raise InstanceError(
+            f"this is a plan, made for the instance {shown(fields.get('instance'))}: give that "
+            f"instance, and the plan to what takes one (instances.convert and gpu_runtime.verify "
+            f"as --plan, in Python planners.read_plan)"
+        )
+    if isinstance(fields, dict) and fields.get("format", FORMAT) != FORMAT:
+        refuse("format", repr(FORMAT), fields["format"])
+    require_fields("", fields, _REQUIRED, _OPTIONAL)
+    if type(fields["version"]) is not int or fields["version"] != VERSION:
+        refuse("version", f"{VERSION} (the only one so far)", fields["version"])
+    for field in sorted(_LISTS & fields.keys()):
+        require_list(field, fields[field])
+    if "capacity" in fields and fields["capacity"] is None:
+        refuse("capacity", "a whole number of bytes", None)
+    if not isinstance(fields.get("origin", {}), dict):
+        refuse("origin", "an object", fields["origin"])
+    return Problem(
+        fields["size"],
+        graph=_graph_from_fields(fields["graph"]) if "graph" in fields else None,
+        unsafe_pairs=fields.get("unsafe_pairs"),
+        contiguous=fields.get("contiguous", []),
+        pinned=_pins(fields.get("pinned", [])),
+        gaps=fields.get("gaps", []),
+        capacity=fields.get("capacity"),
+        dynamic=fields.get("dynamic"),
+        tensor_name=fields.get("tensor_name"),
+        name=fields.get("name", "problem"),
+        origin=fields.get("origin", {}),
+        **{column: fields.get(column) for column in _COLUMNS},
+    )
+
+
+def _graph_to_fields(graph: Graph) -> dict[str, Any]:
+    op_names = list(dict.fromkeys(graph.op))
+    code = {name: index for index, name in enumerate(op_names)}
+    bounds = graph.consumer_offsets.tolist()
+    nodes = graph.consumer_nodes.tolist()
+    return {
+        "op_names": op_names,
+        "op": [code[name] for name in graph.op],
+        "stream": graph.stream.tolist(),
+        "producer": graph.producer.tolist(),
+        "consumers": [nodes[a:b] for a, b in pairwise(bounds)],
+        "control": graph.control.tolist(),
+    }
+
+
+def _graph_from_fields(fields: Any) -> Graph:
+    require_fields("graph.", fields, _GRAPH_FIELDS, set())
+    for field in sorted(_GRAPH_FIELDS):
+        require_list(f"graph.{field}", fields[field])
+    op_names = frozen_names("graph.op_names", fields["op_names"], entry="entry")
+    for node, code in enumerate(fields["op"]):
+        if type(code) is not int or not 0 <= code < len(op_names):
+            refuse(f"graph.op, node {node}", f"an index into the {len(op_names)} op_names", code)
+    return Graph(
+        op=[op_names[code] for code in fields["op"]],
+        stream=fields["stream"],
+        producer=fields["producer"],
+        consumers=fields["consumers"],
+        control=fields["control"],
+    )
+
+
+def _pins(rows: list[Any]) -> dict[int, int]:
+    pins: dict[int, int] = {}
+    for tensor, offset in frozen_rows("pinned", rows, width=2).tolist():
+        if tensor in pins:
+            raise InstanceError(f"field pinned, tensor {tensor}: given twice")
+        pins[tensor] = offset
+    return pins

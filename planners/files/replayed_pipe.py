@@ -1,0 +1,65 @@
+"""Pipes and devices, which give their bytes once, for readers that look at a file twice."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from planners.errors import GaplessError, InstanceError
+from planners.files.bounded_file import read_bounded
+
+MAX_STREAM_BYTES = 1 << 29
+
+
+@contextmanager
+def readable_twice(path: Path) -> Iterator[Path]:
+    """Give a file that can be opened more than once.
+
+    Parameters
+    ----------
+    path
+        A file, or what can be read only once: ``/dev/stdin``, a FIFO, ``<(zcat a.json.gz)``.
+
+    Yields
+    ------
+    pathlib.Path
+        The file itself, or a copy of the same name, there until the context ends. Errors that leave
+        the context name `path`.
+
+    Raises
+    ------
+    InstanceError
+        It cannot be read, or never ends.
+    """
+    if not _gives_bytes_once(path):
+        yield path
+        return
+    # Whole before there is a folder: whoever waits for a pipe may be ended by any signal.
+    try:
+        data = read_bounded(path, MAX_STREAM_BYTES)
+    except InstanceError as error:
+        raise InstanceError(f"{path}: {error}") from None
+    with TemporaryDirectory(prefix="gapless-") as folder:
+        copy = Path(folder, path.name)
+        try:
+            copy.write_bytes(data)
+        except OSError as error:
+            reason = f"no copy can be kept in {folder}: {error.strerror}"
+            raise InstanceError(f"{path}: {reason}") from None
+        del data
+        try:
+            yield copy
+        except GaplessError as error:
+            error.args = (str(error).replace(str(copy), str(path)),)
+            raise
+
+
+def _gives_bytes_once(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False  # Whoever opens it says why it cannot be.
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

@@ -1,0 +1,244 @@
+"""Many orders, one after the other: the best plan of all, and what found it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.greedy.place import place_blocks
+from planners.model.bounds import (
+    SHARE_FOR_BOUNDS,
+    Bound,
+    best_bound_of,
+    bounds_are_known,
+    bounds_so_far,
+)
+from planners.model.budget import Budget
+from planners.model.plan import Plan, Result, feasible, optimal
+from planners.model.problem import Problem, Scalar
+
+# What a large problem needs besides the placement loop, which watches the time: to compute and sort
+# keys, and to free what an attempt built. At most a fifth of the time that is left is kept for it.
+SECONDS_A_BLOCK = 1e-6
+SHARE_KEPT = 0.2
+
+
+class Attempts:
+    """Places blocks in one order after another and keeps the best plan.
+
+    Whoever holds it has the best plan at any time, also where the time limit or Ctrl-C ends an
+    attempt.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    budget
+        Its clock runs. ``node_limit`` counts attempts.
+    target
+        Bytes that are good enough, such as a capacity; None for the best lower bound.
+    """
+
+    def __init__(self, problem: Problem, budget: Budget, target: int | None = None) -> None:
+        self.problem = problem
+        self.budget = budget
+        self._target = target
+        self._bound: Bound | None = None
+        self.best: Plan | None = None
+        self.found_by = ""
+        self.count = 0
+
+    @property
+    def bound(self) -> Bound:
+        """The largest lower bound that is known so far."""
+        if self._bound is None:
+            self._bound = max(bounds_so_far(self.problem), key=lambda bound: bound.bytes)
+        return self._bound
+
+    @property
+    def goal(self) -> int:
+        """Bytes that are good enough."""
+        return self.bound.bytes if self._target is None else self._target
+
+    @property
+    def bounds_are_known(self) -> bool:
+        """Whether asking for bounds costs nothing any more."""
+        return bounds_are_known(self.problem)
+
+    def ask_for_bounds(self) -> None:
+        """Spend a share of the time that is left on bounds that nobody has computed yet."""
+        seconds = SHARE_FOR_BOUNDS * self.budget.remaining_seconds()
+        self._bound = best_bound_of(self.problem, seconds)
+
+    @property
+    def over(self) -> bool:
+        """Whether the best plan is good enough, no plan can be, or no attempt is left.
+
+        The first attempt is always left, so that there is a plan.
+        """
+        if self.best is None:
+            return False
+        if self.best.peak <= self.goal or self.most(1) == 0:
+            return True
+        return self._bound is not None and self._bound.bytes > self.goal
+
+    @contextmanager
+    def leaving(self, seconds: float, attempts: int = 0) -> Iterator[None]:
+        """Have what runs inside end so early that something is left for what follows.
+
+        Parameters
+        ----------
+        seconds
+            What is left of the time, where it is limited.
+        attempts
+            What is left of the attempts, where these are limited.
+        """
+        whole = self.budget
+        limit = whole.node_limit
+        self.budget = replace(
+            whole,
+            deadline=whole.deadline - seconds,
+            node_limit=None if limit is None else max(self.count, limit - attempts),
+        )
+        try:
+            yield
+        except TimeoutError:
+            # The time of what ran inside is over; whether there is more, what follows finds out.
+            if whole.deadline == math.inf:
+                raise
+        finally:
+            self.budget = whole
+
+    def require_time(self) -> None:
+        """Raise where not even an order can be computed in the time that is left.
+
+        Raises
+        ------
+        TimeoutError
+            Too little time is left.
+        """
+        if self.budget.remaining_seconds() <= self.problem.blocks.count * SECONDS_A_BLOCK:
+            raise TimeoutError("the time limit leaves no room for another order")
+
+    def _placement_budget(self) -> Budget:
+        """Return the budget less the time that it takes to clean up."""
+        left = self.budget.remaining_seconds()
+        if left == math.inf:
+            return self.budget
+        kept = min(SHARE_KEPT * left, self.problem.blocks.count * SECONDS_A_BLOCK)
+        return replace(self.budget, deadline=self.budget.deadline - kept)
+
+    def most(self, count: int) -> int:
+        """Return how many of so many attempts are left."""
+        limit = self.budget.node_limit
+        return count if limit is None else max(0, min(count, limit - self.count))
+
+    def offer(self, plan: Plan, found_by: str) -> None:
+        """Keep a plan if it is better than the best so far.
+
+        Parameters
+        ----------
+        plan
+            Valid.
+        found_by
+            What found it.
+        """
+        if self.best is None or plan.peak < self.best.peak:
+            self.best, self.found_by = plan, found_by
+
+    def place(
+        self,
+        blocks: NDArray[np.integer],
+        name: str,
+        fit: str = "first",
+        *,
+        objects: bool = False,
+        only_goal: bool = False,
+    ) -> int:
+        """Place the blocks in an order as long as the plan can become the best.
+
+        Where the time ends first, the rest is stacked on top: it may still be the best plan.
+
+        Parameters
+        ----------
+        blocks
+            Every block once.
+        name
+            What the order is.
+        fit, objects
+            As for :func:`planners.greedy.place.place_blocks`.
+        only_goal
+            Give up where the plan misses the goal.
+
+        Returns
+        -------
+        int
+            Blocks that were placed: all, or those in front of the one that ended too high.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        limits = [self.goal + 1] if only_goal else []
+        if self.best is not None:
+            limits.append(self.best.peak)
+        attempt = place_blocks(
+            self.problem,
+            blocks,
+            fit,
+            self._placement_budget(),
+            objects=objects,
+            below=min(limits, default=None),
+            complete=True,
+        )
+        self.count += 1
+        if attempt.plan is not None:
+            self.offer(attempt.plan, f"{name}, cut short" if attempt.out_of_time else name)
+        if attempt.out_of_time:
+            raise TimeoutError("the time limit passed before the plan was complete")
+        return attempt.placed
+
+
+def answer_with_best(attempts: Attempts, search: Callable[[Attempts], None]) -> Result:
+    """Search, and answer with the best plan, also where the time limit or Ctrl-C ended the search.
+
+    Parameters
+    ----------
+    attempts
+        Where the plans of the search go.
+    search
+        Makes attempts until they are over.
+
+    Returns
+    -------
+    Result
+        ``statistics``: ``attempts``, ``order`` of the best plan, and ``interrupted`` after Ctrl-C.
+
+    Raises
+    ------
+    TimeoutError, KeyboardInterrupt
+        Before the first plan was complete.
+    """
+    interrupted = False
+    try:
+        search(attempts)
+    except (TimeoutError, KeyboardInterrupt) as stop:
+        if attempts.best is None:
+            raise
+        interrupted = isinstance(stop, KeyboardInterrupt)
+    assert attempts.best is not None
+    bound = attempts.bound
+    if attempts.best.peak == bound.bytes:
+        answer = optimal(attempts.best, bound.name)
+    else:
+        answer = feasible(attempts.best, bound.bytes, bound.name)
+    statistics: dict[str, Scalar] = {"attempts": attempts.count, "order": attempts.found_by}
+    if interrupted:
+        return replace(answer, reason="interrupted", statistics=statistics | {"interrupted": True})
+    return replace(answer, statistics=statistics)

@@ -1,0 +1,86 @@
+"""Orders in which greedy planners take the tensors, each as a sort key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.model.blocks import Blocks
+from planners.model.columns import IntColumn
+from planners.model.liveness import live_profile
+from planners.model.problem import Problem, Safety
+
+Key = NDArray[np.generic]
+SortKey = Callable[[Problem], Key]
+
+
+def by_size(problem: Problem) -> IntColumn:
+    """Decreasing size; a chain counts with all its bytes (Greedy Size, Pisarchyk & Lee)."""
+    return -problem.blocks.size[problem.blocks.block_of]
+
+
+def by_breadth(problem: Problem) -> IntColumn:
+    """Decreasing breadth of the source: the bytes alive at its step (Greedy Breadth)."""
+    if problem.safety is Safety.PAIRS:
+        return np.zeros(problem.tensor_count, dtype=np.int64)
+    steps, live = live_profile(problem)
+    # The last change up to the start; before the first, index -1 finds the 0 at the end.
+    return -live[np.searchsorted(steps, problem.start, side="right") - 1]
+
+
+def by_source(problem: Problem) -> IntColumn:
+    """Increasing step of the source (Greedy Source, Lee et al.)."""
+    return problem.start
+
+
+def by_unsafe(problem: Problem) -> IntColumn:
+    """Decreasing number of unsafe pairs (Greedy Unsafe)."""
+    return -problem.core.unsafe_degrees()
+
+
+ORDERS: dict[str, SortKey] = {
+    "size": by_size,
+    "breadth": by_breadth,
+    "source": by_source,
+    "unsafe": by_unsafe,
+}
+
+
+def summary_of(order: str) -> str:
+    """Return what lists of planners say of an order: the first clause of its docstring.
+
+    Parameters
+    ----------
+    order
+        One of ``ORDERS``.
+
+    Returns
+    -------
+    str
+        Without a full stop.
+    """
+    text = ORDERS[order].__doc__ or ""
+    return text.partition(";")[0].partition(" (")[0].rstrip(".")
+
+
+def block_order(blocks: Blocks, key: Key) -> IntColumn:
+    """Return the blocks in the order of their most urgent member.
+
+    Parameters
+    ----------
+    blocks
+        The blocks of a problem.
+    key
+        Numbers, one a tensor; the smallest comes first.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 block indices. Ties go to the lower tensor index, as in the paper.
+    """
+    if not blocks.count:
+        return np.empty(0, dtype=np.int64)
+    urgent = np.minimum.reduceat(key[blocks.members], blocks.offsets[:-1])
+    return np.argsort(urgent, kind="stable")

@@ -1,0 +1,50 @@
+"""Requests of varying size, placed around a static plan with the sizes that were recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planners.dynamic.static_part import is_dynamic
+from planners.greedy.place import place
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+
+
+def place_dynamic(problem: Problem, static_offsets: IntColumn, budget: Budget) -> Plan:
+    """Add the dynamic tensors to a plan of all others.
+
+    Each takes, in the order of allocation, the smallest gap that is free throughout its recorded
+    lifetime: what best fit at run time could do at most, if it knew when requests are freed.
+
+    Parameters
+    ----------
+    problem
+        Plain lifetimes.
+    static_offsets
+        int64 bytes, one a tensor; those of dynamic tensors are ignored.
+    budget
+        Its clock runs.
+
+    Returns
+    -------
+    Plan
+        All tensors.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+    """
+    static = np.flatnonzero(~is_dynamic(problem))
+    if len(static) == problem.tensor_count:
+        return Plan.of(problem, static_offsets)
+    around = Problem(
+        problem.size,
+        problem.start,
+        problem.end,
+        alignment=problem.alignment,
+        pinned=dict(zip(static.tolist(), static_offsets[static].tolist(), strict=True)),
+    )
+    return place(around, "source", "best", budget=budget)

@@ -1,0 +1,59 @@
+"""Bubbles: reserved memory that nothing uses for a time, and where it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planners.homosize.synthesis import Synthesis
+
+
+@dataclass(frozen=True)
+class Bubbles:
+    """What a plan reserves over time, in byte-steps: ``used + in_groups + in_layers == reserved``.
+
+    Parameters
+    ----------
+    steps
+        From the first allocation to the last free.
+    reserved
+        Peak times steps.
+    used
+        By requests.
+    in_groups
+        Within the blocks of groups.
+    in_layers
+        In layers, where no group or single request lies.
+    """
+
+    steps: int
+    reserved: int
+    used: int
+    in_groups: int
+    in_layers: int
+
+    def mean_bytes(self, byte_steps: int) -> int:
+        """Return byte-steps as bytes, averaged over the steps and rounded."""
+        return round(byte_steps / self.steps) if self.steps else 0
+
+
+def bubbles_of(synthesis: Synthesis) -> Bubbles:
+    """Account for the byte-steps of a published plan.
+
+    Parameters
+    ----------
+    synthesis
+        The plan and its stages.
+
+    Returns
+    -------
+    Bubbles
+        Exact, in Python's integers.
+    """
+    plan, requests = synthesis.plan, synthesis.requests
+    if not requests.count:
+        return Bubbles(0, 0, 0, 0, 0)
+    steps = int(requests.end.max()) - int(requests.start.min())
+    reserved = plan.peak * steps
+    of_units = int((plan.size * (plan.end - plan.start).astype(object)).sum())
+    in_groups = sum(local.reserved - local.used for local in plan.plans)
+    return Bubbles(steps, reserved, of_units - in_groups, in_groups, reserved - of_units)

@@ -1,0 +1,78 @@
+"""The paper's plan synthesizer: its stages one after the other, each with what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planners.homosize.fusion import Trial, fuse_adjacent
+from planners.homosize.global_plan import GlobalPlan, plan_globally
+from planners.homosize.homophase import LocalPlan, homophase_groups
+from planners.homosize.paper_variant import Choices
+from planners.homosize.requests import Requests
+from planners.model.budget import Budget
+
+
+@dataclass(frozen=True, eq=False)
+class Synthesis:
+    """What every stage made of some requests.
+
+    Parameters
+    ----------
+    requests
+        What was planned.
+    groups
+        HomoPhase groups with their local plans.
+    trials
+        Pairs of groups that were fused, or were not.
+    plan
+        Groups and single requests in layers.
+    """
+
+    requests: Requests
+    groups: list[LocalPlan]
+    trials: list[Trial]
+    plan: GlobalPlan
+
+    @property
+    def fusion_count(self) -> int:
+        """Number of fusions that were accepted."""
+        return sum(trial.accepted for trial in self.trials)
+
+
+def synthesize(requests: Requests, choices: Choices, budget: Budget | None = None) -> Synthesis:
+    """Plan requests by HomoPhase groups, fusion, and HomoSize layers.
+
+    Parameters
+    ----------
+    requests
+        Static ones.
+    choices
+        One reading of the paper.
+    budget
+        Limits; none by default.
+
+    Returns
+    -------
+    Synthesis
+        Every stage.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+
+    References
+    ----------
+    stweaver-spatio-temporal-planning, section 5.1.
+    """
+    whole = _synthesize(requests, choices, budget)
+    if not choices.layers_too:
+        return whole
+    layers = _synthesize(requests, replace(choices, phases=False), budget)
+    return min(whole, layers, key=lambda synthesis: synthesis.plan.peak)
+
+
+def _synthesize(requests: Requests, choices: Choices, budget: Budget | None) -> Synthesis:
+    groups, singles = homophase_groups(requests, choices)
+    plans, trials = fuse_adjacent(groups, choices, budget)
+    return Synthesis(requests, groups, trials, plan_globally(plans, singles, choices, budget))

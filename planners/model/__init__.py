@@ -1,0 +1,1 @@
+"""The model: a problem, its plans and results, and what bounds them."""

@@ -1,0 +1,322 @@
+"""Lower bounds on the peak of any plan, each with the name of its certificate and a witness.
+
+Note [Bounds belong to the problem]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A bound says something of the problem, not of a planner, so it is kept with the problem and nobody
+computes it twice. The quick ones take milliseconds for a million tensors. The others, the antichain
+of a graph and the clique of explicit pairs, can take longer than a plan; their searches are kept as
+well, and whoever asks for more than is known goes on where the one before ran out of time. So a
+planner places first, asks for what a share of its time gives, and may ask again later; and what one
+planner left undone the next need not begin anew.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+import numpy as np
+
+from planners import _core
+from planners.errors import GaplessError, InstanceError
+from planners.model.columns import IntColumn, read_only
+from planners.model.core_instance import lifetimes_decide
+from planners.model.graph import Graph
+from planners.model.liveness import live_profile
+from planners.model.problem import Problem, Safety
+from planners.safety.algorithms import core_graph
+from planners.text.byte_units import both_bytes, counted
+
+# Tensors that start a clique each, the largest first.
+CLIQUE_STARTS = 256
+# Cliques times tensors that take milliseconds, whatever the time limit.
+QUICK_CLIQUE_STEPS = 1 << 19
+# What a planner gives of the time that is left to bounds that nobody has computed yet.
+SHARE_FOR_BOUNDS = 0.3
+
+
+class BoundTooLargeError(GaplessError):
+    """A bound would take more memory than is taken for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A number of bytes that no plan stays below.
+
+    Parameters
+    ----------
+    name
+        Name of the certificate.
+    bytes
+        The bound.
+    witness
+        int64 tensors that prove it: pairwise unsafe, with this sum of sizes; or, for ``block``,
+        the members of the one block.
+    """
+
+    name: str
+    bytes: int
+    witness: IntColumn
+
+    def __post_init__(self) -> None:
+        # Kept with the problem, and shown to third parties.
+        object.__setattr__(self, "witness", read_only(self.witness))
+
+    def __repr__(self) -> str:
+        witness = counted(len(self.witness), "tensor")
+        return f"<Bound {self.name}: {both_bytes(self.bytes)}, by {witness}>"
+
+
+def _no_clique() -> Bound:
+    return Bound("clique", 0, np.empty(0, dtype=np.int64))
+
+
+@dataclass(eq=False)
+class KnownBounds:
+    """What is known of a problem's bounds, and how far the searches for more have come.
+
+    Parameters
+    ----------
+    quick
+        The quick bounds; empty before they are asked for.
+    antichain
+        The heaviest antichain; None before it is proven.
+    antichain_search
+        The search for it, where one was begun and not ended.
+    too_large
+        Why there can be none: what it would take of memory. Empty where nothing speaks against it.
+    clique, cliques_grown
+        The heaviest clique so far, and how many tensors have started one.
+    lock
+        Held by whoever reads or extends this.
+    """
+
+    quick: list[Bound] = field(default_factory=list)
+    antichain: Bound | None = None
+    antichain_search: _core.AntichainSearch | None = None
+    too_large: str = ""
+    clique: Bound = field(default_factory=_no_clique)
+    cliques_grown: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def apart(self) -> KnownBounds:
+        """Return what is known as objects of its own; a search that has begun stays here."""
+        with self.lock:
+            return KnownBounds(
+                [replace(bound) for bound in self.quick],
+                None if self.antichain is None else replace(self.antichain),
+                too_large=self.too_large,
+                clique=replace(self.clique),
+                cliques_grown=self.cliques_grown,
+            )
+
+
+def lifetime_bound(problem: Problem) -> Bound:
+    """Return the largest number of bytes that are alive at one step of the global order.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes, given or from its graph.
+
+    Returns
+    -------
+    Bound
+        Certificate ``lifetime``.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, appendix F.
+    """
+    if not problem.tensor_count:
+        return Bound("lifetime", 0, np.empty(0, dtype=np.int64))
+    steps, live = live_profile(problem)
+    peak_step = steps[np.argmax(live)]
+    tensor, start, end = problem.segments().T
+    alive = tensor[(start <= peak_step) & (peak_step < end)]
+    return Bound("lifetime", int(live.max()), alive)
+
+
+def antichain_bound(problem: Problem, seconds: float = math.inf) -> Bound:
+    """Return the heaviest set of tensors of a graph that are pairwise unsafe.
+
+    It is never below the lifetime bound, whose live tensors are one such set, and equal to it
+    for one stream.
+
+    Parameters
+    ----------
+    problem
+        With a graph.
+    seconds
+        Time limit of this call; the next one goes on where it ended.
+
+    Returns
+    -------
+    Bound
+        Certificate ``antichain``; exact.
+
+    Raises
+    ------
+    TimeoutError
+        The time limit passed.
+    BoundTooLargeError
+        The search would take more memory than is taken.
+    """
+    assert problem.graph is not None
+    known = problem.known_bounds
+    with known.lock:
+        if known.antichain is None:
+            known.antichain = _search_antichain(problem.graph, problem.size, known, seconds)
+            known.antichain_search = None
+        return known.antichain
+
+
+def _search_antichain(graph: Graph, size: IntColumn, known: KnownBounds, seconds: float) -> Bound:
+    if known.too_large:
+        raise BoundTooLargeError(known.too_large)
+    try:
+        if known.antichain_search is None:
+            known.antichain_search = _core.AntichainSearch(core_graph(graph), size)
+        heaviest, tensors = known.antichain_search.run(seconds)
+    except (InstanceError, ValueError) as error:
+        # The core says how much memory the clocks or the network would take.
+        known.too_large, known.antichain_search = str(error), None
+        raise BoundTooLargeError(known.too_large) from None
+    return Bound("antichain", heaviest, tensors.astype(np.int64))
+
+
+def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
+    """Return the bytes of a set of pairwise unsafe tensors, found greedily among given pairs.
+
+    Each of the largest tensors starts a clique, which takes the largest that still fit.
+
+    Parameters
+    ----------
+    problem
+        With explicit unsafe pairs: no order is known, and the heaviest clique is NP-hard.
+    seconds
+        Time limit of this call: the heaviest clique so far is a bound as well, and the next call
+        goes on with the tensors that have not started one.
+
+    Returns
+    -------
+    Bound
+        Certificate ``clique``.
+    """
+    assert problem.unsafe_pairs is not None
+    deadline = time.monotonic() + seconds
+    known = problem.known_bounds
+    with known.lock:
+        by_size = np.argsort(-problem.size, kind="stable")
+        starts = by_size[:CLIQUE_STARTS]
+        for first in starts[known.cliques_grown :].tolist():
+            quick = (known.cliques_grown + 1) * problem.tensor_count <= QUICK_CLIQUE_STEPS
+            if known.cliques_grown and not quick and time.monotonic() >= deadline:
+                break
+            clique = problem.core.grow_clique(first, by_size)
+            total = int(problem.size[clique].sum())
+            if total > known.clique.bytes:
+                known.clique = Bound("clique", total, np.sort(clique))
+            known.cliques_grown += 1
+        return known.clique
+
+
+def block_bound(problem: Problem) -> Bound:
+    """Return the largest end that one block forces alone: its size, after its pin if it has one.
+
+    Parameters
+    ----------
+    problem
+        Any.
+
+    Returns
+    -------
+    Bound
+        Certificate ``block``.
+    """
+    blocks = problem.blocks
+    if not blocks.count:
+        return Bound("block", 0, np.empty(0, dtype=np.int64))
+    # An unpinned block starts at its residue at the lowest.
+    end = np.where(blocks.pinned >= 0, blocks.pinned, blocks.residue) + blocks.size
+    largest = int(np.argmax(end))
+    members = blocks.members[blocks.offsets[largest] : blocks.offsets[largest + 1]]
+    return Bound("block", int(end[largest]), members)
+
+
+def bounds_so_far(problem: Problem) -> list[Bound]:
+    """Return the bounds that are known, in no more time than it takes to read the problem.
+
+    Parameters
+    ----------
+    problem
+        Any.
+
+    Returns
+    -------
+    list of Bound
+        ``lifetime``, unless explicit pairs decide; what searches have found; and ``block``.
+    """
+    known = problem.known_bounds
+    with known.lock:
+        if not known.quick:
+            if problem.safety is not Safety.PAIRS:
+                known.quick.append(lifetime_bound(problem))
+            known.quick.append(block_bound(problem))
+        *first, block = known.quick
+        if known.cliques_grown:
+            first.append(known.clique)
+        if known.antichain is not None and not lifetimes_decide(problem):
+            first.append(known.antichain)
+        return [*first, block]
+
+
+def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
+    """Return every bound that applies to a problem.
+
+    Parameters
+    ----------
+    problem
+        Any; it keeps what is computed.
+    seconds
+        Time limit of this call; a bound that is not known by then is left out, and the next call
+        goes on with it.
+
+    Returns
+    -------
+    list of Bound
+        In the order in which they are shown.
+    """
+    if problem.safety is Safety.PAIRS:
+        clique_bound(problem, seconds)
+    elif problem.safety is Safety.GRAPH and not lifetimes_decide(problem):
+        with suppress(TimeoutError, BoundTooLargeError):
+            antichain_bound(problem, seconds)
+    return bounds_so_far(problem)
+
+
+def bounds_are_known(problem: Problem) -> bool:
+    """Return whether every bound that applies to a problem and fits memory has been computed."""
+    known = problem.known_bounds
+    if problem.safety is Safety.PAIRS:
+        return known.cliques_grown >= min(CLIQUE_STARTS, problem.tensor_count)
+    return lifetimes_decide(problem) or known.antichain is not None or bool(known.too_large)
+
+
+def best_bound_of(problem: Problem, seconds: float = math.inf) -> Bound:
+    """Return the first of the largest bounds that are known after so many seconds.
+
+    Parameters
+    ----------
+    problem, seconds
+        As for :func:`bounds_of`.
+
+    Returns
+    -------
+    Bound
+        The largest.
+    """
+    return max(bounds_of(problem, seconds), key=lambda bound: bound.bytes)

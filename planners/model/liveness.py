@@ -1,0 +1,32 @@
+"""Live bytes: how much memory the tensors of a problem need at each step of the global order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planners.model.columns import IntColumn
+from planners.model.problem import Problem
+
+
+def live_profile(problem: Problem) -> tuple[IntColumn, IntColumn]:
+    """Return the steps at which the live bytes change, and what is alive from each on.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes, given or from its graph. A gap in a lifetime needs no memory.
+
+    Returns
+    -------
+    steps : numpy.ndarray
+        int64, rising: where a tensor begins or ceases to need memory.
+    live : numpy.ndarray
+        int64 bytes alive from that step up to the next; 0 from the last step on.
+    """
+    tensor, start, end = problem.segments().T
+    size = problem.size[tensor]
+    steps, position = np.unique(np.concatenate([start, end]), return_inverse=True)
+    change = np.zeros(len(steps), dtype=np.int64)
+    # Frees and allocations of one step change it together: lifetimes are half-open.
+    np.add.at(change, position, np.concatenate([size, -size]))
+    return steps, np.cumsum(change)

@@ -1,0 +1,217 @@
+"""A plan, and what a planner answers: plan, status, bound, certificate and cost."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planners.model.columns import IntColumn, frozen_column, shown
+from planners.model.problem import Problem, Scalar
+from planners.text.byte_units import both_bytes, counted
+
+Parameters = Mapping[str, Scalar]
+
+
+class Status(enum.Enum):
+    """What a result says; a time-out and a proof are never the same answer."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    NO_PLAN_FOUND = "no_plan_found"
+    UNSUPPORTED = "unsupported"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Plan:
+    """An offset for every tensor.
+
+    Parameters
+    ----------
+    offsets
+        int64 bytes, one a tensor.
+    peak
+        Largest ``offset + size``, bytes; 0 without tensors.
+    """
+
+    offsets: IntColumn
+    peak: int
+
+    def __init__(self, offsets: Iterable[int] | IntColumn, peak: int) -> None:
+        object.__setattr__(self, "offsets", frozen_column("offsets", offsets))
+        object.__setattr__(self, "peak", int(peak))
+
+    def __repr__(self) -> str:
+        return f"<Plan: {counted(len(self.offsets), 'offset')}, peak {both_bytes(self.peak)}>"
+
+    @classmethod
+    def of(cls, problem: Problem, offsets: Iterable[int] | IntColumn) -> Plan:
+        """Return the plan with these offsets and the peak they give.
+
+        Parameters
+        ----------
+        problem
+            The problem that is planned.
+        offsets
+            int64 bytes, one a tensor.
+
+        Returns
+        -------
+        Plan
+            Not judged; the referee does that.
+        """
+        column = frozen_column("offsets", offsets)
+        if len(column) != problem.tensor_count:
+            return cls(column, 0)
+        return cls(column, int((column + problem.size).max(initial=0)))
+
+    @classmethod
+    def of_blocks(cls, problem: Problem, heads: IntColumn) -> Plan:
+        """Return the plan with these offsets of the blocks and the peak they give.
+
+        Parameters
+        ----------
+        problem
+            The problem that is planned.
+        heads
+            int64 bytes, one a block: where its first member lies.
+
+        Returns
+        -------
+        Plan
+            Not judged; the referee does that.
+        """
+        blocks = problem.blocks
+        offsets = np.empty(problem.tensor_count, dtype=np.int64)
+        offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
+        return cls.of(problem, offsets)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a planner that did not come with this package says it has proven.
+
+    It counts for nobody, and stands in its planner's own row until something of ours confirms it
+    or a valid plan refutes it.
+
+    Parameters
+    ----------
+    certificate
+        Name of what proves it, as the planner has it; may be empty.
+    lower_bound
+        Bytes that no plan can stay below; 0 for nothing.
+    infeasible
+        Whether no plan is said to fit.
+    """
+
+    certificate: str
+    lower_bound: int
+    infeasible: bool
+
+    def __str__(self) -> str:
+        what = "fits" if self.infeasible else f"is below {self.lower_bound} bytes"
+        return f"claims by {self.certificate!r} that no plan {what}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one planner answered on one problem.
+
+    Parameters
+    ----------
+    status
+        See :class:`Status`.
+    plan
+        The best plan found, if any.
+    lower_bound
+        Bytes that no plan can stay below, as far as the planner or a bound has proven.
+    certificate
+        Name of what proves ``lower_bound``: a bound, or the planner's own search.
+    reason
+        Why there is no plan, or no better answer; empty where nothing needs saying.
+    planner, parameters, seed
+        What was run.
+    seconds, cpu_seconds
+        Wall and processor time of the planner alone, its child processes included.
+    statistics
+        Counters of the search, such as nodes.
+    claim
+        What a third party's planner says it has proven, and nothing of ours has confirmed.
+    """
+
+    status: Status
+    plan: Plan | None = None
+    lower_bound: int = 0
+    certificate: str = ""
+    reason: str = ""
+    planner: str = ""
+    parameters: Parameters = field(default_factory=dict)
+    seed: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    statistics: Mapping[str, Scalar] = field(default_factory=dict)
+    claim: Claim | None = None
+
+    def __repr__(self) -> str:
+        # A third party may have put anything anywhere.
+        parts = [self.status.value if isinstance(self.status, Status) else shown(self.status)]
+        if self.plan is not None:
+            parts.append(repr(self.plan) if isinstance(self.plan, Plan) else shown(self.plan))
+        if self.certificate:
+            parts.append(f"lower bound {shown(self.lower_bound)} by {shown(self.certificate)}")
+        if self.reason:
+            parts.append(shown(self.reason))
+        return f"<Result of {shown(self.planner)}: {', '.join(parts)}>"
+
+    @property
+    def peak(self) -> int | None:
+        """Peak of the plan in bytes, None without one."""
+        return None if self.plan is None else self.plan.peak
+
+    @property
+    def valid(self) -> bool:
+        """Whether the referee found nothing wrong."""
+        return self.status is not Status.INVALID
+
+    @property
+    def gap_to_bound(self) -> float | None:
+        """``peak / lower_bound - 1``; None without a plan, infinite over a bound of 0."""
+        if self.plan is None:
+            return None
+        if self.lower_bound == 0:
+            return 0.0 if self.plan.peak == 0 else float(np.inf)
+        return self.plan.peak / self.lower_bound - 1
+
+
+def optimal(plan: Plan, certificate: str) -> Result:
+    """Return the answer of a planner that proved its plan to be the best."""
+    return Result(Status.OPTIMAL, plan, lower_bound=plan.peak, certificate=certificate)
+
+
+def feasible(plan: Plan, lower_bound: int = 0, certificate: str = "") -> Result:
+    """Return the answer of a planner that found a plan, and perhaps a bound."""
+    return Result(Status.FEASIBLE, plan, lower_bound=lower_bound, certificate=certificate)
+
+
+def infeasible(certificate: str, reason: str) -> Result:
+    """Return the answer of a planner that proved that no plan fits."""
+    return Result(Status.INFEASIBLE, certificate=certificate, reason=reason)
+
+
+def above_capacity(certificate: str, lower_bound: int, capacity: int) -> Result:
+    """Return the answer where a lower bound proves that no plan fits."""
+    reason = f"at least {lower_bound} bytes are needed, the capacity is {capacity}"
+    return Result(
+        Status.INFEASIBLE, lower_bound=lower_bound, certificate=certificate, reason=reason
+    )
+
+
+def no_plan_found(reason: str, lower_bound: int = 0, certificate: str = "") -> Result:
+    """Return the answer of a planner that found no plan and proved nothing about one."""
+    return Result(
+        Status.NO_PLAN_FOUND, lower_bound=lower_bound, certificate=certificate, reason=reason
+    )

@@ -1,0 +1,52 @@
+"""What installed packages offer: entry points, where a broken one warns and never breaks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from planners.text.plain_text import describe_error
+
+OURS = "gapless"
+
+
+def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
+    """Import what installed packages offer in one group.
+
+    Parameters
+    ----------
+    group
+        Name of the entry-point group, such as ``gapless.planners``.
+    what
+        What one entry is, for the warning.
+
+    Yields
+    ------
+    tuple of str and object
+        Name of the entry point and what it names. One that fails to import is warned of and
+        left out.
+    """
+    # Imported here because it costs as much as the rest of this package without NumPy.
+    from importlib.metadata import entry_points
+
+    # Our own first: where two packages want one name, it stays what the documentation says.
+    found = sorted(entry_points(group=group), key=lambda entry: _distribution(entry) != OURS)
+    for entry in found:
+        try:
+            loaded = entry.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a broken third party must not take everything down
+            warn_left_out(f"{what} {entry.name} ({entry.value})", error)
+        else:
+            yield entry.name, loaded
+
+
+def _distribution(entry: Any) -> str:
+    return entry.dist.name if getattr(entry, "dist", None) is not None else ""
+
+
+def warn_left_out(what: str, error: BaseException) -> None:
+    """Warn that something of a third party is left out, and why."""
+    warnings.warn(f"{what} is left out: {describe_error(error)}", stacklevel=3)

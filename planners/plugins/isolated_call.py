@@ -1,0 +1,244 @@
+"""A call in a process of its own, which may crash, hang or eat memory without harm to this one."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from planners.command_line.starting import ENDING_SIGNALS
+from planners.plugins.child_process import tied_to_this_process
+from planners.text.plain_text import describe_error
+
+# What a planner has after Ctrl-C to hand over what there is.
+INTERRUPT_GRACE_SECONDS = 2.0
+
+# What a child that has closed its pipe without an answer has to end.
+CLOSED_GRACE_SECONDS = 1.0
+
+# In front of an answer stands its length.
+PREFIX_BYTES = 8
+PIECE_BYTES = 1 << 20
+MOST_WAIT_SECONDS = 3600.0
+# Of a child whose call raised: it has said on standard error what it was.
+EXIT_RAISED = 70
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended that did not answer.
+
+    Parameters
+    ----------
+    how
+        One line.
+    late
+        Whether it was killed because its time was over.
+    signal
+        What killed it; 0 where it ended by itself.
+    """
+
+    how: str
+    late: bool = False
+    signal: int = 0
+
+
+def call_in_child(
+    call: Callable[[], bytes],
+    *,
+    seconds: float = math.inf,
+    memory_bytes: int | None = None,
+    most_bytes: int,
+    interrupt_grace_seconds: float = INTERRUPT_GRACE_SECONDS,
+) -> bytes | Ended:
+    """Run a call in a process of its own, and end it where it does not end itself.
+
+    Note: a fork, so that the call may be any closure over any object, a planner of a plugin and a
+    problem of gigabytes among them, and the child begins at once. Threads are not there in the
+    child, and a lock that one of them held stays locked; a call that waits for it is ended by its
+    limit like any other that hangs. The answer comes as bytes and not as a pickle, for who wrote
+    it may have been led astray by what it ran: the caller checks it like a file.
+
+    Parameters
+    ----------
+    call
+        Returns its answer as bytes. What it raises ends the child.
+    seconds
+        Until the child is killed.
+    memory_bytes
+        Address space that the child may take beyond what it starts with; None for no limit.
+    most_bytes
+        Of an answer; a longer one is none.
+    interrupt_grace_seconds
+        What the child has to answer to Ctrl-C.
+
+    Returns
+    -------
+    bytes or Ended
+        The answer, or how the child ended without one. The child and its process group are gone.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The user's, where the child did not answer to it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()  # or the child would write it once more
+    end_with_parent = tied_to_this_process()
+    reader, writer = os.pipe()
+    # Ctrl-C between the fork and the try would leave the child alone.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    try:
+        with warnings.catch_warnings():
+            # Of threads at the fork; see the note.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if not pid:
+            os.close(reader)
+            _be_child(call, writer, end_with_parent, memory_bytes)
+    except BaseException:
+        os.close(reader)
+        os.close(writer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+    child = _Child(pid, reader)
+    try:
+        os.close(writer)
+        try:
+            # In here: a Ctrl-C that has waited comes at once, and is the child's to answer.
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            answer = child.receive(time.monotonic() + seconds, most_bytes)
+        except KeyboardInterrupt:
+            os.kill(pid, signal.SIGINT)
+            answer = child.receive(time.monotonic() + interrupt_grace_seconds, most_bytes)
+            if answer is None:
+                raise
+        return answer if answer is not None else child.how_it_ended()
+    finally:
+        child.end()
+
+
+class _Child:
+    """What the parent holds of its child."""
+
+    def __init__(self, pid: int, reader: int) -> None:
+        self.pid = pid
+        self.late = False
+        self.too_long = False
+        self.status: int | None = None
+        self._reader = reader
+        self._process = os.pidfd_open(pid)
+
+    def receive(self, deadline: float, most_bytes: int) -> bytes | None:
+        """Return the answer; None where the child ends, or its time is over, before it is whole."""
+        received = bytearray()
+        while True:
+            wait = min(MOST_WAIT_SECONDS, deadline - time.monotonic())
+            if wait <= 0:
+                self.late = True
+                return None
+            ready, _, _ = select.select([self._reader, self._process], [], [], wait)
+            if self._reader in ready:
+                piece = os.read(self._reader, PIECE_BYTES)
+                if not piece:
+                    return None
+                received += piece
+            elif ready:
+                return None  # it has ended, and nothing more is in the pipe
+            if len(received) >= PREFIX_BYTES:
+                length = int.from_bytes(received[:PREFIX_BYTES], "little")
+                self.too_long = length > most_bytes
+                if self.too_long:
+                    return None
+                if len(received) >= PREFIX_BYTES + length:
+                    return bytes(received[PREFIX_BYTES : PREFIX_BYTES + length])
+
+    def how_it_ended(self) -> Ended:
+        if self.late:
+            return Ended("did not end in time and was killed", late=True)
+        if self.too_long:
+            return Ended("sent more than an answer")
+        # One that has closed the pipe without an answer may still run.
+        select.select([self._process], [], [], CLOSED_GRACE_SECONDS)
+        self.end()
+        assert self.status is not None
+        code = os.waitstatus_to_exitcode(self.status)
+        if code >= 0:
+            return Ended(f"ended with exit status {code} before it answered")
+        return Ended(f"ended by signal {_signal_name(-code)}", signal=-code)
+
+    def end(self) -> None:
+        """End the child and what is left of its process group; doing so twice is harmless."""
+        if self.status is not None:
+            return
+        # Until it is waited for, its number is nobody else's.
+        for kill in (os.kill, os.killpg):
+            with suppress(ProcessLookupError):
+                kill(self.pid, signal.SIGKILL)
+        _, self.status, _ = os.wait4(self.pid, 0)
+        os.close(self._process)
+        os.close(self._reader)
+
+
+def _be_child(
+    call: Callable[[], bytes],
+    writer: int,
+    end_with_parent: Callable[[], None],
+    memory_bytes: int | None,
+) -> NoReturn:
+    code = EXIT_RAISED
+    try:
+        end_with_parent()
+        # A session of its own keeps the terminal's Ctrl-C away, and what it starts together.
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if memory_bytes is not None:
+            most = _address_space_bytes() + memory_bytes
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        answer = call()
+        _write(writer, len(answer).to_bytes(PREFIX_BYTES, "little") + answer)
+        code = 0
+    except KeyboardInterrupt:
+        pass  # the parent knows
+    except BaseException as error:
+        with suppress(BaseException):
+            print(describe_error(error), file=sys.stderr)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+        os._exit(code)
+
+
+def _write(writer: int, answer: bytes) -> None:
+    rest = memoryview(answer)
+    while rest:
+        rest = rest[os.write(writer, rest) :]
+
+
+def _address_space_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return pages * resource.getpagesize()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,140 @@
+"""A planner's answer from a process of its own, which is ended where the planner does not end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners.command_line import standard_output
+from planners.errors import GaplessError
+from planners.model.budget import Budget
+from planners.model.plan import Plan, Result, Status, no_plan_found
+from planners.model.problem import Problem
+from planners.plugins.isolated_call import Ended, call_in_child
+from planners.plugins.planner_answer import MalformedAnswerError, take_in
+
+# What a planner that looks at its clock may take longer than it has; then its process is killed.
+GRACE_SECONDS = 1.0
+
+# All of an answer but its offsets: reason, certificate, statistics.
+MOST_HEADER_BYTES = 16 << 20
+# What is more than any machine has still fits beside what a process has taken already.
+MOST_MEMORY_BYTES = 1 << 62
+OFFSET = np.dtype("<i8")
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Limits that a planner's process is held to, whatever the planner does.
+
+    Parameters
+    ----------
+    memory_bytes
+        Address space that it may take beyond what it starts with; None for no limit.
+    grace_seconds
+        What it may take beyond the time limit of its budget.
+
+    Raises
+    ------
+    GaplessError
+        The memory is no number of bytes.
+    """
+
+    memory_bytes: int | None = None
+    grace_seconds: float = GRACE_SECONDS
+
+    def __post_init__(self) -> None:
+        most = self.memory_bytes
+        if most is not None and not 0 <= most <= MOST_MEMORY_BYTES:
+            raise GaplessError(
+                f"memory limit: 0 to {MOST_MEMORY_BYTES} bytes are needed, found {most}"
+            )
+
+
+def answer_in_isolation(
+    problem: Problem, budget: Budget, isolation: Isolation, answer: Callable[[], Result]
+) -> Result:
+    """Return what a call answers in a process of its own.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    budget
+        Its clock runs.
+    isolation
+        Limits of the process.
+    answer
+        Calls the planner, and returns a result that is well formed.
+
+    Returns
+    -------
+    Result
+        Well formed, not judged. A planner that did not end in time, or was killed for want of
+        memory, has found no plan; one that ended its process otherwise is invalid.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The user's, where the planner does not answer to it.
+    """
+
+    def in_the_child() -> bytes:
+        standard_output.leave_to_the_parent()
+        return _packed(answer())
+
+    sent = call_in_child(
+        in_the_child,
+        seconds=budget.remaining_seconds() + isolation.grace_seconds,
+        memory_bytes=isolation.memory_bytes,
+        most_bytes=MOST_HEADER_BYTES + OFFSET.itemsize * problem.tensor_count,
+    )
+    if isinstance(sent, Ended):
+        return _without_answer(sent, budget, isolation)
+    try:
+        return take_in(problem, _unpacked(sent))
+    except (MalformedAnswerError, ValueError, KeyError, TypeError):
+        return Result(Status.INVALID, reason="its process sent what is no answer")
+
+
+def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Result:
+    if ended.late:
+        return no_plan_found(
+            f"its process was killed (SIGKILL) {isolation.grace_seconds:g} s after its time limit "
+            f"of {budget.time_limit_seconds:g} s"
+        )
+    reason = f"its process {ended.how}"
+    if ended.signal == signal.SIGKILL:
+        return no_plan_found(f"{reason}, as the system does where memory is short")
+    return Result(Status.INVALID, reason=reason)
+
+
+def _packed(answer: Result) -> bytes:
+    header = {
+        "status": answer.status.value,
+        "peak": answer.peak,
+        "lower_bound": answer.lower_bound,
+        "certificate": answer.certificate,
+        "reason": answer.reason,
+        "statistics": dict(answer.statistics),
+    }
+    offsets = b"" if answer.plan is None else answer.plan.offsets.astype(OFFSET).tobytes()
+    return json.dumps(header).encode("ascii") + b"\n" + offsets
+
+
+def _unpacked(sent: bytes) -> Result:
+    text, _, offsets = sent.partition(b"\n")
+    header = json.loads(text)
+    peak = header["peak"]
+    return Result(
+        Status(header["status"]),
+        None if peak is None else Plan(np.frombuffer(offsets, OFFSET), peak),
+        header["lower_bound"],
+        header["certificate"],
+        header["reason"],
+        statistics=header["statistics"],
+    )

@@ -1,0 +1,207 @@
+"""What a planner answers, taken in as a plain result of our own, or refused by name.
+
+Nothing of a third party's lives on behind this border: its objects are read here, each attribute
+once, and only copies of numbers and text go on.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from planners.errors import MissingDependencyError
+from planners.model.budget import Budget
+from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integer_type, shown
+from planners.model.plan import Plan, Result, Status, no_plan_found
+from planners.model.problem import Problem, Scalar
+from planners.plugins.process_state import kept_process_state
+from planners.registry import ChosenPlanner, UnsupportedProblemError
+from planners.text.plain_text import describe_error, one_line, text_of
+
+OnError = Callable[[BaseException], object]
+
+MOST_STATISTICS = 1000
+MOST_NAME_CHARACTERS = 100
+
+
+class MalformedAnswerError(Exception):
+    """What a planner returned cannot be judged; the message says what would be right."""
+
+
+def answer_of(
+    chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
+) -> Result:
+    """Call a planner, and take in its answer, whatever it does.
+
+    Parameters
+    ----------
+    chosen
+        The planner and its parameters.
+    problem
+        What to plan.
+    budget
+        Its clock runs.
+    on_error
+        Called with what makes the answer invalid, before it is forgotten.
+
+    Returns
+    -------
+    Result
+        Well formed, not judged. A planner that fails is ``invalid``, and its error the reason.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The user's, where the planner lets it through.
+    """
+    try:
+        if chosen.info.built_in:
+            return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))
+        with kept_process_state():
+            # Its own, as it can assign even to what is frozen.
+            theirs = _apart(problem), copy.copy(budget)
+            return take_in(problem, chosen.info.build(**chosen.parameters)(*theirs))
+    except KeyboardInterrupt:
+        raise
+    except (UnsupportedProblemError, MissingDependencyError) as error:
+        return Result(Status.UNSUPPORTED, reason=text_of(error))
+    except TimeoutError as error:
+        return no_plan_found(text_of(error))
+    except MemoryError as error:
+        return no_plan_found(f"out of memory: {text_of(error)}")
+    except MalformedAnswerError as error:
+        return Result(Status.INVALID, reason=str(error))
+    except BaseException as error:
+        # A third party's planner may fail in any way; the rest goes on.
+        on_error(error)
+        return Result(Status.INVALID, reason=describe_error(error))
+
+
+def _apart(problem: Problem) -> Problem:
+    """Return a problem that shares the columns, which cannot change, and nothing that can."""
+    theirs = copy.copy(problem)
+    for field in ("graph", "blocks"):
+        object.__setattr__(theirs, field, copy.copy(getattr(problem, field)))
+    object.__setattr__(theirs, "known_bounds", problem.known_bounds.apart())
+    return theirs
+
+
+def take_in(problem: Problem, answer: object) -> Result:
+    """Return a planner's answer as a result that holds nothing of the planner's.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    answer
+        Whatever the planner returned.
+
+    Returns
+    -------
+    Result
+        Well formed, not judged; without planner, parameters and cost, which are not the
+        planner's to tell.
+
+    Raises
+    ------
+    MalformedAnswerError
+        It is no answer, or a part of it has another type.
+    BaseException
+        Whatever reading it raised.
+    """
+    if isinstance(answer, Plan):
+        return Result(Status.FEASIBLE, _plan(problem, answer))
+    if not isinstance(answer, Result):
+        raise MalformedAnswerError(f"a planner returns a Plan or a Result, found {_kind(answer)}")
+    status, plan = answer.status, answer.plan
+    if type(status) is not Status:
+        raise MalformedAnswerError(f"a result has a status of planners.Status, found {_of(status)}")
+    if plan is not None and not isinstance(plan, Plan):
+        raise MalformedAnswerError(f"a result has a planners.Plan or None, found {_kind(plan)}")
+    if plan is None and status in (Status.OPTIMAL, Status.FEASIBLE):
+        raise MalformedAnswerError(f"a result that is {status.value} needs a plan, found none")
+    return Result(
+        status,
+        None if plan is None else _plan(problem, plan),
+        _bytes("a lower bound", answer.lower_bound),
+        _text("a certificate", answer.certificate, MOST_NAME_CHARACTERS),
+        _text("a reason", answer.reason),
+        statistics=_statistics(answer.statistics),
+    )
+
+
+def plain_parameters(parameters: Mapping[str, object]) -> dict[str, Scalar]:
+    """Return a planner's parameters as scalars; a third party may have any object as a default."""
+    return {one_line(key, MOST_NAME_CHARACTERS): _plain(value) for key, value in parameters.items()}
+
+
+def _plan(problem: Problem, plan: Plan) -> Plan:
+    return Plan(_offsets(problem, plan.offsets), _bytes("a peak", plan.peak))
+
+
+def _offsets(problem: Problem, offsets: Any) -> IntColumn:
+    # Before anything is copied: an array may say that it has more entries than there is memory.
+    if isinstance(offsets, np.ndarray):
+        offsets = np.asarray(offsets)  # of a subclass, what NumPy itself sees in it
+    else:
+        offsets = list(islice(offsets, problem.tensor_count + 1))
+    if len(offsets) != problem.tensor_count:
+        raise MalformedAnswerError(
+            f"one offset a tensor is needed, found {len(offsets)} for {problem.tensor_count}"
+        )
+    return frozen_column("offsets", offsets)
+
+
+def _bytes(what: str, value: object) -> int:
+    if isinstance(value, (int, np.integer)) and is_integer_type(type(value)):
+        plain = int(value)
+        if 0 <= plain <= INT64_MAX:
+            return plain
+    raise MalformedAnswerError(
+        f"{what} is a whole number of bytes from 0 to 2**63 - 1, found {_of(value)}"
+    )
+
+
+def _text(what: str, value: object, most: int | None = None) -> str:
+    if not isinstance(value, str):
+        raise MalformedAnswerError(f"{what} is a string, found {_of(value)}")
+    return one_line(value) if most is None else one_line(value, most)
+
+
+def _statistics(statistics: object) -> dict[str, Scalar]:
+    if not isinstance(statistics, Mapping):
+        raise MalformedAnswerError(f"statistics are a mapping, found {_of(statistics)}")
+    plain = {}
+    for key in islice(statistics, MOST_STATISTICS):
+        value = statistics[key]
+        name = _text("a name in statistics", key, MOST_NAME_CHARACTERS)
+        if not isinstance(value, (str, int, float, np.generic)):
+            raise MalformedAnswerError(
+                f"statistics, {name}: a string, a number or a boolean is needed, found {_of(value)}"
+            )
+        plain[name] = _plain(value)
+    return plain
+
+
+def _plain(value: object) -> Scalar:
+    """Return a scalar of Python's own; anything else as text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) is bool or (type(value) is float and math.isfinite(value)):
+        return value
+    if type(value) is int:
+        return value if abs(value) <= INT64_MAX else shown(value)
+    return text_of(value)
+
+
+def _kind(value: object) -> str:
+    return one_line(type(value).__name__, MOST_NAME_CHARACTERS)
+
+
+def _of(value: object) -> str:
+    return one_line(shown(value), MOST_NAME_CHARACTERS)

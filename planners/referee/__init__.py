@@ -1,0 +1,1 @@
+"""The referee: it shares no line with what it judges."""

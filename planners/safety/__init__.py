@@ -1,0 +1,1 @@
+"""Safety: which pairs of tensors may not share bytes."""

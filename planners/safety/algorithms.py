@@ -1,0 +1,89 @@
+"""Multi-stream safety: from a graph with streams to the pairs that may not share bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from planners import _core
+from planners.errors import GaplessError, InstanceError, near_names
+from planners.model.graph import Graph
+
+DEFAULT_ALGORITHM = "clocks"
+MAX_CLOCK_BYTES = _core.MOST_TABLE_BYTES
+
+ALGORITHMS: dict[str, Callable[[_core.Graph], _core.BitRows]] = {
+    "1": _core.unsafe_by_ancestors,
+    "1opt": _core.unsafe_by_last_ancestors,
+    "2": _core.unsafe_by_streams,
+    DEFAULT_ALGORITHM: _core.unsafe_by_clocks,
+}
+
+
+def unsafe_rows(graph: Graph, algorithm: str = DEFAULT_ALGORITHM) -> _core.BitRows:
+    """Return the relation of unsafe pairs; every algorithm returns the same.
+
+    Parameters
+    ----------
+    graph
+        Nodes on streams, and the tensors between them.
+    algorithm
+        ``1`` (ancestor tensors), ``1opt`` (last readers alone), ``2`` (stream graph, with 3, 4
+        and 5), or ``clocks``, the default: a vector clock per node and a sweep per stream.
+
+    Returns
+    -------
+    planners._core.BitRows
+        One bit a pair; ``matrix()`` gives it as uint8, shape ``(tensors, tensors)``.
+
+    Raises
+    ------
+    GaplessError
+        No algorithm has this name.
+
+    References
+    ----------
+    safe-optimized-static-memory-allocation, section 3, algorithms 1 to 5.
+    """
+    if algorithm not in ALGORITHMS:
+        raise GaplessError(
+            f"no safety algorithm is called {algorithm!r}; {near_names(algorithm, ALGORITHMS)}"
+        )
+    return ALGORITHMS[algorithm](core_graph(graph))
+
+
+def core_graph(graph: Graph) -> _core.Graph:
+    """Return the graph as the core holds it, its streams numbered densely.
+
+    Parameters
+    ----------
+    graph
+        Validated.
+
+    Returns
+    -------
+    planners._core.Graph
+        The same nodes, tensors and arcs.
+
+    Raises
+    ------
+    InstanceError
+        A clock per node would take more memory than ``MAX_CLOCK_BYTES``.
+    """
+    needed = graph.node_count * graph.stream_count * 4
+    if needed > MAX_CLOCK_BYTES:
+        raise InstanceError(
+            f"field graph.stream: {graph.node_count} nodes on {graph.stream_count} streams would "
+            f"take {needed} bytes of clocks, and at most {MAX_CLOCK_BYTES} are taken"
+        )
+    narrow = partial(np.ascontiguousarray, dtype=np.int32)
+    _, stream = np.unique(graph.stream, return_inverse=True)
+    return _core.Graph(
+        narrow(stream),
+        narrow(graph.producer),
+        graph.consumer_offsets,
+        narrow(graph.consumer_nodes),
+        narrow(graph.control),
+    )

@@ -1,0 +1,166 @@
+"""Large-neighbourhood search: some blocks around one that ends too high are placed anew.
+
+Note [Windows]
+~~~~~~~~~~~~~~
+A better plan has every block end at or below a target. Of the best plan, few blocks end higher: at
+a small gap mostly one in each place where memory is tight. They are mended one after the other. The
+window of such a block is the block itself and some that are unsafe with it, or with those, picked
+at random. Whatever else is unsafe with one of them is pinned where it is; all the rest cannot
+matter and is left out. Another search is asked whether the window fits below the target. If it
+does, the block is mended, and none that was low enough ends higher than the target: the blocks in
+need get fewer with every success, and at none the plan is better. If it does not, a larger window
+is tried. A window costs what its own blocks and their neighbours cost, however large the problem.
+
+How much better to aim for is learned: half of what is missing at first, and half as much again each
+time that no window helped, until it is a single byte; then it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from planners.greedy.incumbent import Attempts
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+from planners.search.subproblem import Subproblem
+
+WindowSearch = Callable[[Problem, Budget], tuple[Plan | None, int]]
+"""Returns a plan within the capacity, if it finds one, and the nodes it took."""
+
+# Blocks in the first window around a block, and the factor to the next; after the last, the block
+# is given up at this target.
+FIRST_WINDOW = 20
+GROWTH = 2
+WINDOWS_A_BLOCK = 5
+NODES_A_WINDOW = 4_000
+
+# Of what is missing to the goal, the part that is aimed for at first.
+FIRST_SHARE = 0.5
+
+
+class Windows:
+    """Mends the best plan window by window.
+
+    Parameters
+    ----------
+    attempts
+        Where better plans go; nodes count as attempts.
+    search
+        What places a window anew.
+    """
+
+    def __init__(self, attempts: Attempts, search: WindowSearch) -> None:
+        self._attempts = attempts
+        self._search = search
+        self._random = Random(attempts.budget.seed)
+        self._share = FIRST_SHARE
+        blocks = attempts.problem.blocks
+        self._first_member = blocks.members[blocks.offsets[:-1]]
+
+    def improve(self, targets: int) -> None:
+        """Try to mend the best plan below one target after the other.
+
+        Parameters
+        ----------
+        targets
+            How many are tried.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        for _ in range(targets):
+            if self._attempts.over:
+                return
+            self.improve_once()
+
+    def improve_once(self) -> bool:
+        """Try to mend the best plan below one target.
+
+        Returns
+        -------
+        bool
+            Whether there is a better plan now.
+
+        Raises
+        ------
+        TimeoutError
+            The time limit passed.
+        """
+        attempts = self._attempts
+        assert attempts.best is not None
+        missing = attempts.best.peak - attempts.goal
+        wanted = max(1, int(missing * self._share))
+        target = attempts.best.peak - wanted
+        heads = attempts.best.offsets[self._first_member].copy()
+        ends = heads + attempts.problem.blocks.size
+        # The highest first: its window is the one most likely to fail.
+        for block in sorted(np.flatnonzero(ends > target).tolist(), key=lambda b: -int(ends[b])):
+            if attempts.over:
+                return False
+            if heads[block] + attempts.problem.blocks.size[block] <= target:
+                continue  # mended in the window of another
+            if not self._mend(block, heads, target):
+                self._share = self._share / 2 if wanted > 1 else FIRST_SHARE
+                return False
+        attempts.offer(Plan.of_blocks(attempts.problem, heads), "windows placed anew")
+        return True
+
+    def _mend(self, block: int, heads: IntColumn, target: int) -> bool:
+        attempts = self._attempts
+        count = FIRST_WINDOW
+        for _ in range(WINDOWS_A_BLOCK):
+            if attempts.over:
+                return False
+            attempts.require_time()
+            free = self._free(block, count, heads, target)
+            window = Subproblem(attempts.problem, free, heads, target)
+            plan, nodes = self._search(window.problem, self._budget())
+            attempts.count += attempts.most(max(1, nodes))
+            if plan is not None:
+                window.write_heads(plan, heads)
+                return True
+            count *= GROWTH
+        return False
+
+    def _budget(self) -> Budget:
+        return replace(
+            self._attempts.budget,
+            node_limit=self._attempts.most(NODES_A_WINDOW),
+            seed=self._random.getrandbits(31),
+        )
+
+    def _free(self, block: int, count: int, heads: IntColumn, target: int) -> list[int]:
+        """Return the blocks of a window: one, and others within reach of it."""
+        ends = heads + self._attempts.problem.blocks.size
+        free = [block]
+        seen = {block}
+        for centre in free:  # grows while it is read: neighbours first, then their neighbours
+            near = sorted(self._near(centre) - seen)
+            seen.update(near)
+            # What ends too high could not stay where it is.
+            high = [other for other in near if ends[other] > target]
+            low = [other for other in near if ends[other] <= target]
+            room = max(0, count - len(free) - len(high))
+            # Half of the window are neighbours of the block itself, as far as there are so many.
+            share = -(-room // 2) if len(low) > room // 2 and centre == block else room
+            free += high + self._random.sample(low, min(share, len(low)))
+            if len(free) >= count:
+                break
+        return free
+
+    def _near(self, block: int) -> set[int]:
+        problem = self._attempts.problem
+        blocks = problem.blocks
+        near: set[int] = set()
+        for tensor in blocks.members[blocks.offsets[block] : blocks.offsets[block + 1]].tolist():
+            near.update(blocks.block_of[problem.core.unsafe_with(tensor)].tolist())
+        near.discard(block)
+        return near

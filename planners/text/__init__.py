@@ -1,0 +1,1 @@
+"""How tables, names and numbers are written."""

@@ -1,0 +1,117 @@
+"""Bytes and counts as people read and write them."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from planners.errors import GaplessError
+from planners.model.columns import INT64_MAX, shown
+
+BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+DECIMAL_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+_BYTES_OF_UNIT = {
+    unit.lower(): base**power
+    for base, units in ((1024, BINARY_UNITS), (1000, DECIMAL_UNITS))
+    for power, unit in enumerate(units)
+}
+# Digits in groups as `exact_bytes` prints them, or in one; few enough for exact arithmetic.
+_WRITTEN = re.compile(
+    r"(?P<number>(?:\d{1,3}(?:[,_]\d{3}){1,6}|\d{1,40})(?:\.\d{1,40})?(?:[eE]\+?\d{1,2})?)"
+    r" *(?P<unit>[a-zA-Z]*)",
+    re.ASCII,
+)
+
+
+def binary_unit(size: float) -> tuple[int, str]:
+    """Return the unit in which a number of bytes is best read.
+
+    Parameters
+    ----------
+    size
+        Bytes, at least 0.
+
+    Returns
+    -------
+    tuple of int and str
+        Bytes of one unit, and its symbol.
+    """
+    power = 0
+    # From 999.5 on, three digits no longer hold the number.
+    while size / 1024**power >= 999.5 and power + 1 < len(BINARY_UNITS):
+        power += 1
+    return 1024**power, BINARY_UNITS[power]
+
+
+def human_bytes(size: int) -> str:
+    """Return bytes with a binary unit and three or four digits.
+
+    Parameters
+    ----------
+    size
+        Bytes, at least 0.
+
+    Returns
+    -------
+    str
+        Such as ``"3.805 GiB"``; exact below 1000 bytes.
+    """
+    scale, unit = binary_unit(size)
+    if scale == 1:
+        return f"{size} B"
+    value = size / scale
+    digits = 3 if value < 9.9995 else 2 if value < 99.995 else 1
+    return f"{value:.{digits}f} {unit}"
+
+
+def parse_bytes(where: str, text: str) -> int:
+    """Return the number of bytes that a user wrote.
+
+    Parameters
+    ----------
+    where
+        What asked for it, for the message.
+    text
+        Such as ``"24GiB"``, ``"1.5 GB"``, ``"1e9"`` or ``"4,086,158,532"``; capitals do not matter.
+        Of a fraction of a byte that a unit leaves, nothing counts.
+
+    Returns
+    -------
+    int
+        From 0 to 2**63 - 1.
+
+    Raises
+    ------
+    GaplessError
+        It is no such number.
+    """
+    written = _WRITTEN.fullmatch(text.strip())
+    scale = _BYTES_OF_UNIT.get(written["unit"].lower() or "b") if written else None
+    if written is None or scale is None:
+        raise GaplessError(
+            f"{where}: bytes are needed, such as 24GiB, 1.5 GB, 1e9 or 4,086,158,532 (units: "
+            f"{' '.join(DECIMAL_UNITS)} by 1000, {' '.join(BINARY_UNITS[1:])} by 1024), found "
+            f"{shown(text)}"
+        )
+    size = Fraction(re.sub("[,_]", "", written["number"])) * scale
+    if size > INT64_MAX or (scale == 1 and size.denominator != 1):
+        raise GaplessError(
+            f"{where}: whole bytes from 0 to 2**63 - 1 are needed, found {shown(text)}"
+        )
+    return int(size)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``"1 tensor"`` or ``"4,406 tensors"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def both_bytes(size: int) -> str:
+    """Return bytes in both ways, such as ``"3.806 GiB (4,086,158,532)"``."""
+    return f"{human_bytes(size)} ({exact_bytes(size)})"
+
+
+def exact_bytes(size: int) -> str:
+    """Return bytes with every digit, such as ``"4,086,158,532"``."""
+    return f"{size:,}"

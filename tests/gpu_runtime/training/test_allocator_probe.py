@@ -1,0 +1,103 @@
+"""What a run sees of its allocator: ours over simulated memory; PyTorch's has no device here."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_runtime import PlannedMemory
+from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.worker_result import PeakFigures
+from planners.errors import DeviceError
+
+pytestmark = pytest.mark.torch
+
+
+PAGE = 2 << 20
+
+
+@pytest.fixture
+def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
+    """Let PlannedMemory be installed over simulated memory; the test asks in PyTorch's place."""
+    made = PlannedAllocator(SimulatedMemory(PAGE, 1 << 30))
+    monkeypatch.setattr(PlannedMemory, "install", lambda memory: memory.attach(made))
+    return made
+
+
+def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> None:
+    from gpu_runtime.training.allocator_probe import PlannedSide, open_memory
+
+    memory = open_memory(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
+    assert isinstance(memory, PlannedSide)
+    weights = allocator.allocate(1000)
+    before = memory.plan()
+    assert before is not None
+    assert (before.planner, before.status) == ("greedy-size-first", "profiling")
+    for number in range(8):
+        if number == 6:
+            memory.reset_peaks()
+        with memory.step():
+            taken = [allocator.allocate(size) for size in (3 * PAGE, PAGE + 1)]
+            for address in taken:
+                allocator.free(address)
+    peaks, plan = memory.peaks(), memory.plan()
+    assert peaks is not None
+    assert plan is not None
+    assert peaks.requested == 4 * PAGE + 1 + 1000
+    assert peaks.allocated == 4 * PAGE + 512 + 1024
+    assert peaks.reserved == 6 * PAGE
+    assert plan.planned_bytes == peaks.allocated == plan.arena_bytes + plan.outliving_bytes
+    assert plan.lower_bound == plan.planned_bytes
+    assert (plan.status, plan.reason) == ("optimal", "")
+    assert (plan.steps, plan.planned_steps, plan.planned_requests) == (2, 2, 4)
+    assert (plan.fallback_requests, plan.missing_requests, plan.mismatches) == (0, 0, ())
+    allocator.free(weights)
+
+
+def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
+    from gpu_runtime.training.allocator_probe import open_memory
+
+    memory = open_memory(Allocator.PLANNED, "cuda")
+    for size in (PAGE, PAGE, PAGE, PAGE, 2 * PAGE):
+        with memory.step():
+            allocator.free(allocator.allocate(size))
+    plan = memory.plan()
+    assert plan is not None
+    assert plan.mismatch_counts == {"size": 1}
+    assert plan.fallback_bytes == 2 * PAGE
+    (mismatch,) = plan.mismatches
+    assert str(mismatch).startswith("step 4: 4,194,304 bytes on stream 0x0")
+
+
+def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gpu_runtime.training.allocator_probe import NativeMemory, open_memory
+
+    figures = {f"{kind}_bytes.all.{which}": number * (10 if which == "peak" else 1)
+               for number, kind in enumerate(("requested", "allocated", "reserved", "active"), 1)
+               for which in ("peak", "current")}  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: figures)
+    for allocator in (Allocator.DEFAULT, Allocator.EXPANDABLE):
+        memory = open_memory(allocator, "cuda")
+        assert isinstance(memory, NativeMemory)
+        assert memory.peaks() == PeakFigures(10, 20, 30)
+        assert memory.plan() is None
+
+
+def test_the_processor_has_no_allocator_to_choose() -> None:
+    from gpu_runtime.training.allocator_probe import HostMemory, open_memory, require_device
+
+    require_device("cpu")
+    for allocator in Allocator:
+        assert isinstance(open_memory(allocator, "cpu"), HostMemory)
+
+
+def test_without_a_device_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gpu_runtime.training.allocator_probe import require_device
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match="PyTorch finds no CUDA device"):
+        require_device("cuda")

@@ -1,0 +1,191 @@
+"""What people read of a study, and what programs do."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.training.allocator_comparison import Findings
+from gpu_runtime.training.comparison_report import (
+    HEADINGS,
+    notes,
+    over_plan,
+    plain_table,
+    rich_table,
+    study_record,
+    study_rows,
+)
+from gpu_runtime.training.run_specification import Allocator
+from tests.gpu_runtime.training.worker_results import (
+    CHECK,
+    GIB,
+    JOB,
+    MISMATCHES,
+    PLAN,
+    TIME,
+    planned_check,
+    planned_time,
+)
+
+
+def findings() -> Findings:
+    checks = {Allocator.DEFAULT: CHECK, Allocator.PLANNED: planned_check()}
+    return Findings(checks, {Allocator.DEFAULT: TIME, Allocator.PLANNED: planned_time()})
+
+
+def cells(allocator: Allocator) -> dict[str, str]:
+    rows = [dict(zip(HEADINGS, row, strict=True)) for row in study_rows(findings())]
+    return next(row for row in rows if row["allocator"] == allocator)
+
+
+def test_a_row_of_pytorch() -> None:
+    assert cells(Allocator.DEFAULT) == {
+        "": "", "allocator": "default", "requested": "3.000", "allocated": "4.000",
+        "reserved": "5.000", "efficiency": "80.000%", "plan": "-", "over plan": "-",
+        "whole run": "6.000", "device": "7.000", "step ms": "11.000", "worst ms": "13.000",
+        "to default": "+0.00%", "fallback": "-", "mismatches": "-",
+    }  # fmt: skip
+
+
+def test_the_row_of_the_plan_is_the_best() -> None:
+    row = cells(Allocator.PLANNED)
+    assert row[""] == "*"
+    assert row["plan"] == "4.000"
+    assert row["over plan"] == "0.0244%"
+    assert row["to default"] == "+0.91%"
+    assert (row["fallback"], row["mismatches"]) == ("0", "0")
+    assert over_plan(planned_time()) == pytest.approx(1 / 4096)
+
+
+def test_the_table_is_aligned() -> None:
+    lines = plain_table(findings()).splitlines()
+    assert len(lines) == 3
+    assert lines[0].split()[0] == "allocator"
+    assert lines[2].startswith("*  planned ")
+    assert plain_table(Findings()) == ""
+
+
+@pytest.mark.parametrize(("width", "is_wide"), [(160, True), (80, False), (40, False)])
+def test_a_terminal_breaks_no_number(width: int, is_wide: bool) -> None:
+    from rich.console import Console
+
+    console = Console(width=width, file=io.StringIO(), force_terminal=True)
+    with console.capture() as capture:
+        console.print(rich_table(findings(), console.width))
+    shown = capture.get()
+    assert "\x1b[1;32m" in shown
+    lines = re.sub(r"\x1b\[[\d;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= width
+    if is_wide:
+        assert re.search(r"default +3\.000 +4\.000 +5\.000 +80\.000%", "\n".join(lines))
+    else:
+        assert lines[0].split() == ["default", "*", "planned"]
+        assert ["efficiency", "80.000%", "99.976%"] in [line.split() for line in lines]
+
+
+def test_the_last_line_says_what_was_compared() -> None:
+    plan, verdict = notes(findings())
+    assert plan == (
+        "plan by auto, optimal: arena 3.000 and outliving 1.000 GiB, together 4,294,967,296 "
+        "bytes, lower bound 4,294,967,296; 30 of 30 steps served by it"
+    )
+    assert verdict == (
+        "bit-identical: 4 losses, 4 gradients of 2 steps, 2 parameters and 1 buffer at the end, "
+        "under default, planned"
+    )
+
+
+def test_losses_that_are_not_finite_are_told() -> None:
+    found = findings()
+    for allocator, answer in found.checks.items():
+        found.checks[allocator] = replace(
+            answer, losses=(("nan 0000c07f", "inf"), ("-inf", "0x1p+0"))
+        )
+    assert notes(found)[-1].startswith(
+        "bit-identical: 4 losses (3 of them not finite), 4 gradients"
+    )
+
+
+def test_one_check_alone_compares_nothing() -> None:
+    found = findings()
+    del found.checks[Allocator.DEFAULT]
+    assert notes(found)[-1] == ("no bits were compared: that takes the checks of two allocators")
+    assert notes(Findings()) == []
+
+
+def test_a_difference_is_named() -> None:
+    found = findings()
+    found.checks[Allocator.PLANNED] = replace(planned_check(), buffers={"norm.mean": "66" * 32})
+    last = notes(found)[-2:]
+    assert last[0].startswith("NOT bit-identical (4 losses, ")
+    assert last[1] == (
+        "planned differs from default first in buffer norm.mean at the end: 6666666666666666, "
+        "not 5555555555555555"
+    )
+
+
+def with_plan(plan: MemoryReport) -> Findings:
+    found = findings()
+    found.timings[Allocator.PLANNED] = replace(planned_time(), plan=plan)
+    return found
+
+
+def test_mismatches_are_told_but_not_all() -> None:
+    counts = {"size": 1000, "extra": 234}
+    plan = replace(PLAN, mismatches=MISMATCHES, mismatch_counts=counts, missing_requests=3)
+    lines = notes(with_plan(plan))
+    assert lines[1:7] == [
+        *(f"mismatch: {mismatch}" for mismatch in MISMATCHES[:5]), "... and 1,229 more",
+    ]  # fmt: skip
+    assert study_rows(with_plan(plan))[1][-1] == "1,000 size, 234 extra, 3 missing"
+
+
+def test_only_a_plan_made_anew_is_told_from_the_first() -> None:
+    assert notes(with_plan(PLAN))[0].startswith("plan by auto, optimal: arena")
+    anew = with_plan(replace(PLAN, plans=2))
+    assert notes(anew)[0].startswith("plan by auto, optimal (the last of 2): arena")
+
+
+def test_a_plan_that_served_nothing_is_told() -> None:
+    lines = notes(with_plan(replace(PLAN, planned_steps=0, planned_bytes=0)))
+    assert lines[0].startswith("no step was served by the plan: at least 5 steps")
+    lines = notes(with_plan(replace(PLAN, planned_steps=0, reason="an arena cannot be had")))
+    assert lines[1] == "time: an arena cannot be had"
+    assert over_plan(with_plan(replace(PLAN, planned_bytes=0)).timings[Allocator.PLANNED]) is None
+
+
+def test_what_is_not_deterministic_is_told() -> None:
+    found = findings()
+    found.undetermined = ("max_pool_backward",)
+    assert "no deterministic algorithm for max_pool_backward" in notes(found)
+
+
+def test_without_figures_of_memory_there_is_a_row_all_the_same() -> None:
+    time = replace(TIME, peaks=None, whole_run_reserved=None, device_bytes=None)
+    (row,) = study_rows(Findings(timings={Allocator.EXPANDABLE: time}))
+    assert row[2:10] == ("-",) * 8
+    assert row[HEADINGS.index("to default")] == "-"
+
+
+def test_the_record_is_json_and_says_everything() -> None:
+    found = findings()
+    found.failures["time expandable"] = "out of memory: much"
+    record = json.loads(json.dumps(study_record(JOB, found)))
+    assert record["schema"] == "gapless-training"
+    assert record["model"] == "bert-base"
+    assert record["command"] == JOB.command
+    assert record["settings"]["microbatches"] == 2
+    assert record["environment"] == TIME.environment
+    assert record["passed"] is False
+    assert record["bit_identical"] is True
+    assert record["failures"] == {"time expandable": "out of memory: much"}
+    planned = record["timings"]["planned"]
+    assert planned["plan"]["arena_bytes"] == 3 * GIB
+    assert planned["median_step_seconds"] == 0.0111
+    assert planned["efficiency"] == pytest.approx(4 / (4 + 1 / 1024))
+    assert record["timings"]["default"]["over_plan"] is None

@@ -1,0 +1,91 @@
+"""The command ``python -m instances.extract trace``, beside the one that extracts graphs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instances.extract.eager.trace_command import trace
+from instances.formats.recorded_trace import read_recorded_trace_file
+from instances.traces.trace_problem import iteration_problem
+from planners.errors import InstanceError
+from planners.files.problem_file import read_problem
+from planners.model.digest import problem_digest
+
+
+def trace_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # An entry of None makes the import fail as if the package were not installed.
+    code = (
+        "import runpy, sys; sys.modules['torch'] = sys.modules['transformers'] = None; "
+        f"sys.argv = ['extract', 'trace', *{list(arguments)!r}]; "
+        "runpy.run_module('instances.extract', run_name='__main__')"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_needs_no_torch() -> None:
+    result = trace_without_torch("--help")
+    assert result.returncode == 0
+    assert "--microbatches" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bert-base"], "needs torch"),
+        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
+        (["bert-base", "--microbatches", "0"], "setting microbatches: at least 1, found 0"),
+        (["bert-base", "--image", "8"], "setting image: bert-base does not have it"),
+        (["bert-base", "--device", "gpu"], "no device is called 'gpu'"),
+        (["bert-base", "-o", "trace.txt"], "trace.txt: a trace is written as .npz"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.npz"
+    result = trace_without_torch("-o", str(output), *arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not output.exists()
+
+
+def trace_tiny(output: Path, device: str = "fake") -> None:
+    trace("bert-base", output, batch=2, seq=8, layers=1, steps=2, microbatches=3, device=device)
+
+
+@pytest.mark.torch
+def test_a_trace_and_the_problem_of_its_last_iteration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / name for name in ("tiny.npz", "tiny.json.gz")]
+    for path in paths:
+        trace_tiny(path)
+        assert "in 2 iterations" in capsys.readouterr().out
+    recorded = read_recorded_trace_file(paths[0])
+    assert recorded.iteration_count == 2
+    assert recorded.mark_microbatch.tolist() == [0, 0, 1, 1, 2, 2, 0] * 2
+    problem = read_problem(paths[1])
+    assert problem.name == "tiny"
+    assert problem.origin["microbatches"] == 3
+    assert problem.origin["device"] == "fake"
+    assert problem.phase_start is not None
+    assert problem.phase_start.max() == 6
+    # Each is of a run of its own: the same, event by event, whichever way it was written.
+    assert problem_digest(iteration_problem(recorded)) == problem_digest(problem)
+
+
+@pytest.mark.torch
+def test_without_a_gpu_the_device_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InstanceError, match="device cuda: PyTorch finds no CUDA device"):
+        trace_tiny(tmp_path / "tiny.npz", "cuda")

@@ -1,0 +1,288 @@
+"""Snapshots of PyTorch's allocator: windows, devices, and what they do not say."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.formats import pytorch_snapshot
+from instances.formats.pytorch_snapshot import (
+    PYTORCH_SNAPSHOT,
+    read_pytorch_snapshot_trace,
+)
+from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
+from planners.compare.reference import Reference, reference_of
+from planners.errors import InstanceError
+from planners.files.formats import read_any
+from planners.files.recording_slice import Excerpt
+
+BASE = 0x7F0000000000
+FRAMES = [{"name": "forward", "filename": "model.py", "line": 7}]
+
+
+def event(action: str, offset: int, size: int, stream: int = 0) -> dict[str, Any]:
+    return {
+        "action": action, "addr": BASE + offset, "size": size, "stream": stream,
+        "time_us": 1_700_000_000_000_000, "frames": FRAMES,
+    }  # fmt: skip
+
+
+def block(size: int, requested: int, state: str, offset: int | None = None) -> dict[str, Any]:
+    fields = {"size": size, "requested_size": requested, "state": state, "frames": FRAMES}
+    return fields if offset is None else {**fields, "address": BASE + offset}
+
+
+def segment(blocks: list[dict[str, Any]], **changed: Any) -> dict[str, Any]:
+    size = sum(entry["size"] for entry in blocks)
+    return {
+        "device": 0, "address": BASE, "total_size": size, "stream": 0, "segment_type": "large",
+        "blocks": blocks, **changed,
+    }  # fmt: skip
+
+
+def snapshot(
+    *traces: list[dict[str, Any]], segments: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    return {
+        "segments": segments or [],
+        "device_traces": list(traces),
+        "allocator_settings": {"expandable_segments": False, "PYTORCH_CUDA_ALLOC_CONF": ""},
+    }
+
+
+def dumped(folder: Path, content: Any, name: str = "run.pickle") -> Path:
+    path = folder / name
+    path.write_bytes(pickle.dumps(content))
+    return path
+
+
+# segment | A | B | oom | A asked free, done | C where A was | B asked free | (open end)
+EVENTS = [
+    event("segment_alloc", 0, 1 << 21), event("alloc", 0, 500), event("alloc", 512, 700, 9),
+    event("oom", 0, 1 << 40), event("free_requested", 0, 500), event("free_completed", 0, 500),
+    event("alloc", 0, 300), event("free_requested", 512, 700, 9),
+]  # fmt: skip
+
+
+def test_allocations_frees_and_segments_are_read(tmp_path: Path) -> None:
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(EVENTS)))
+    assert trace.event_count == 7  # without the oom
+    assert trace.size.tolist() == [500, 700, 300]
+    assert trace.alloc.tolist() == [1, 2, 5]
+    assert trace.free_requested.tolist() == [3, 6, 7]
+    assert trace.freed.tolist() == [4, 7, 7]
+    assert trace.stream.tolist() == [0, 9, 0]
+    assert trace.address.tolist() == [BASE, BASE + 512, BASE]
+    assert not trace.before.any()
+    assert trace.segments.tolist() == [
+        [0, SEGMENT_KINDS.index("segment_alloc"), BASE, 1 << 21, 0]
+    ]  # fmt: skip
+
+
+def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
+    problem = read_any(dumped(tmp_path, snapshot(EVENTS)))
+    assert problem.size.tolist() == [500, 700, 300]
+    assert problem.start.tolist() == [1, 2, 5]
+    assert problem.end.tolist() == [4, 7, 7]
+    assert problem.origin["device"] == 0
+
+
+def test_an_excerpt_and_what_was_reserved_come_along(tmp_path: Path) -> None:
+    path = dumped(tmp_path, snapshot(EVENTS))
+    assert read_any(path, Excerpt(round_to=512)).size.tolist() == [512, 1024, 512]
+    assert reference_of(read_any(path)) == Reference("PyTorch", 1 << 21, exact=True)
+    with pytest.raises(InstanceError, match=r"run\.pickle: the trace marks no phases"):
+        read_any(path, Excerpt(-1))
+
+
+def test_a_free_without_an_allocation_was_there_before(tmp_path: Path) -> None:
+    window = [*EVENTS[4:6], event("alloc", 512, 10), event("free_completed", 2048, 64)]
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(window)))
+    assert trace.size.tolist() == [500, 64, 10]
+    assert trace.before.tolist() == [True, True, False]
+    assert trace.alloc.tolist() == [0, 0, 2]
+    assert trace.freed.tolist() == [1, 3, 4]
+
+
+@pytest.mark.parametrize("with_addresses", [True, False])
+def test_what_is_held_and_never_told_of_was_there_all_along(
+    tmp_path: Path, with_addresses: bool
+) -> None:
+    def at(offset: int) -> int | None:
+        return offset if with_addresses else None
+
+    blocks = [
+        block(512, 300, "active_allocated", at(0)),
+        block(1024, 1000, "active_allocated", at(512)),
+        block(512, 0, "inactive", at(1536)),
+        block(512, 77, "active_awaiting_free", at(2048)),
+    ]
+    content = snapshot([event("alloc", 0, 300)], segments=[segment(blocks, stream=5)])
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, content))
+    assert trace.size.tolist() == [1000, 77, 300]
+    assert trace.before.tolist() == [True, True, False]
+    assert trace.freed.tolist() == [1, 1, 1]
+    assert trace.address.tolist() == [BASE + 512, BASE + 2048, BASE]
+    assert trace.stream.tolist() == [5, 5, 0]
+
+
+def test_a_segment_at_the_address_of_a_block_tells_nothing_of_it(tmp_path: Path) -> None:
+    blocks = [block(512, 300, "active_allocated", 0)]
+    content = snapshot([event("segment_map", 0, 1 << 21)], segments=[segment(blocks)])
+    assert read_pytorch_snapshot_trace(dumped(tmp_path, content)).size.tolist() == [300]
+
+
+def test_odd_sizes_mark_phases(tmp_path: Path) -> None:
+    entries = [
+        event(action, 4096, size)
+        for size in (101, 103, 105, 101)
+        for action in ("alloc", "free_requested", "free_completed")
+    ]
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(entries)))
+    phases = [Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.FORWARD]
+    assert trace.mark_phase.tolist() == phases
+    assert trace.mark_iteration.tolist() == [0, 0, 0, 1]
+
+
+def test_the_only_device_in_use_is_taken(tmp_path: Path) -> None:
+    path = dumped(tmp_path, snapshot([], [event("alloc", 0, 8)], []))
+    assert read_pytorch_snapshot_trace(path).origin["device"] == 1
+
+
+def test_of_several_devices_one_is_named(tmp_path: Path) -> None:
+    path = dumped(tmp_path, snapshot([event("alloc", 0, 8)], [], [event("alloc", 0, 9)]))
+    with pytest.raises(InstanceError, match=r"number of one \(--device\), found 0, 2"):
+        read_pytorch_snapshot_trace(path)
+    assert read_pytorch_snapshot_trace(path, device=2).size.tolist() == [9]
+    with pytest.raises(InstanceError, match="device 7: the snapshot has 3 devices"):
+        read_pytorch_snapshot_trace(path, device=7)
+
+
+def test_what_another_device_holds_is_left_out(tmp_path: Path) -> None:
+    held = segment([block(512, 300, "active_allocated", 4096)], device=1)
+    path = dumped(tmp_path, snapshot([event("alloc", 0, 8)], [], segments=[held]))
+    assert read_pytorch_snapshot_trace(path).size.tolist() == [8]
+    assert read_pytorch_snapshot_trace(path, device=1).size.tolist() == [300]
+
+
+def test_without_events_the_segments_name_the_device(tmp_path: Path) -> None:
+    blocks = [block(512, 300, "active_allocated", 0)]
+    path = dumped(tmp_path, snapshot([], [], segments=[segment(blocks, device=1)]))
+    assert read_pytorch_snapshot_trace(path).size.tolist() == [300]
+
+
+WHOLE = event("alloc", 0, 8)
+EMPTY = segment([])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "a dictionary with segments and device_traces is needed"),
+        ({"segments": []}, "a dictionary with segments and device_traces is needed"),
+        ({"segments": {}, "device_traces": []}, "segments: a list is needed"),
+        ({"segments": [], "device_traces": [{}]}, "device_traces, device 0: a list is needed"),
+        (snapshot([]), "one device in use is needed.* found none"),
+        (snapshot([3]), "device 0, event 0: a dictionary with action"),  # type: ignore[list-item]
+        (snapshot([{"action": []}]), "device 0, event 0: a dictionary with action"),
+        (snapshot([{**WHOLE, "size": "8"}]), "device 0, event 0, size: a whole number"),
+        (snapshot([{**WHOLE, "addr": -1}]), "device 0, event 0, addr: a whole number"),
+        (snapshot([{**WHOLE, "stream": 2**63}]), "device 0, event 0, stream: a whole number"),
+        (snapshot([WHOLE, WHOLE]), "event 1: an address is allocated once"),
+        (snapshot([WHOLE], segments=[7]), "segments, entry 0: a dictionary"),  # type: ignore[list-item]
+        (snapshot([WHOLE], segments=[{**EMPTY, "blocks": 3}]), "entry 0, blocks: a list"),
+        (snapshot([WHOLE], segments=[{**EMPTY, "blocks": [3]}]), "block 0: a dictionary"),
+        (
+            snapshot([WHOLE], segments=[{**EMPTY, "address": None}]),
+            "entry 0, address: a whole",
+        ),
+        (
+            snapshot([WHOLE], segments=[{**EMPTY, "blocks": [{}]}]),
+            "block 0, size: a whole",
+        ),
+        ({**snapshot([WHOLE]), "x": print}, "opcode STACK_GLOBAL, .* nothing was run"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, content: Any, message: str) -> None:
+    path = dumped(tmp_path, content)
+    with pytest.raises(InstanceError, match=message) as raised:
+        read_any(path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = dumped(tmp_path, snapshot(EVENTS))
+    monkeypatch.setattr(pytorch_snapshot, "MAX_FILE_BYTES", 100)
+    with pytest.raises(InstanceError, match="at most 100 bytes are read"):
+        read_any(path)
+
+
+def test_the_first_bytes_tell_a_snapshot(tmp_path: Path) -> None:
+    assert read_any(dumped(tmp_path, snapshot(EVENTS), "run.snapshot")).tensor_count == 3
+    assert not PYTORCH_SNAPSHOT.recognises(tmp_path / "model.bin", pickle.dumps([1, 2]))
+    assert not PYTORCH_SNAPSHOT.recognises(tmp_path / "run.pickle", b"text")
+
+
+VALID = pickle.dumps(snapshot(EVENTS, segments=[segment([block(512, 9, "active_allocated", 99)])]))
+
+
+@given(at=st.integers(0, len(VALID) - 1), byte=st.integers(0, 255), cut=st.booleans())
+def test_a_damaged_file_is_an_instance_error(
+    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, cut: bool
+) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "run.pickle"
+    path.write_bytes(VALID[:at] if cut else VALID[:at] + bytes([byte]) + VALID[at + 1 :])
+    with contextlib.suppress(InstanceError):
+        PYTORCH_SNAPSHOT.read(path)
+
+
+@pytest.mark.gpu
+def test_what_pytorch_dumps_is_read(tmp_path: Path) -> None:
+    import torch
+
+    torch.cuda.empty_cache()
+    kept = torch.empty(1000, dtype=torch.uint8, device="cuda")
+    torch.cuda.memory._record_memory_history(max_entries=100_000)
+    x = torch.empty(3_000_000, dtype=torch.uint8, device="cuda")
+    y = torch.empty(5_000, dtype=torch.uint8, device="cuda")
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x.add_(1)
+    x.record_stream(side)
+    addresses = [x.data_ptr(), y.data_ptr()]
+    del x
+    torch.cuda.synchronize()
+    torch.cuda.memory._dump_snapshot(str(tmp_path / "run.pickle"))
+    torch.cuda.memory._record_memory_history(enabled=None)
+
+    trace = read_pytorch_snapshot_trace(tmp_path / "run.pickle", torch.cuda.current_device())
+    told = {
+        (address, size): (before, requested < trace.event_count)
+        for address, size, before, requested in zip(
+            trace.address.tolist(), trace.size.tolist(), trace.before.tolist(),
+            trace.free_requested.tolist(), strict=True,
+        )
+    }  # fmt: skip
+    assert told[addresses[0], 3_000_000] == (False, True)
+    assert told[addresses[1], 5_000] == (False, False)
+    assert told[kept.data_ptr(), 1_000] == (True, False)
+
+
+@pytest.mark.parametrize("state", [[], {}, None, 3])
+def test_a_state_that_is_no_word_holds_nothing(tmp_path: Path, state: Any) -> None:
+    held = segment([block(512, 500, state, 1 << 30)])
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(EVENTS, segments=[held])))
+    assert trace.request_count == 3
+
+
+def test_blocks_end_below_the_largest_address(tmp_path: Path) -> None:
+    held = segment([block(1 << 62, 8, "active_allocated")] * 3)
+    with pytest.raises(InstanceError, match=r"entry 0, block 1: it must end below 2\*\*63, found"):
+        read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(EVENTS, segments=[held])))

@@ -1,0 +1,98 @@
+"""Two traces side by side: figures of an iteration, and what differs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instances.extract.eager.request_recorder import RequestRecorder
+from instances.formats.recorded_trace import write_recorded_trace
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.trace_differences import (
+    Difference,
+    IterationFigures,
+    find_differences,
+    iteration_figures,
+    live_after_allocations,
+)
+from planners.errors import InstanceError
+
+
+def two_iterations(*forward: int, backward: int = 7) -> AllocationTrace:
+    """A weight of 100 bytes; then twice the forward blocks, all freed in the backward pass."""
+    recorder = RequestRecorder()
+    recorder.allocate(100)
+    for _ in range(2):
+        recorder.begin(Phase.FORWARD)
+        blocks = [recorder.allocate(size) for size in forward]
+        recorder.begin(Phase.BACKWARD)
+        for block in blocks:
+            recorder.free(block)
+        recorder.free(recorder.allocate(backward))
+        recorder.begin(Phase.OPTIMIZER)
+    return recorder.trace("run", {})
+
+
+def test_figures_of_an_iteration() -> None:
+    figures = iteration_figures(two_iterations(10, 20, 30))
+    assert figures == IterationFigures(
+        requests=4, requested_bytes=67, peak_bytes=160, persistent_bytes=100
+    )
+
+
+def test_bytes_alive_after_each_allocation() -> None:
+    # In the second iteration as in the first: nothing but the weight outlives it.
+    for iteration in (0, 1):
+        live = live_after_allocations(two_iterations(10, 20, 30), iteration)
+        assert live.tolist() == [110, 130, 160, 107]
+
+
+def test_equal_traces_do_not_differ() -> None:
+    assert not find_differences(two_iterations(10, 20), two_iterations(10, 20))
+
+
+def test_what_differs_stands_alone() -> None:
+    recorded = two_iterations(1, 20, 3, 4, 5, 40, 6)
+    other = two_iterations(1, 21, 3, 4, 5, 6, 50, backward=8)
+    assert find_differences(recorded, other) == {
+        Difference(Phase.FORWARD, (20,), (21,)): 1,
+        Difference(Phase.FORWARD, (40,), ()): 1,
+        Difference(Phase.FORWARD, (), (50,)): 1,
+        Difference(Phase.BACKWARD, (7,), (8,)): 1,
+    }
+
+
+def test_iterations_of_other_phases_are_refused() -> None:
+    recorder = RequestRecorder()
+    recorder.begin(Phase.FORWARD)
+    with pytest.raises(InstanceError, match="found 3 and 1 phases"):
+        find_differences(two_iterations(10), recorder.trace("run", {}))
+
+
+def compare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "instances.traces.compare", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_prints_both_tables(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
+    write_recorded_trace(two_iterations(10, 2000), Path(paths[0]))
+    write_recorded_trace(two_iterations(10, 2000, backward=8), Path(paths[1]))
+    result = compare(*paths)
+    assert result.returncode == 0, result.stderr
+    assert "| bytes allocated | 2,017 | 2,018 | 1.000496 |" in result.stdout
+    assert "| 1 | backward | 7 | 8 |" in result.stdout
+    assert "differ at 1 of 3, by at most 1." in result.stdout
+    assert "No request differs." in compare(paths[0], paths[0]).stdout
+
+
+def test_a_missing_iteration_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    write_recorded_trace(two_iterations(10), path)
+    result = compare(str(path), str(path), "--iteration", "5")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: iteration 5: the trace has the iterations 0 to 1")
+    assert result.stderr.count("\n") == 1

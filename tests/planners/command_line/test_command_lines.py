@@ -1,0 +1,354 @@
+"""All command lines end alike: from their first import on, and whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from evaluation.benchmarks.__main__ import app as benchmarks
+from gpu_runtime.train import app as train
+from gpu_runtime.verify import app as verify
+from instances.__main__ import app as instances
+from instances.convert.__main__ import app as convert
+from instances.extract.__main__ import app as extract
+from instances.extract.eager.trace_command import app as trace
+from instances.synthetic.family_commands import app as synthetic
+from instances.traces.compare import app as compare_traces
+from planners import Problem, read_problem, write_problem
+from planners.command_line import interrupt, standard_output
+from planners.command_line.interrupt import Interrupt
+from planners.command_line.typer_frame import CommandLine
+from planners.compare.__main__ import app as compare
+from planners.errors import GaplessError
+from planners.homosize.__main__ import app as homosize
+from tests.repository import ROOT
+
+PATIENCE_SECONDS = 60
+
+APPS = {
+    "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
+    "convert": convert, "extract": extract, "homosize": homosize, "instances": instances,
+    "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
+}  # fmt: skip
+MODULES = (
+    "evaluation.benchmarks", "gpu_runtime.train", "gpu_runtime.verify", "instances",
+    "instances.convert", "instances.extract", "instances.traces.compare", "planners.compare",
+    "planners.homosize",
+)  # fmt: skip
+SCRIPTS = ("gapless", "gapless-compare")
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+LINE = {
+    signal.SIGINT: "interrupted\n",
+    signal.SIGTERM: "interrupted by SIGTERM\n",
+    signal.SIGHUP: "interrupted by SIGHUP\n",
+}
+
+# Two planners of an installed package; each says when it runs, and waits for the signal.
+PLANNERS = """
+import signal, sys, planners
+
+@planners.register("lost")
+def lost(problem, budget):
+    print("started", file=sys.stderr, flush=True)
+    signal.pause()
+
+@planners.register("kept")
+def kept(problem, budget):
+    try:
+        print("started", file=sys.stderr, flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        pass
+    return planners.place(problem)
+"""
+
+
+def start(command: list[str | Path], site: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )  # fmt: skip
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Return a folder of installed packages, with one that offers planners."""
+    made = tmp_path / "site"
+    metadata = made / "waiting-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (made / "waiting.py").write_text(PLANNERS)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[gapless.planners]\nwaiting = waiting\n")
+    return made
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """Return the file of a problem with lifetimes and phases."""
+    path = tmp_path / "toy.json"
+    write_problem(Problem([4, 2], [0, 1], [2, 3], name="toy"), path)
+    return path
+
+
+def programs() -> list[list[str]]:
+    scripts = [[str(Path(sys.executable).with_name(name))] for name in SCRIPTS]
+    return [*([sys.executable, "-m", module] for module in MODULES), *scripts]
+
+
+@pytest.mark.parametrize("program", programs(), ids=[*MODULES, *SCRIPTS])
+def test_ctrl_c_in_the_first_import_is_one_line(program: list[str], tmp_path: Path) -> None:
+    # The first of the packages that take long; the interrupt comes while it is imported.
+    (tmp_path / "numpy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    assert end(start([*program, "--help"], tmp_path)) == (130, "", "interrupted\n")
+
+
+def test_ctrl_c_in_an_import_needs_nobody_to_tell(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = f"exec {sys.executable} -m planners.compare 2>&-"
+    assert end(start(["sh", "-c", command], tmp_path)) == (130, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_in_an_import_are_one_line(number: signal.Signals, tmp_path: Path) -> None:
+    # After all of ours is found, and before the command line runs.
+    (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    answer = end(start([sys.executable, "-m", "planners.compare", "--help"], tmp_path))
+    assert answer == (STATUS[number], "", LINE[number])
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\n"
+        "for number in (signal.SIGINT, signal.SIGHUP):\n"
+        "    os.kill(os.getpid(), number)\n"
+        "raise SystemExit(7)\n"
+    )
+    command = f"trap '' INT HUP; exec {sys.executable} -m planners.compare"
+    assert end(start(["sh", "-c", command], tmp_path)) == (7, "", "")
+
+
+def test_a_program_of_others_keeps_its_interrupts(tmp_path: Path) -> None:
+    (tmp_path / "planners.d").mkdir()
+    script = tmp_path / "planners.py.py"
+    script.write_text(
+        "import sys; sys.path.pop(0)\n"
+        "import signal, planners\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
+        "print(sys.excepthook is sys.__excepthook__)\n"
+    )
+    for name in ("planners.py", "gapless.py", "theirs"):
+        path = tmp_path / "planners.d" / name
+        path.write_text(script.read_text())
+        answer = end(start([sys.executable, path], ROOT))
+        assert answer == (0, "True\nTrue\nTrue\n", "")
+
+
+@pytest.mark.parametrize("program", [programs()[4], programs()[-2]], ids=["module", "script"])
+def test_an_import_that_fails_is_one_line(program: list[str], tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text(
+        "raise ModuleNotFoundError('no module named typer', name='typer')\n"
+    )
+    arguments = ["convert"] if program[0].endswith("gapless") else []
+    code, out, err = end(start([*program, *arguments], tmp_path))
+    assert (code, out) == (2, "")
+    assert err == "error: no module named typer; install with: pip install -e '.'\n"
+
+
+def test_a_missing_extra_is_named_wherever_it_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
+    app = CommandLine()
+
+    @app.command()
+    def draw() -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib.figure'", name="matplotlib.figure")
+
+    with pytest.raises(SystemExit) as ended:
+        app([])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: No module named 'matplotlib.figure'; install with: pip install -e '.[plot]'\n"
+    )
+
+
+@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("arguments", [["--no-such-option"], ["\x00no-such-word", "-o"]])
+def test_arguments_that_make_no_sense_are_one_line(name: str, arguments: list[str]) -> None:
+    answer = CliRunner().invoke(APPS[name], arguments)
+    assert answer.exit_code == 2
+    assert re.fullmatch(r"error: .*\n", answer.stderr), answer.stderr
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_help_is_on_standard_output(name: str) -> None:
+    answer = CliRunner().invoke(APPS[name], ["--help"])
+    assert answer.exit_code == 0
+    assert "Usage" in answer.stdout
+
+
+MISTAKES: Mapping[str, tuple[BaseException, int, str]] = {
+    "ours": (GaplessError("what is\nwrong"), 2, "error: what is wrong\n"),
+    "of the system": (PermissionError(13, "No", "f"), 2, "error: [Errno 13] No: 'f'\n"),
+    "memory": (MemoryError(), 2, "error: not enough memory\n"),
+    "a reader that left": (BrokenPipeError(), 141, ""),
+    "an interrupt": (KeyboardInterrupt(), 130, "interrupted\n"),
+    "its own status": (typer.Exit(7), 7, ""),
+    "done": (typer.Exit(), 0, ""),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_end_has_its_line_and_its_status(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standard_output, "abandon", lambda: None)
+    error, status, line = MISTAKES[name]
+    app = CommandLine()
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        app([])
+    assert ended.value.code == status
+    assert capsys.readouterr() == ("", line)
+
+
+def test_a_fault_of_ours_has_its_traceback() -> None:
+    app = CommandLine()
+
+    @app.command()
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        app([])
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_a_conversion_keeps_the_best_plan_there_is(
+    number: signal.Signals, site: Path, toy: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "toy.csv"
+    command = [sys.executable, "-m", "instances.convert", toy, "-o", path, "--planner", "kept"]
+    process = start(command, site)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "started\n"
+    process.send_signal(number)
+    said = f"{path}: minimalloc-csv, 2 tensors, planned in 6 bytes\n"
+    assert end(process) == (STATUS[number], said, LINE[number])
+    assert path.read_text().splitlines()[0] == "id,lower,upper,size,offset"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["instances.convert", "toy.json", "-o", "old.csv", "--planner", "lost"],
+        ["gpu_runtime.verify", "toy.json", "--planner", "lost"],
+        ["gpu_runtime.verify", "toy.json", "--planner", "kept"],
+        ["instances", "update", "toy", "--catalogue", "catalogue.toml", "--planners", "lost"],
+    ],
+    ids=lambda arguments: "-".join([arguments[0], arguments[-1]]),
+)
+def test_without_a_plan_nothing_is_replaced(
+    arguments: list[str], site: Path, toy: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "old.csv").write_text("what was there")
+    files = {path.name: str(path) for path in (toy, tmp_path / "old.csv")}
+    files["catalogue.toml"] = str(tmp_path / "catalogue.toml")
+    process = start([sys.executable, "-m", *(files.get(word, word) for word in arguments)], site)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "started\n"
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (130, "", "interrupted\n")
+    assert (tmp_path / "old.csv").read_text() == "what was there"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.csv", "site", "toy.json"]
+
+
+def test_sigterm_prints_what_a_comparison_has(site: Path, toy: Path) -> None:
+    command = [sys.executable, "-m", "planners.compare", toy, "--planners", "naive,lost", "--json"]
+    process = start(command, site)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "started\n"
+    process.send_signal(signal.SIGTERM)
+    code, out, err = end(process)
+    assert (code, err) == (143, "interrupted by SIGTERM\n")
+    (instance,) = json.loads(out)["instances"]
+    assert instance["interrupted"] is True
+    assert [result["planner"] for result in instance["results"]] == ["naive", "lost"]
+
+
+def test_a_process_that_takes_no_hint_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(interrupt.standard_output, "leave_at_once", left.append)
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupt() as outer, Interrupt() as inner:
+        assert inner is outer
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+            assert left == []
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+        assert outer.came
+    assert left == [143]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_plan_is_written_and_read_zipped(toy: Path, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json.gz"
+    answer = CliRunner().invoke(
+        compare, [str(toy), "--planners", "naive", "--save-plan", str(path)]
+    )
+    assert answer.exit_code == 0, answer.output
+    answer = CliRunner().invoke(verify, [str(toy), "--plan", str(path), "--trials", "1"])
+    assert answer.exit_code == 0, answer.output
+    assert read_problem(toy).name == "toy"
+
+
+def test_no_planner_runs_for_a_picture_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.json"
+    write_problem(Problem([1, 2], unsafe_pairs=[(0, 1)], name="pairs"), path)
+    answer = CliRunner().invoke(
+        compare, [str(path), "--planners", "naive", "--plot", str(tmp_path / "a.png")]
+    )
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    assert "lifetimes are needed, found explicit unsafe pairs" in answer.stderr
+
+
+def test_a_process_that_no_user_started_ends_at_once() -> None:
+    # A handler of ours would wait for a long call of compiled code to come back.
+    code = (
+        "import signal, sys\n"
+        "sys.argv, sys.orig_argv = ['-m'], ['python', '-m', 'gpu_runtime.training.worker']\n"
+        "from planners import starting\n"
+        "numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)\n"
+        "print(*(signal.getsignal(number) is starting._leave for number in numbers))\n"
+        "from gpu_runtime.training import child\n"
+        "child.Job.from_json = lambda _: sys.exit()\n"
+        "try: child.main()\n"
+        "finally:\n"
+        "    python_has = (signal.SIG_DFL, signal.default_int_handler)\n"
+        "    print(*(signal.getsignal(number) in python_has for number in numbers))\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, cwd=ROOT,
+    )  # fmt: skip
+    assert answer.stdout == "True True True\nTrue True True\n"

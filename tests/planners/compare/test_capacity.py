@@ -1,0 +1,163 @@
+"""The question of ``--capacity``: one verdict an instance, and an exit status that says it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planners.files.problem_file import write_problem
+from planners.model.problem import Problem
+from tests.planners.compare.conftest import Compare
+
+Plugin = Callable[[str], Path]
+
+QUICK = ("--planners", "naive,greedy-size-*,greedy-breadth-first")
+FITS, DOES_NOT_FIT, NOT_KNOWN = 0, 3, 4
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Path:
+    """Return the file of a problem whose optimum, 3, is above its bound, 2.
+
+    Five tensors around a ring, each unsafe with the next: an odd ring has no two colours.
+    """
+    pairs = [(i, (i + 1) % 5) for i in range(5)]
+    return written(Problem([1] * 5, unsafe_pairs=pairs, name="ring"), tmp_path / "ring.json")
+
+
+def written(problem: Problem, path: Path) -> Path:
+    write_problem(problem, path)
+    return path
+
+
+def test_a_plan_that_fits_is_named_with_its_peak(compare: Compare, small: Path) -> None:
+    answer = compare(small, *QUICK, "--capacity", "12B")
+    assert answer.exit_code == FITS
+    assert (
+        answer.stdout.splitlines()[-1] == "small: fits, shown by greedy-size-first: peak 10 B (10)"
+    )
+    assert answer.stdout.count("small: ") == 2
+
+
+def test_a_proof_that_nothing_fits_is_said_once(compare: Compare, small: Path) -> None:
+    answer = compare(small, *QUICK, "--capacity", "9")
+    assert answer.exit_code == DOES_NOT_FIT
+    below = answer.stdout.split("naive ")[-1].splitlines()[1:]
+    assert below == ["small: does not fit, proven by lifetime: at least 10 B (10) are needed"]
+
+
+def test_a_search_may_prove_it(compare: Compare, ring: Path) -> None:
+    answer = compare(ring, "--planners", "greedy-size-first,branch-and-bound", "--capacity", "2")
+    assert answer.exit_code == DOES_NOT_FIT
+    assert answer.stdout.splitlines()[-1] == (
+        "ring: does not fit, proven by branch-and-bound: at least 3 B (3) are needed"
+    )
+
+
+def test_what_nobody_knows_is_no_proof(compare: Compare, ring: Path) -> None:
+    answer = compare(ring, "--planners", "naive,greedy-size-*", "--capacity", "2")
+    assert answer.exit_code == NOT_KNOWN
+    below = answer.stdout.split("naive ")[-1].splitlines()[1:]
+    assert below == [
+        "ring: not known whether it fits: the best plan needs 3 B (3), and no more than 2 B (2) is "
+        "proven to be needed"
+    ]
+
+
+def test_without_any_plan_a_bound_may_answer(compare: Compare, pinned: Path) -> None:
+    answer = compare(pinned, "--planners", "naive", "--capacity", "1")
+    assert answer.exit_code == DOES_NOT_FIT
+    assert answer.stdout.splitlines()[-1].startswith("pinned: does not fit, proven by lifetime: ")
+    answer = compare(pinned, "--planners", "naive", "--capacity", "100")
+    assert answer.exit_code == NOT_KNOWN
+    assert answer.stdout.splitlines()[-1].startswith("pinned: not known whether it fits: no plan ")
+
+
+def test_a_capacity_of_the_file_asks_as_well(compare: Compare, tmp_path: Path) -> None:
+    problem = Problem([4, 4], [0, 0], [1, 1], capacity=7, name="file")
+    path = written(problem, tmp_path / "file.json")
+    assert compare(path, *QUICK).exit_code == DOES_NOT_FIT
+    assert compare(path, *QUICK, "--capacity", "8").exit_code == FITS
+
+
+def test_without_a_capacity_there_is_no_verdict(compare: Compare, small: Path) -> None:
+    answer = compare(small, *QUICK, "--json")
+    assert answer.exit_code == 0
+    (instance,) = json.loads(answer.stdout)["instances"]
+    assert (instance["capacity"], instance["verdict"], instance["verdict_by"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "verdict", "by"),
+    [("12", "fits", "greedy-size-first"), ("1", "does_not_fit", "clique"), ("2", "not_known", "")],
+)
+def test_programs_read_the_verdict(
+    compare: Compare, ring: Path, capacity: str, verdict: str, by: str
+) -> None:
+    given = (ring, "--planners", "naive,greedy-size-first", "--capacity", capacity)
+    (instance,) = json.loads(compare(*given, "--json").stdout)["instances"]
+    assert (instance["verdict"], instance["verdict_by"] or "") == (verdict, by)
+    rows = list(csv.DictReader(io.StringIO(compare(*given, "--csv").stdout)))
+    assert {(row["verdict"], row["verdict_by"], row["capacity"]) for row in rows} == {
+        (verdict, by, capacity)
+    }
+
+
+def test_of_several_instances_the_status_says_whether_all_fit(
+    compare: Compare, small: Path, ring: Path, tmp_path: Path, plugin: Plugin
+) -> None:
+    """Small needs 10 bytes, the ring 3, of which greedy planners prove 2."""
+    one = written(Problem([1], [0], [1], name="one"), tmp_path / "one.json")
+    quick = ("--planners", "greedy-size-first")
+    assert compare(one, ring, *quick, "--capacity", "3").exit_code == FITS
+    assert compare(one, ring, *quick, "--capacity", "2").exit_code == NOT_KNOWN
+    assert compare(ring, small, one, *quick, "--capacity", "2").exit_code == DOES_NOT_FIT
+    missing = tmp_path / "missing.json"
+    assert compare(small, missing, *quick, "--capacity", "2").exit_code == 2
+    wrong = plugin(
+        "@planners.register('at-zero')\n"
+        "def at_zero(problem, budget):\n"
+        "    return planners.Plan.of(problem, [0] * problem.tensor_count)\n"
+    )
+    given = ("--planners", "at-zero,naive", "--plugin", wrong, "--capacity", "2")
+    assert compare(small, *given).exit_code == 1
+    assert compare(small, missing, *given).exit_code == 2
+
+
+def test_the_help_says_what_the_exit_status_means(compare: Compare) -> None:
+    said = " ".join(compare("--help").stdout.split())
+    for words in ("130 after Ctrl-C", "2 after an error", "1 after an invalid plan",
+                  "0 without a capacity", "3 where one", "4 where one"):  # fmt: skip
+        assert words in said
+
+
+def test_a_reason_that_many_share_is_said_once(
+    compare: Compare, small: Path, plugin: Plugin
+) -> None:
+    path = plugin(
+        "for name in ('one', 'two'):\n"
+        "    planners.register(name)(lambda problem, budget: planners.no_plan_found('no luck'))\n"
+    )
+    lines = compare(small, "--planners", "one,two,naive", "--plugin", path).stdout.splitlines()
+    assert lines[-1] == "one, two: no_plan_found, no luck"
+
+
+def test_what_ended_a_planner_that_does_not_fit_is_said(
+    compare: Compare, small: Path, plugin: Plugin
+) -> None:
+    path = plugin(
+        "from dataclasses import replace\n"
+        "@planners.register('late')\n"
+        "def late(problem, budget):\n"
+        "    plan = planners.Plan.of(problem, [0, 6, 10, 14, 16])\n"
+        "    return replace(planners.no_plan_found('time is up'), plan=plan)\n"
+    )
+    given = (small, "--planners", "late,naive", "--plugin", path, "--capacity", "15")
+    *_, reason, verdict = compare(*given).stdout.splitlines()
+    assert reason == "late: no_plan_found, time is up"
+    assert verdict.startswith("small: not known whether it fits: the best plan needs 19 B (19), ")

@@ -1,0 +1,130 @@
+"""The layout picture: written, not blank, and drawn from the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.image import imread
+
+from evaluation.plots.layout import draw_layout, layout_figure
+from planners import get, run
+from planners.compare import plots
+from planners.errors import GaplessError, MissingDependencyError
+from planners.model.bounds import bounds_of
+from planners.model.graph import Graph
+from planners.model.problem import Problem
+from tests.planners.compare.conftest import Compare
+
+
+def result_of(problem: Problem) -> Any:
+    return run(problem, get("greedy-size-first"), bounds=bounds_of(problem))
+
+
+def corners(problem: Problem) -> list[list[float]]:
+    """Return left, right, low, high of each rectangle drawn, in bytes."""
+    figure = layout_figure(problem, result_of(problem), bounds_of(problem))
+    boxes = [
+        path.get_extents()
+        for collection in figure.axes[0].collections
+        if isinstance(collection, PolyCollection)
+        for path in collection.get_paths()
+    ]
+    return sorted([box.x0, box.x1, box.y0, box.y1] for box in boxes)
+
+
+def test_the_picture_is_written_and_not_blank(
+    compare: Compare, small: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "layout.png"
+    answer = compare(small, "--planners", "greedy-size-first", "--plot", target)
+    assert answer.exit_code == 0, answer.output
+    picture = imread(target)[..., :3]
+    height, width, _ = picture.shape
+    assert (width, height) == (2000, 1120)
+    inked = (picture < 0.9).any(axis=2).mean()
+    assert 0.2 < inked < 0.9
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
+
+
+def test_there_is_one_rectangle_for_each_tensor() -> None:
+    problem = Problem(size=[4, 2, 0, 3], start=[0, 1, 0, 5], end=[4, 7, 2, 9])
+    assert corners(problem) == [[0, 4, 0, 4], [1, 7, 4, 6], [5, 9, 0, 3]]
+
+
+def test_a_gap_parts_a_rectangle() -> None:
+    problem = Problem(size=[4], start=[0], end=[9], gaps=[(0, 2, 5)])
+    assert corners(problem) == [[0, 2, 0, 4], [5, 9, 0, 4]]
+
+
+def test_streams_beyond_the_colours_share_one() -> None:
+    nodes = 9
+    problem = Problem(
+        size=list(range(1, nodes + 1)),
+        graph=Graph(
+            op=["op"] * nodes,
+            stream=list(range(nodes)),
+            producer=list(range(nodes)),
+            consumers=[[]] * nodes,
+        ),
+    )
+    figure = layout_figure(problem, result_of(problem), bounds_of(problem))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["3", "4", "5", "6", "7", "8", "3 others"]
+    assert figure.legends[0].get_title().get_text() == "stream of the producer"
+
+
+def test_one_stream_is_coloured_by_size() -> None:
+    problem = Problem(size=[1, 10, 100], start=[0, 0, 0], end=[100, 10, 1])
+    figure = layout_figure(problem, result_of(problem), bounds_of(problem))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["up to 1 B", "up to 10 B", "up to 100 B"]
+
+
+def test_the_levels_and_the_title_say_how_good_the_plan_is() -> None:
+    problem = Problem(size=[4, 2], start=[0, 1], end=[4, 7], name="case")
+    figure = layout_figure(problem, result_of(problem), bounds_of(problem))
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["peak", "lifetime bound"]
+    assert [line.get_ydata()[0] for line in axes.lines] == [6, 6]
+    title = axes.get_title(loc="left")
+    assert title.split("  ·  ") == ["case", "greedy-size-first", "peak 6 B", "optimal"]
+
+
+@pytest.mark.parametrize("size", [[], [0]])
+def test_nothing_to_draw_is_drawn(size: list[int], tmp_path: Path) -> None:
+    problem = Problem(size=size, start=[0] * len(size), end=[1] * len(size))
+    draw_layout(problem, result_of(problem), bounds_of(problem), tmp_path / "empty.png")
+    assert (tmp_path / "empty.png").stat().st_size > 1000
+
+
+def test_what_has_no_time_is_refused(tmp_path: Path) -> None:
+    problem = Problem(size=[1, 2], unsafe_pairs=[(0, 1)])
+    with pytest.raises(GaplessError, match="lifetimes are needed, found explicit unsafe pairs"):
+        draw_layout(problem, result_of(problem), bounds_of(problem), tmp_path / "pairs.png")
+
+
+def test_a_format_that_is_not_known_is_refused(
+    compare: Compare, small: Path, tmp_path: Path
+) -> None:
+    answer = compare(small, "--planners", "naive", "--plot", tmp_path / "layout.xyz")
+    assert answer.exit_code == 2
+    assert "a picture is written as .eps or " in answer.stderr
+    assert "found the name 'layout.xyz'" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        def load(self) -> None:
+            raise ImportError("No module named 'matplotlib'")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Entry()])
+    with pytest.raises(MissingDependencyError, match=r"pip install -e '\.\[plot\]'"):
+        plots.find_plot("layout")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
+    with pytest.raises(MissingDependencyError, match="no installed package draws it"):
+        plots.find_plot("layout")

@@ -1,0 +1,201 @@
+"""``python -m planners.compare`` as a process: signals, pipes, terminals, standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Plugin = Callable[[str], Path]
+
+COMMAND = [sys.executable, "-m", "planners.compare"]
+PATIENCE_SECONDS = 60
+
+SLOW = """
+@planners.register("slow")
+def slow(problem, budget):
+    print("started", file=sys.stderr, flush=True)
+    time.sleep(60)
+"""
+GRACEFUL = """
+@planners.register("graceful")
+def graceful(problem, budget):
+    try:
+        print("started", file=sys.stderr, flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+    return planners.place(problem)
+"""
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+
+
+def interrupt_once_started(
+    *arguments: str | Path, wait_seconds: float = 0.05
+) -> tuple[int, str, str]:
+    """Start a comparison, send SIGINT after the plugin says so, and return what came."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stderr.readline() == "started\n"
+    time.sleep(wait_seconds)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, out, err
+
+
+def test_a_pipe_gets_plain_text(small: Path) -> None:
+    answer = run(small, "--planners", "naive,greedy-*")
+    assert answer.returncode == 0
+    assert answer.stderr == ""
+    assert answer.stdout.startswith("small: 5 tensors")
+    assert "\x1b" not in answer.stdout
+
+
+def test_ctrl_c_prints_what_is_there(small: Path, plugin: Plugin) -> None:
+    path = plugin(SLOW)
+    code, out, err = interrupt_once_started(
+        small, "--planners", "naive,slow,greedy-size-first", "--plugin", path
+    )
+    assert code == 130
+    assert err == "interrupted\n"
+    assert "naive  " in out
+    assert "slow: no_plan_found, interrupted\n" in out
+    assert "interrupted; not run: greedy-size-first\n" in out
+
+
+def test_ctrl_c_keeps_the_plan_of_a_planner_that_answers(small: Path, plugin: Plugin) -> None:
+    path = plugin(GRACEFUL)
+    code, out, _ = interrupt_once_started(
+        small, small, "--planners", "graceful,naive", "--plugin", path, "--json"
+    )
+    assert code == 130
+    (instance,) = json.loads(out)["instances"]
+    assert instance["interrupted"] is True
+    assert instance["left_out"] == ["naive"]
+    assert [result["status"] for result in instance["results"]] == ["optimal"]
+
+
+def test_ctrl_c_ends_a_search_in_compiled_code(tmp_path: Path, plugin: Plugin) -> None:
+    # A thousand tensors alive at random: neither solved nor given up within the patience.
+    random = np.random.default_rng(5)
+    rows = zip(random.integers(0, 900, 1000), random.integers(1, 300, (1000, 2)), strict=True)
+    lines = [f"{i},{low},{low + long},{size}" for i, (low, (long, size)) in enumerate(rows)]
+    path = tmp_path / "hard.csv"
+    path.write_text("\n".join(["id,lower,upper,size", *lines]))
+    starter = plugin(
+        "@planners.register('starter')\n"
+        "def starter(problem, budget):\n"
+        "    print('started', file=sys.stderr, flush=True)\n"
+        "    return planners.place(problem)\n"
+    )
+    code, out, err = interrupt_once_started(
+        path, "--planners", "starter,cp-sat,naive", "--plugin", starter, "--time-limit", "50",
+        wait_seconds=1.5,
+    )  # fmt: skip
+    assert code == 130, err
+    assert "terminate" not in err
+    assert "starter" in out
+    assert "interrupted; not run: naive\n" in out
+
+
+def test_compiled_code_cannot_print_into_the_answer(small: Path, plugin: Plugin) -> None:
+    path = plugin(
+        "import os\n"
+        "@planners.register('noisy')\n"
+        "def noisy(problem, budget):\n"
+        "    os.write(1, b'from below')\n"
+        "    return planners.place(problem)\n"
+    )
+    answer = run(small, "--planners", "noisy", "--plugin", path, "--json")
+    assert json.loads(answer.stdout)["instances"][0]["results"][0]["planner"] == "noisy"
+    assert answer.stderr == "from below"
+
+
+def test_a_reader_that_leaves_is_no_error(small: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(
+        [*COMMAND, str(small), "--planners", "naive"],
+        stdout=write, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert process.stderr == ""
+    assert process.returncode == 141
+
+
+def shown_on_a_terminal(columns: int, *arguments: str | Path) -> str:
+    main, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=terminal, stderr=terminal, stdin=terminal, env=environment,
+    )  # fmt: skip
+    os.close(terminal)
+    received = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:  # the terminal is gone with its last process
+            break
+        if not piece:
+            break
+        received += piece
+    os.close(main)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    return received.decode()
+
+
+def test_a_terminal_gets_colour_and_progress(small: Path) -> None:
+    text = shown_on_a_terminal(120, small, "--planners", "naive,greedy-size-first")
+    assert "small: greedy-size-first (2 of 2)" in text
+    assert "\x1b[1;32m" in text
+    assert "optimal" in text
+
+
+def test_on_a_terminal_lines_break_between_words(small: Path) -> None:
+    text = shown_on_a_terminal(60, small, "--planners", "greedy-size-first", "--capacity", "1GiB")
+    # What stays on the screen of each line, without colours.
+    lines = [
+        re.sub(r"\x1b\[[0-9;]*[mK]", "", line).removesuffix("\r").split("\r")[-1]
+        for line in text.split("\n")
+    ]
+    assert max(map(len, lines)) <= 60
+    assert lines[0].startswith("small: 5 tensors, ")
+    assert {"unsafe;", "lifetime", "(1,073,741,824);"} <= set(" ".join(lines[:4]).split())
+    assert "small: fits, shown by greedy-size-first: peak 10 B (10)" in lines
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv"])
+def test_the_table_for_programs_needs_no_rich(small: Path, option: str) -> None:
+    code = (
+        "import sys; sys.argv = sys.argv[1:]\n"
+        "from planners.compare.__main__ import app\n"
+        "app(standalone_mode=False)\n"
+        "sys.exit('matplotlib' in sys.modules or 'ortools' in sys.modules)\n"
+    )
+    arguments = ["compare", str(small), "--planners", "greedy-*", option]
+    answer = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr

@@ -1,0 +1,152 @@
+"""Answers held against each other: refuted claims, shared bounds, best rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planners import get
+from planners.compare.comparison import Comparison, compare_planners, settle
+from planners.compare.report import (
+    SortBy,
+    is_best,
+    notes,
+    percent,
+    plain_table,
+    rich_table,
+    sorted_rows,
+)
+from planners.model.budget import Budget
+from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
+from planners.model.problem import Problem
+
+LOW, HIGH = Plan([0, 0], 4), Plan([0, 4], 8)
+
+
+def two_tensors(capacity: int | None = None) -> Problem:
+    """Return the problem whose plans are LOW, which is optimal, and HIGH."""
+    return Problem(size=[4, 4], start=[0, 1], end=[1, 2], capacity=capacity)
+
+
+def settled(problem: Problem, **results: Result) -> dict[str, Result]:
+    return dict(zip(results, settle(problem, list(results), list(results.values())), strict=True))
+
+
+def test_a_bound_that_one_proves_holds_for_all() -> None:
+    answers = settled(
+        two_tensors(),
+        prover=no_plan_found("", 4, "search"),
+        lucky=feasible(LOW),
+        other=feasible(HIGH),
+    )
+    assert answers["lucky"].status is Status.OPTIMAL
+    assert answers["lucky"].certificate == "search"
+    assert answers["other"].status is Status.FEASIBLE
+    assert answers["other"].lower_bound == 4
+
+
+def test_a_bound_above_a_valid_plan_is_refuted_and_holds_for_none() -> None:
+    answers = settled(
+        two_tensors(), boaster=optimal(HIGH, "pride"), honest=feasible(LOW, 2, "half")
+    )
+    assert answers["boaster"].status is Status.INVALID
+    assert answers["boaster"].reason == (
+        "boaster claims by 'pride' that no plan is below 8 bytes, and the valid plan of honest "
+        "has a peak of 4"
+    )
+    assert answers["honest"].status is Status.FEASIBLE
+    assert (answers["honest"].lower_bound, answers["honest"].certificate) == (2, "half")
+
+
+def test_a_proof_that_nothing_fits_is_refuted_by_a_plan_that_does() -> None:
+    problem = two_tensors(capacity=4)
+    answers = settled(problem, no=infeasible("gloom", "too much"), yes=feasible(LOW))
+    assert answers["no"].status is Status.INVALID
+    assert "no claims by 'gloom' that no plan fits, and the valid plan of yes" in (
+        answers["no"].reason
+    )
+    too_high = replace(no_plan_found("over the capacity"), plan=HIGH)
+    answers = settled(problem, no=infeasible("gloom", "too much"), over=too_high)
+    assert answers["no"].status is Status.INFEASIBLE
+
+
+def test_what_is_invalid_or_unsupported_neither_claims_nor_refutes() -> None:
+    wrong = Result(Status.INVALID, Plan([0, 0], 1), lower_bound=9, certificate="x", reason="bad")
+    silent = Result(Status.UNSUPPORTED, reason="no")
+    answers = settled(two_tensors(), wrong=wrong, silent=silent, right=feasible(LOW, 3, "half"))
+    assert answers["wrong"] is wrong
+    assert answers["silent"] is silent
+    assert answers["right"].lower_bound == 3
+
+
+def comparison(problem: Problem, patterns: list[str]) -> Comparison:
+    return compare_planners(problem, [get(name) for name in patterns], Budget())
+
+
+def test_gaps_are_against_the_best_plan_and_the_best_bound() -> None:
+    rows = comparison(two_tensors(), ["naive", "greedy-size-first"]).rows
+    assert [row.gap_to_best for row in rows] == [1.0, 0.0]
+    assert [row.gap_to_bound for row in rows] == [1.0, 0.0]
+
+
+def test_an_interrupt_that_a_planner_answers_still_ends_the_comparison() -> None:
+    chosen = [get("naive"), get("greedy-size-first"), get("greedy-size-best")]
+    started: list[str] = []
+    answers = compare_planners(
+        two_tensors(),
+        chosen,
+        Budget(),
+        on_start=lambda _, label: started.append(label),
+        is_interrupted=lambda: len(started) == 2,
+    )
+    assert answers.interrupted
+    assert [row.result.status for row in answers.rows] == [Status.FEASIBLE, Status.OPTIMAL]
+    assert answers.left_out == ("greedy-size-best",)
+
+
+def test_no_plan_gives_no_best_and_no_gap() -> None:
+    problem = Problem(size=[4], start=[0], end=[1], pinned={0: 0})
+    nothing = comparison(problem, ["naive"])
+    assert nothing.best is None
+    assert nothing.rows[0].gap_to_best is None
+    assert nothing.rows[0].gap_to_bound is None
+    assert "unsupported     -      -             -" in plain_table(nothing, nothing.rows)
+    assert notes(nothing, nothing.rows)[0].startswith("naive: unsupported, pinned tensors")
+
+
+def test_a_plan_over_the_capacity_is_not_the_best() -> None:
+    over = comparison(two_tensors(capacity=5), ["naive", "greedy-size-first"])
+    assert [is_best(over, row) for row in over.rows] == [False, True]
+    assert comparison(two_tensors(capacity=5), ["naive"]).best is None
+
+
+def test_rows_without_a_value_come_last() -> None:
+    problem = Problem(size=[4, 4], start=[0, 1], end=[1, 2], pinned={0: 4})
+    rows = comparison(problem, ["naive", "greedy-size-first"]).rows
+    for key in (SortBy.PEAK, SortBy.GAP, SortBy.STATUS):
+        assert [row.label for row in sorted_rows(rows, key)] == ["greedy-size-first", "naive"]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (None, "-"), (0.0, "0 %"), (1e-12, "<0.001 %"), (1e-5, "0.001 %"), (0.0123456, "1.235 %"),
+        (1.5, "150.0 %"), (12.0, "1,200.0 %"),
+    ],
+)  # fmt: skip
+def test_percent(ratio: float | None, text: str) -> None:
+    assert percent(ratio) == text
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
+    from rich.console import Console
+
+    both = comparison(Problem(size=[10**9] * 2, start=[0, 1], end=[1, 2]), ["naive"])
+    for width, human in ((120, True), (60, False)):
+        console = Console(width=width, record=True, force_terminal=True)
+        with console.capture() as capture:
+            console.print(rich_table(both, both.rows, width))
+        lines = capture.get().splitlines()
+        assert ("1.863 GiB" in capture.get()) is human
+        assert any("2,000,000,000" in line for line in lines)

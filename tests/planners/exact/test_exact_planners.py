@@ -1,0 +1,340 @@
+"""What every exact planner owes: truthful answers within limits, and the greedy plan kept."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ortools.sat.python import cp_model
+from scipy import optimize
+
+from planners import Budget, Problem, Result, Safety, Status, bounds_of, place, run
+from planners.exact import plan_exactly
+from planners.exact.branch_and_bound import components
+from planners.exact.cp_sat import offset_model
+from planners.exact.cp_sat.cp_sat import cp_sat
+from planners.exact.ilp import big_m
+from planners.exact.warm_start import Start
+from planners.referee.check import find_violation
+from planners.registry import get
+from tests.planners.exact.test_agreement import PLANNERS
+from tests.random_problems import random_problem
+
+Rectangle = tuple[int, int, int, int]
+
+every_planner = pytest.mark.parametrize("planner", PLANNERS)
+
+
+def answer(planner: str, problem: Problem, **limits: float) -> Result:
+    return run(problem, get(planner), Budget(**limits))  # type: ignore[arg-type]
+
+
+def with_capacity(problem: Problem, capacity: int) -> Problem:
+    return Problem(problem.size, unsafe_pairs=problem.unsafe_pairs, capacity=capacity)
+
+
+@every_planner
+def test_empty_problem_is_optimal(planner: str) -> None:
+    result = answer(planner, Problem([], [], []))
+    assert (result.status, result.peak) == (Status.OPTIMAL, 0)
+
+
+@every_planner
+def test_zero_sizes_alone_are_optimal(planner: str) -> None:
+    result = answer(planner, Problem([0, 0], [0, 0], [1, 1], alignment=[4, 1]))
+    assert (result.status, result.peak) == (Status.OPTIMAL, 0)
+
+
+@every_planner
+@pytest.mark.usefixtures("weakly_started")
+def test_a_pin_of_a_zero_size_counts(planner: str) -> None:
+    result = answer(planner, Problem([0, 2], [0, 0], [1, 1], pinned={0: 7}))
+    assert (result.status, result.peak) == (Status.OPTIMAL, 7)
+
+
+@every_planner
+def test_names_the_bound_that_a_greedy_plan_meets(planner: str) -> None:
+    result = answer(planner, Problem([3, 2, 2], [0, 0, 2], [2, 4, 4]))
+    assert (result.status, result.certificate) == (Status.OPTIMAL, "lifetime")
+    assert not result.statistics
+
+
+@every_planner
+def test_names_itself_where_no_bound_is_met(planner: str) -> None:
+    """A ring of five tensors of 2 bytes: two at a time, and yet five cannot share two places."""
+    problem = Problem([2] * 5, unsafe_pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+    assert max(bound.bytes for bound in bounds_of(problem)) == 4
+    result = answer(planner, problem)
+    assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 6, planner)
+
+
+@every_planner
+@pytest.mark.parametrize("capacity", [4, 5])
+def test_proves_that_nothing_fits(planner: str, capacity: int) -> None:
+    problem = Problem(
+        [2] * 5, unsafe_pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], capacity=capacity
+    )
+    result = answer(planner, problem)
+    assert result.status is Status.INFEASIBLE
+    assert result.plan is not None
+    assert capacity < result.lower_bound <= 6
+
+
+@every_planner
+def test_a_bound_above_the_capacity_needs_no_search(planner: str) -> None:
+    result = answer(planner, Problem([2, 2], [0, 0], [1, 1], capacity=3))
+    assert (result.status, result.certificate) == (Status.INFEASIBLE, "lifetime")
+    assert result.lower_bound == 4
+
+
+@every_planner
+def test_a_greedy_plan_that_fits_is_the_answer(planner: str, hard: Problem) -> None:
+    problem = with_capacity(hard, place(hard).peak)
+    result = answer(planner, problem)
+    assert result.status is Status.FEASIBLE
+    assert not result.statistics
+
+
+@every_planner
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+@pytest.mark.parametrize("slack", [None, 0.0, 0.9])
+def test_a_time_limit_proves_nothing(
+    planner: str, seconds: float, slack: float | None, hard: Problem
+) -> None:
+    """``slack`` 0 asks for the bound itself; nobody knows whether that is possible."""
+    bound = max(bound.bytes for bound in bounds_of(hard))
+    problem = hard
+    if slack is not None:
+        problem = with_capacity(hard, int(bound + slack * (place(hard).peak - bound) / 2))
+    result = answer(planner, problem, time_limit_seconds=seconds)
+    expected = {Status.FEASIBLE, Status.NO_PLAN_FOUND} if slack is None else {Status.NO_PLAN_FOUND}
+    assert result.status in expected
+    assert result.reason
+    assert result.lower_bound >= bound
+
+
+@every_planner
+@pytest.mark.usefixtures("weakly_started")
+@pytest.mark.parametrize("nodes", [0, 1, 20])
+def test_a_node_limit_proves_nothing_wrong(planner: str, nodes: int) -> None:
+    for seed in range(12):
+        problem = random_problem(
+            random.Random(seed),
+            list(Safety)[seed % 3],
+            9,
+            features=frozenset({"alignment", "chains", "divisor", "zero"}),
+        )
+        best = run(problem, get("ilp-highs"))
+        assert best.status is Status.OPTIMAL
+        result = answer(planner, problem, node_limit=nodes)
+        assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+        assert result.lower_bound <= best.lower_bound
+        assert result.peak is not None
+        assert result.peak >= best.lower_bound
+
+
+@every_planner
+@pytest.mark.parametrize("nodes", [0, 2, 200])
+def test_no_bound_is_above_an_optimum_known_by_construction(
+    planner: str, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full rectangle, cut into tensors, fits into its own height and into no less."""
+    height = 1 << 20
+    rng = random.Random(4)
+    rectangles = cut(rng, (0, 1 << 20, 0, height), 120)
+    problem = Problem(
+        [high - low for _, _, low, high in rectangles],
+        [first for first, *_ in rectangles],
+        [last for _, last, *_ in rectangles],
+    )
+    bound = max(bounds_of(problem), key=lambda bound: bound.bytes)
+    assert bound.bytes == height
+    bad = place(problem, [rng.random() for _ in rectangles])
+    monkeypatch.setattr(plan_exactly, "start_of", lambda *_: Start(bad, bound))
+    # CP-SAT's first question stays open.
+    monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST_DETERMINISTIC_TIME", 1e-6)
+    result = answer(planner, problem, node_limit=nodes, time_limit_seconds=3.0)
+    assert result.status in (Status.FEASIBLE, Status.OPTIMAL)
+    assert result.lower_bound == height
+
+
+def cut(rng: random.Random, whole: Rectangle, pieces: int) -> list[Rectangle]:
+    """Cut a rectangle of ``(first, last)`` steps and ``(low, high)`` bytes into pieces."""
+    first, last, low, high = whole
+    if pieces == 1:
+        return [whole]
+    one = rng.randint(1, pieces - 1)
+    if rng.random() < 0.5:
+        at = first + (last - first) * one // pieces
+        halves = (first, at, low, high), (at, last, low, high)
+    else:
+        at = low + (high - low) * one // pieces
+        halves = (first, last, low, at), (first, last, at, high)
+    return cut(rng, halves[0], one) + cut(rng, halves[1], pieces - one)
+
+
+@every_planner
+@pytest.mark.usefixtures("weakly_started")
+def test_the_same_seed_gives_the_same_plan(planner: str) -> None:
+    problem = random_problem(random.Random(3), Safety.LIFETIMES, 9, features=frozenset())
+    one, other = (answer(planner, problem, node_limit=40, seed=5) for _ in range(2))
+    assert one.plan is not None
+    assert other.plan is not None
+    assert one.plan.offsets.tolist() == other.plan.offsets.tolist()
+    assert one.statistics == other.statistics
+
+
+@every_planner
+def test_a_model_too_large_leaves_the_greedy_plan(
+    planner: str, hard: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(big_m, "MOST_PAIRS", 100)
+    monkeypatch.setattr(offset_model, "MOST_PAIRS", 100)
+    monkeypatch.setattr(components, "MOST_PAIRS_TO_COVER", 100)
+    result = answer(planner, hard)
+    assert result.status is Status.FEASIBLE
+    assert "unsafe pairs" in result.reason
+    assert "100" in result.reason
+    assert result.peak is not None
+
+
+@every_planner
+@pytest.mark.usefixtures("weakly_started")
+def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(planner: str) -> None:
+    rng = random.Random(2)
+    for _ in range(8):
+        problem = random_problem(rng, rng.choice(list(Safety)), 6, features=frozenset())
+        size = [int(size) * 10**13 + rng.randint(0, 9) for size in problem.size]
+        safety = {"graph": problem.graph, "unsafe_pairs": problem.unsafe_pairs}
+        if problem.graph is None and problem.unsafe_pairs is None:
+            safety = {"start": problem.start, "end": problem.end}
+        problem = Problem(size, **safety)  # type: ignore[arg-type]
+        exact = run(problem, get("cp-sat"))
+        result = answer(planner, problem)
+        assert exact.status is Status.OPTIMAL
+        assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+        assert result.lower_bound <= exact.lower_bound
+        assert result.plan is not None
+        assert find_violation(problem, result.plan) is None
+
+
+@every_planner
+def test_ctrl_c_keeps_the_best_plan(planner: str, hard: Problem) -> None:
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    result = answer(planner, hard, time_limit_seconds=8.0)
+    timer.join()
+    assert result.status is Status.FEASIBLE
+    assert result.statistics["interrupted"] is True
+    assert result.reason == "interrupted"
+    assert result.seconds < 6
+
+
+@every_planner
+@pytest.mark.parametrize("phase", ["start", "model"])
+def test_ctrl_c_before_the_search(
+    planner: str, phase: str, hard: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    if phase == "start":
+        monkeypatch.setattr(plan_exactly, "start_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            answer(planner, hard)
+        return
+    monkeypatch.setattr(offset_model, "clique_cover", interrupted)
+    monkeypatch.setattr(big_m, "clique_cover", interrupted)
+    monkeypatch.setattr(components, "clique_cover", interrupted)
+    result = answer(planner, hard)
+    assert result.status is Status.FEASIBLE
+    assert result.statistics["interrupted"] is True
+
+
+@pytest.mark.parametrize(
+    ("planner", "module", "command"),
+    [
+        ("cp-sat", "ortools.sat.python", "pip install ortools"),
+        ("ilp-highs", "scipy", "pip install scipy"),
+        ("ilp-cbc", "pulp", "pip install pulp"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_command(
+    planner: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    result = answer(planner, Problem([1], [0], [1]))
+    assert result.status is Status.UNSUPPORTED
+    assert command in result.reason
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "ilp-highs", "ilp-cbc"])
+def test_a_slow_import_costs_no_greedy_plan(
+    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
+) -> None:
+    budget = Budget(time_limit_seconds=60).started()
+
+    loaders = {"cp-sat": "cp_sat.cp_sat", "ilp-highs": "ilp.ilp", "ilp-cbc": "ilp.ilp"}
+    module = sys.modules[f"planners.exact.{loaders[solver]}"]
+    honest, waited_enough = module.load_in_time, threading.Event()
+
+    def from_a_cold_disk(load: Callable[[], Any], package: str, budget: Budget) -> Any:
+        def slow() -> Any:
+            object.__setattr__(budget, "deadline", 0.0)
+            waited_enough.wait(60)
+            return load()
+
+        return honest(slow, package, budget)
+
+    monkeypatch.setattr(module, "load_in_time", from_a_cold_disk)
+    result = get(solver).info.build()(hard, budget)
+    waited_enough.set()
+    assert result.status is Status.FEASIBLE
+    assert "not started: the time limit passed while" in result.reason
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "ilp-highs", "ilp-cbc"])
+def test_what_needs_no_search_imports_no_solver(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("cp_sat.cp_sat", "ilp.ilp"):
+        monkeypatch.setattr(f"planners.exact.{module}.load_in_time", None)
+    assert answer(solver, Problem([1], [0], [1])).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", ["ilp-highs", "cp-sat"])
+def test_a_solver_that_ignores_its_limit_is_ended(
+    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
+) -> None:
+    monkeypatch.setattr(optimize, "milp", lambda *_, **__: time.sleep(600))
+    monkeypatch.setattr(cp_model.CpSolver, "solve", lambda *_, **__: time.sleep(600))
+    result = answer(solver, hard, time_limit_seconds=1.0)
+    assert result.status is Status.FEASIBLE
+    assert "did not end in time and was killed" in result.reason
+
+
+@pytest.mark.parametrize("solver", ["ilp-highs", "cp-sat"])
+def test_a_solver_that_crashes_costs_no_greedy_plan(
+    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)  # SIGSEGV, without pytest's account of it
+
+    monkeypatch.setattr(optimize, "milp", crash)
+    monkeypatch.setattr(cp_model.CpSolver, "solve", crash)
+    result = answer(solver, hard, time_limit_seconds=30.0)
+    assert result.status is Status.FEASIBLE
+    assert "ended by signal SIGUSR1" in result.reason
+
+
+@every_planner
+def test_an_answer_survives_judgement_against_all_bounds(planner: str, hard: Problem) -> None:
+    result = run(hard, get(planner), Budget(time_limit_seconds=0.5), bounds_of(hard))
+    assert result.status is Status.FEASIBLE

@@ -1,0 +1,168 @@
+"""The registry of file formats: which reader takes a file, and what a broken one may do."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import planners
+from planners.errors import InstanceError
+from planners.files.formats import Format, formats, read_any
+from planners.files.recording_slice import Excerpt
+from planners.model.problem import Problem
+from planners.plugins import entry_points
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Stand in for what installed packages offer."""
+    entries: list[Any] = []
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: entries)
+    formats.cache_clear()
+    yield entries
+    formats.cache_clear()
+
+
+def entry(name: str, loaded: object) -> SimpleNamespace:
+    def load() -> object:
+        if isinstance(loaded, Exception):
+            raise loaded
+        return loaded
+
+    return SimpleNamespace(name=name, value="somewhere", load=load)
+
+
+def one_tensor(path: Path) -> Problem:
+    return Problem(size=[1], start=[0], end=[1], name=path.stem)
+
+
+def test_the_package_offers_json_and_minimalloc() -> None:
+    assert [form.name for form in formats()][:2] == ["gapless-json", "minimalloc-csv"]
+
+
+def test_what_the_package_exports_reads_every_format(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
+    assert planners.read_problem(path).naive_bytes == 9
+    assert planners.read_problem(str(path), Excerpt()).name == "a"
+    assert planners.read_any is planners.read_problem
+
+
+def test_packed_json_is_known_whatever_comes_before_its_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "run.gz"
+    planners.write_problem(Problem([1], [0], [1], name="packed"), path)
+    assert planners.read_problem(path).name == "packed"
+    for content in (b"", b"\x1f\x8b", gzip.compress(b"id,lower,upper,size\n")):
+        path.write_bytes(content)
+        with pytest.raises(InstanceError, match="no known format recognises this file"):
+            planners.read_problem(path)
+
+
+def test_the_first_bytes_decide_where_the_suffix_does_not(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    magic = Format("magic", (".mgc",), lambda _, head: head.startswith(b"MAGIC"), one_tensor)
+    offered.append(entry("magic", magic))
+    path = tmp_path / "file.dat"
+    path.write_bytes(b"MAGIC...")
+    assert read_any(path).name == "file"
+
+
+def test_of_two_that_recognise_a_file_the_suffix_decides(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    offered.append(entry("own", Format("own", (".own",), lambda _path, _head: True, one_tensor)))
+    path = tmp_path / "file.own"
+    path.write_bytes(b"{}")
+    assert read_any(path).name == "file"
+    other = tmp_path / "file.json"
+    other.write_bytes(b"{}")
+    with pytest.raises(InstanceError, match="field format: missing"):
+        read_any(other)
+
+
+def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"\x00\x01")
+    expected = r"known: gapless-json \(\.json \.json\.gz\), minimalloc-csv \(\.csv\)"
+    with pytest.raises(InstanceError, match=expected):
+        read_any(path)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "message"),
+    [
+        (ImportError("no such thing"), "file format bad .somewhere. is left out: ImportError"),
+        (42, "file format bad is left out: TypeError: a planners.files.formats.Format is needed"),
+        (Format("gapless-json", (), lambda *_: False, one_tensor), "'gapless-json' is taken"),
+    ],
+)
+def test_a_broken_offer_warns_and_is_left_out(
+    offered: list[Any], loaded: object, message: str
+) -> None:
+    offered.append(entry("bad", loaded))
+    with pytest.warns(UserWarning, match=message):
+        assert [form.name for form in formats()] == ["gapless-json"]
+
+
+def test_a_reader_that_fails_is_named(offered: list[Any], tmp_path: Path) -> None:
+    def read(_path: Path) -> Problem:
+        raise ZeroDivisionError("oops")
+
+    offered.append(entry("bad", Format("bad", (".bad",), lambda *_: True, read)))
+    path = tmp_path / "file.bad"
+    path.write_bytes(b"")
+    with pytest.raises(InstanceError, match="the reader bad failed, ZeroDivisionError: oops"):
+        read_any(path)
+
+
+def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    def recognises(_path: Path, _head: bytes) -> bool:
+        raise KeyError("oops")
+
+    offered.append(entry("bad", Format("bad", (".bad",), recognises, one_tensor)))
+    path = tmp_path / "file.json"
+    path.write_bytes(b"[]")
+    with pytest.warns(UserWarning, match="KeyError"), pytest.raises(InstanceError, match="object"):
+        read_any(path)
+
+
+def test_an_excerpt_is_read_by_formats_that_hold_recordings(
+    offered: list[Any], tmp_path: Path
+) -> None:
+    def read_excerpt(_path: Path, excerpt: Excerpt) -> Problem:
+        return Problem(size=[excerpt.round_to], start=[0], end=[1], name="part")
+
+    recording = Format("recording", (".rec",), lambda *_: True, one_tensor, read_excerpt)
+    offered.append(entry("recording", recording))
+    path = tmp_path / "run.rec"
+    path.write_bytes(b"")
+    assert read_any(path).name == "run"
+    assert read_any(path, Excerpt()).name == "run"
+    assert read_any(path, Excerpt(round_to=8)).size.tolist() == [8]
+
+
+def test_an_excerpt_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(b"{}")
+    asked = Excerpt(-1, round_to=512)
+    message = r"file\.json: --iteration, --round-to: a recording is needed \(no known format"
+    with pytest.raises(InstanceError, match=message):
+        read_any(path, asked)
+    offered.append(entry("r", Format("r", (".r",), lambda *_: False, one_tensor, lambda *_: None)))  # type: ignore[arg-type,return-value]
+    formats.cache_clear()
+    with pytest.raises(InstanceError, match=r"needed \(r\), found gapless-json, which holds one"):
+        read_any(path, asked)
+
+
+def test_entry_points_are_loaded_one_by_one(offered: list[Any]) -> None:
+    offered += [entry("a", 1), entry("b", ValueError("no")), entry("c", 3)]
+    with pytest.warns(UserWarning, match="thing b"):
+        assert list(entry_points.load_group("any", "thing")) == [("a", 1), ("c", 3)]

@@ -1,0 +1,499 @@
+"""The instance file: what is written comes back, and whatever else comes in is refused in words."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import sys
+import warnings
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planners import Graph, InstanceError, Problem, Safety, read_problem, write_problem
+from planners.files.problem_file import FORMAT, problem_from_fields, problem_to_fields
+from planners.model.problem import Scalar
+from tests.random_problems import random_problem
+
+GRAPH = Graph(
+    op=["matmul", "add", "matmul"],
+    stream=[0, 7, 0],
+    producer=[0, 1, 2],
+    consumers=[[1, 2], [2], []],
+    control=[(0, 2)],
+)
+ORIGIN: dict[str, Scalar] = {
+    "model": "größe",
+    "layers": 12,
+    "rate": 0.5,
+    "exact": True,
+    "command": "a\nb",
+}
+EXAMPLES = {
+    "lifetimes": Problem(
+        [8, 16, 8, 0], [0, 1, 2, -3], [4, 5, 9, 1], alignment=[1, 8, 8, 1],
+        contiguous=[(0, 1)], pinned={2: 64}, gaps=[(2, 5, 7), (0, 1, 2)], capacity=1 << 40,
+        phase_start=[0, 0, 1, 1], phase_end=[1, 1, 2, 2], dynamic=[True, False, False, True],
+        layer_start=[3, 3, 3, 3], layer_end=[4, 4, 4, 4],
+        tensor_name=["weight", "größe", "", "x y"], name="everything", origin=ORIGIN,
+    ),
+    "graph": Problem([1, 2, 3], graph=GRAPH, contiguous=[(2, 0)], name="graph"),
+    "pairs": Problem([1, 2, 3], unsafe_pairs=[(2, 0), (1, 2)], pinned={1: 0}),
+    "empty": Problem([], [], []),
+    "empty graph": Problem([], graph=Graph(op=[], stream=[], producer=[], consumers=[])),
+    "no pairs": Problem([5], unsafe_pairs=[]),
+}  # fmt: skip
+FIELDS = {name: problem_to_fields(problem) for name, problem in EXAMPLES.items()}
+SUFFIXES = (".json", ".json.gz")
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Compare two problems, or two graphs, field by field."""
+    for field in type(expected).__dataclass_fields__:
+        if field == "blocks":
+            continue
+        a, b = getattr(found, field), getattr(expected, field)
+        assert type(a) is type(b), field
+        if isinstance(b, Graph):
+            assert_same(a, b)
+        elif isinstance(b, np.ndarray):
+            assert a.dtype == b.dtype, field
+            assert a.shape == b.shape, field
+            assert (a == b).all(), field
+        else:
+            assert a == b, field
+
+
+def refusal(path: Path) -> str:
+    """Return why a file is refused; one line that names the file, and no warning beside it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InstanceError) as caught:
+            read_problem(path)
+    message = str(caught.value)
+    assert message.isprintable()
+    assert message.startswith(f"{path}: ")
+    assert len(message) < len(str(path)) + 400
+    return message.removeprefix(f"{path}: ")
+
+
+def refusal_of_bytes(data: bytes, folder: Path, name: str = "bad.json") -> str:
+    path = folder / name
+    path.write_bytes(data)
+    return refusal(path)
+
+
+def refusal_of(fields: Any, folder: Path) -> str:
+    return refusal_of_bytes(json.dumps(fields).encode(), folder)
+
+
+# ---- What is written comes back ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_problem_comes_back_and_is_written_alike(name: str, suffix: str, tmp_path: Path) -> None:
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
+    write_problem(EXAMPLES[name], first)
+    found = read_problem(first)
+    assert_same(found, EXAMPLES[name])
+    write_problem(found, second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_every_field_of_a_problem_is_written() -> None:
+    written = set().union(*FIELDS.values()) - {"format", "version"}
+    assert written == set(Problem.__dataclass_fields__) - {"blocks"}
+
+
+def test_a_gzipped_file_says_nothing_of_when_or_where(tmp_path: Path) -> None:
+    write_problem(EXAMPLES["graph"], tmp_path / "a.json.gz")
+    write_problem(EXAMPLES["graph"], tmp_path / "b.json")
+    data = (tmp_path / "a.json.gz").read_bytes()
+    assert gzip.decompress(data) == (tmp_path / "b.json").read_bytes()
+    assert data[3:8] == bytes(5)  # no flags, hence no file name; time 0
+
+
+def test_a_file_is_one_line_a_field(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_problem(Problem([1, 2], [0, 0], [1, 2]), path)
+    assert path.read_text() == (
+        '{\n"format": "gapless-problem",\n"version": 1,\n"name": "problem",\n"size": [1,2],\n'
+        '"start": [0,0],\n"end": [1,2]\n}\n'
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(rng=st.randoms(use_true_random=False), safety=st.sampled_from(Safety))
+def test_random_problems_come_back(rng: Random, safety: Safety) -> None:
+    problem = random_problem(rng, safety)
+    fields = json.loads(json.dumps(problem_to_fields(problem)))
+    assert_same(problem_from_fields(fields), problem)
+
+
+def test_a_path_may_be_a_string(tmp_path: Path) -> None:
+    write_problem(EXAMPLES["pairs"], str(tmp_path / "a.json"))
+    assert_same(read_problem(str(tmp_path / "a.json")), EXAMPLES["pairs"])
+
+
+# ---- Faults of the file --------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "no.json") == "the file cannot be read: No such file or directory"
+    assert refusal(tmp_path / "no.gz") == "the file cannot be read: No such file or directory"
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == "the file cannot be read: Is a directory"
+
+
+def test_a_name_that_no_file_has() -> None:
+    with pytest.raises(InstanceError, match="no file can have this name: embedded null byte"):
+        read_problem("a\0b.json")
+
+
+@pytest.mark.parametrize("name", ["lifetimes", "graph"])
+def test_a_truncated_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "whole.json"
+    write_problem(EXAMPLES[name], path)
+    data = path.read_bytes().rstrip()
+    for length in range(len(data)):
+        message = refusal_of_bytes(data[:length], tmp_path)
+        assert message.startswith(
+            ("the file is no whole JSON text: ", "the file is no UTF-8 text: byte ")
+        )
+
+
+def test_a_truncated_gzip_file(tmp_path: Path) -> None:
+    path = tmp_path / "whole.json.gz"
+    write_problem(EXAMPLES["lifetimes"], path)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        message = refusal_of_bytes(data[:length], tmp_path, "cut.json.gz")
+        if length:
+            assert message.startswith("the file is no whole gzip file: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is no whole JSON text: Expecting value at line 1, column 1"),
+        (b"\n\n{]", "the file is no whole JSON text: Expecting property name enclosed in double "
+         "quotes at line 3, column 2"),
+        (b"{} {}", "the file is no whole JSON text: Extra data at line 1, column 4"),
+        (b'{"a": 1, "a": 2}', "field a: given twice"),
+        (b'{"origin": {"k\\n": 1, "k\\n": 2}}', "field 'k\\n': given twice"),
+        (b'{"format": "\xff"}', "the file is no UTF-8 text: byte 12"),
+        (b"\xef\xbb\xbf{}", "the file is no whole JSON text: Unexpected UTF-8 BOM (decode using "
+         "utf-8-sig) at line 1, column 1"),
+        ('{"a": 1}'.encode("utf-16"), "the file is no UTF-8 text: byte 0"),
+        (b"[" * 100_000, "the file is no instance: its lists are nested too deeply"),
+        (b'{"a":' * 100_000, "the file is no instance: its lists are nested too deeply"),
+        (b'{"size": [' + b"7" * 5000 + b"]}", "the file holds a whole number of too many digits"),
+        (b"[1, 2]", "field file: an object is needed, found [1, 2]"),
+        (b"null", "field file: an object is needed, found None"),
+        (b"{}", "field format: missing, and every file needs it"),
+    ],
+)  # fmt: skip
+def test_what_is_no_json_object(data: bytes, message: str, tmp_path: Path) -> None:
+    assert refusal_of_bytes(data, tmp_path) == message
+    (tmp_path / "bad.json.gz").write_bytes(gzip.compress(data))
+    assert refusal(tmp_path / "bad.json.gz") == message
+
+
+def test_lists_nested_to_just_below_what_python_stands(tmp_path: Path) -> None:
+    for field in ("size", "start", "origin", "graph", "contiguous", "capacity", "unknown"):
+        for depth in range(2, sys.getrecursionlimit(), 7):
+            nested = json.loads("[" * 40 + "]" * 40)
+            text = json.dumps({**FIELDS["lifetimes"], field: nested})
+            deep = text.replace("[" * 40, "[" * depth).replace("]" * 40, "]" * depth)
+            refusal_of_bytes(deep.encode(), tmp_path)
+
+
+def test_a_plain_file_that_is_called_gzipped(tmp_path: Path) -> None:
+    message = refusal_of_bytes(b'{"format": 1}', tmp_path, "plain.json.gz")
+    assert message == "the file is no whole gzip file: Not a gzipped file (b'{\"')"
+
+
+def test_a_gzip_file_with_a_wrong_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    write_problem(EXAMPLES["pairs"], path)
+    data = bytearray(path.read_bytes())
+    data[-8] ^= 1
+    message = refusal_of_bytes(bytes(data), tmp_path, "b.json.gz")
+    assert message.startswith("the file is no whole gzip file: CRC check failed")
+
+
+def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    write_problem(EXAMPLES["pairs"], path)
+    monkeypatch.setattr("planners.files.json_file.MAX_FILE_BYTES", path.stat().st_size)
+    read_problem(path)
+    monkeypatch.setattr("planners.files.json_file.MAX_FILE_BYTES", path.stat().st_size - 1)
+    message = f"the file holds more than {path.stat().st_size - 1} bytes of JSON"
+    assert refusal(path) == message
+    write_problem(EXAMPLES["pairs"], tmp_path / "a.json.gz")
+    assert refusal(tmp_path / "a.json.gz") == message
+
+
+def test_a_small_file_that_unpacks_to_a_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planners.files.json_file.MAX_FILE_BYTES", 1 << 20)
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(bytes(64 << 20), compresslevel=1))
+    assert bomb.stat().st_size < 1 << 20
+    assert refusal(bomb) == "the file holds more than 1048576 bytes of JSON"
+
+
+# ---- Faults of the fields ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("example", "path", "value", "message"),
+    [
+        ("pairs", "format", "gapless", f"field format: '{FORMAT}' is needed, found 'gapless'"),
+        ("pairs", "version", 2, "field version: 1 (the only one so far) is needed, found 2"),
+        ("pairs", "version", True, "field version: 1 (the only one so far) is needed, found True"),
+        ("pairs", "version", 1.0, "field version: 1 (the only one so far) is needed, found 1.0"),
+        ("pairs", "colour\n", 1, "field 'colour\\n': unknown; known fields are alignment, capacity,"
+         " contiguous, dynamic, end, format, gaps, graph, layer_end, layer_start, name, origin, "
+         "phase_end, phase_start, pinned, size, start, tensor_name, unsafe_pairs, version"),
+        ("graph", "graph.colour", 1, "field graph.colour: unknown; known fields are consumers, "
+         "control, op, op_names, producer, stream"),
+        ("pairs", "size", {"0": 1}, "field size: a list is needed, found {'0': 1}"),
+        ("pairs", "size", "123", "field size: a list is needed, found '123'"),
+        ("pairs", "size.1", 2.0, "field size, tensor 1: a whole number that fits int64 is needed, "
+         "found 2.0"),
+        ("pairs", "size.1", True, "field size, tensor 1: a whole number that fits int64 is needed, "
+         "found True"),
+        ("pairs", "size.1", None, "field size, tensor 1: a whole number that fits int64 is needed, "
+         "found None"),
+        ("pairs", "size.1", float("nan"), "field size, tensor 1: a whole number that fits int64 is "
+         "needed, found nan"),
+        ("pairs", "size.2", float("-inf"), "field size, tensor 2: a whole number that fits int64 "
+         "is needed, found -inf"),
+        ("pairs", "size.0", 10**30, "field size, tensor 0: a whole number that fits int64 is "
+         f"needed, found {10**30}"),
+        ("pairs", "size.0", 10**300, "field size, tensor 0: a whole number that fits int64 is "
+         "needed, found a whole number of 997 bits"),
+        ("pairs", "size.0", 1 << 62, "field size: sizes, alignments and the largest pin together "
+         "must stay below 2**61 bytes, found 4.612e+18; the largest is tensor 0 with "
+         f"{1 << 62}"),
+        ("lifetimes", "start", None, "field start: a list is needed, found None"),
+        ("lifetimes", "start.1", 5, "field end, tensor 1: a lifetime [start, end) needs start < "
+         "end, found [5, 5)"),
+        ("lifetimes", "capacity", None, "field capacity: a whole number of bytes is needed, found "
+         "None"),
+        ("lifetimes", "capacity", 1e9, "field capacity: whole bytes from 0 to 2**63 - 1 are needed,"
+         " found 1000000000.0"),
+        ("lifetimes", "name", 3, "field name: a string of printable characters is needed, found 3"),
+        ("lifetimes", "name", "\ud83d", "field name: a string of printable characters is needed, "
+         "found '\\ud83d'"),
+        ("lifetimes", "origin", None, "field origin: an object is needed, found None"),
+        ("lifetimes", "origin.rate", float("inf"), "field origin, key 'rate': a string of Unicode "
+         "characters, a whole number that fits int64, a finite number or a boolean is needed, "
+         "found inf"),
+        ("lifetimes", "origin.rate", [1], "field origin, key 'rate': a string of Unicode "
+         "characters, a whole number that fits int64, a finite number or a boolean is needed, "
+         "found [1]"),
+        ("lifetimes", "tensor_name", None, "field tensor_name: a list is needed, found None"),
+        ("lifetimes", "tensor_name.1", 4, "field tensor_name, tensor 1: a string of printable "
+         "characters is needed, found 4"),
+        ("lifetimes", "tensor_name.0", "\ud83d", "field tensor_name, tensor 0: a string of "
+         "printable characters is needed, found '\\ud83d'"),
+        ("lifetimes", "dynamic.3", 1, "field dynamic, tensor 3: true or false is needed, found 1"),
+        ("lifetimes", "contiguous", [[0, 1], [1, 2]], "field contiguous, chain 1: a tensor is in "
+         "at most one chain and once, found tensor 1 in chain 0 already"),
+        ("lifetimes", "contiguous", [[0, 9]], "field contiguous, chain 0: tensors are numbered 0 "
+         "to 3, found 9"),
+        ("lifetimes", "contiguous", [0], "field contiguous, chain 0: a list is needed, found 0"),
+        ("lifetimes", "pinned", [[2, 64], [2, 64]], "field pinned, tensor 2: given twice"),
+        ("lifetimes", "pinned", [[9, 64]], "field pinned, entry 0: tensors are numbered 0 to 3, "
+         "found 9"),
+        ("lifetimes", "pinned", [[2]], "field pinned, entry 0: 2 whole numbers are needed, found "
+         "1"),
+        ("lifetimes", "pinned", [[2, 0.5]], "field pinned, entry 0: a whole number that fits int64 "
+         "is needed, found 0.5"),
+        ("lifetimes", "pinned", {"2": 64}, "field pinned: a list is needed, found {'2': 64}"),
+        ("lifetimes", "gaps", [[0, 1, 2], [0, 1]], "field gaps, entry 1: 3 whole numbers are "
+         "needed, found 2"),
+        ("pairs", "unsafe_pairs", [[0, 5]], "field unsafe_pairs, entry 0: tensors are numbered 0 "
+         "to 2, found 5"),
+        ("graph", "graph", None, "field graph: an object is needed, found None"),
+        ("graph", "graph.op_names", [["a"]], "field graph.op_names, entry 0: a string of printable "
+         "characters is needed, found ['a']"),
+        ("graph", "graph.op.2", 2, "field graph.op, node 2: an index into the 2 op_names is needed,"
+         " found 2"),
+        ("graph", "graph.op.2", True, "field graph.op, node 2: an index into the 2 op_names is "
+         "needed, found True"),
+        ("graph", "graph.op.2", -1, "field graph.op, node 2: an index into the 2 op_names is "
+         "needed, found -1"),
+        ("graph", "graph.stream.1", 1 << 20, "field graph.stream, node 1: streams are numbered 0 "
+         "to 1048575, found 1048576"),
+        ("graph", "graph.producer.1", 3, "field graph.producer, tensor 1: nodes are numbered 0 to "
+         "2, found 3"),
+        ("graph", "graph.consumers.0.1", 3, "field graph.consumers, tensor 0: nodes are numbered 0 "
+         "to 2, found 3"),
+        ("graph", "graph.consumers.2", [0], "field graph.consumers, tensor 2: the arcs must not "
+         "form a cycle, found 1 -> 2 -> 0 -> 1"),
+        ("graph", "graph.control", [[0, 2], [2, 0]], "field graph.control, arc 1: the arcs must "
+         "not form a cycle, found 1 -> 2 -> 0 -> 1"),
+        ("graph", "graph.control", 4, "field graph.control: a list is needed, found 4"),
+    ],
+)  # fmt: skip
+def test_a_field_that_breaks_a_rule(
+    example: str, path: str, value: object, message: str, tmp_path: Path
+) -> None:
+    fields = copy.deepcopy(FIELDS[example])
+    *parents, last = path.split(".")
+    owner: Any = fields
+    for key in parents:
+        owner = owner[key] if isinstance(owner, dict) else owner[int(key)]
+    owner[last if isinstance(owner, dict) else int(last)] = value
+    assert refusal_of(fields, tmp_path) == message
+
+
+@pytest.mark.parametrize("field", ["format", "version", "size"])
+def test_a_field_that_every_file_needs(field: str, tmp_path: Path) -> None:
+    fields = {key: value for key, value in FIELDS["pairs"].items() if key != field}
+    assert refusal_of(fields, tmp_path) == f"field {field}: missing, and every file needs it"
+
+
+@pytest.mark.parametrize("field", sorted(FIELDS["graph"]["graph"]))
+def test_a_field_that_every_graph_needs(field: str, tmp_path: Path) -> None:
+    fields = copy.deepcopy(FIELDS["graph"])
+    del fields["graph"][field]
+    message = f"field graph.{field}: missing, and every file needs it"
+    assert refusal_of(fields, tmp_path) == message
+
+
+# ---- Fuzzing -------------------------------------------------------------------------------
+
+ODD_VALUES: list[Any] = [
+    None, True, False, 0, -1, 1, 2, 3, 7, 1 << 31, 1 << 40, 1 << 60, 1 << 61, (1 << 63) - 1,
+    1 << 63, -(1 << 63), 1 << 64, 10**400, 0.0, -0.5, 1e308, float("inf"), float("nan"), "", "a",
+    "\ud800", "\x00", "\n", "x" * 5000, [], [[]], [0], [0, 0], [0, 1], [1, 0], [0, 1, 2],
+    [[0, 1]], [[0, 1, 2]], [[1, 0], [0, 1]], [None], [[None]], {}, {"a": 1}, [0] * 50,
+]  # fmt: skip
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Return every (container, key) in nested lists and objects."""
+    keys: list[Any] = []
+    if isinstance(value, dict):
+        keys = list(value)
+    elif isinstance(value, list):
+        keys = list(range(len(value)))
+    return [(value, key) for key in keys] + [p for key in keys for p in places(value[key])]
+
+
+def mutate(rng: Random, fields: Any) -> Any:
+    fields = copy.deepcopy(fields)
+    for _ in range(rng.randint(1, 3)):
+        found = places(fields)
+        if not found:
+            break
+        owner, key = found[rng.randrange(len(found))]
+        action = rng.randrange(5)
+        if action == 0:
+            del owner[key]
+        elif action == 1:
+            source, other = found[rng.randrange(len(found))]
+            owner[key] = copy.deepcopy(source[other])
+        elif action == 2 and isinstance(owner, list):
+            owner.insert(key, copy.deepcopy(owner[key]))
+        elif action == 2:
+            owner[rng.choice([*FIELDS["lifetimes"], "graph", "new", "\ud800", "\n"])] = owner[key]
+        else:
+            owner[key] = copy.deepcopy(rng.choice(ODD_VALUES))
+    return fields
+
+
+def assert_read_or_refused(data: bytes, path: Path) -> None:
+    """Read a file: a problem that can be written and read again, or one line that says why not."""
+    path.write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            problem = read_problem(path)
+        except InstanceError as error:
+            message = str(error)
+            assert message.startswith(f"{path}: ")
+            assert message.isprintable()
+        else:
+            again = path.with_name(f"again{path.suffix}")
+            write_problem(problem, again)
+            assert_same(read_problem(again), problem)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(rng=st.randoms(use_true_random=False), example=st.sampled_from(sorted(FIELDS)))
+def test_fuzz_fields(tmp_path_factory: pytest.TempPathFactory, rng: Random, example: str) -> None:
+    fields = mutate(rng, FIELDS[example])
+    path = tmp_path_factory.getbasetemp() / "fields.json"
+    assert_read_or_refused(json.dumps(fields).encode(), path)
+
+
+def mutate_bytes(rng: Random, data: bytes) -> bytes:
+    """Flip, cut, insert and duplicate bytes."""
+    for _ in range(rng.randint(1, 4)):
+        at, length = rng.randrange(len(data) + 1), rng.randint(1, 8)
+        action = rng.randrange(5)
+        if action == 0 and at < len(data):
+            flipped = data[at] ^ (1 << rng.randrange(8))
+            data = data[:at] + bytes([flipped]) + data[at + 1 :]
+        elif action == 1:
+            data = data[:at] + data[at + length :]
+        elif action == 2:
+            data = data[:at] + rng.randbytes(length) + data[at:]
+        elif action == 3:
+            data = data[: at + length] + data[at:]
+        elif at < len(data):
+            data = data[:at] + rng.choice(b'0123456789-.eE[]{},:"nt').to_bytes() + data[at + 1 :]
+    return data
+
+
+def fuzz_bytes(rng: Random, suffix: str, count: int, folder: Path) -> None:
+    seeds = {}
+    for name, problem in EXAMPLES.items():
+        path = folder / f"seed{suffix}"
+        write_problem(problem, path)
+        seeds[name] = path.read_bytes()
+    for _ in range(count):
+        data = mutate_bytes(rng, seeds[rng.choice(sorted(seeds))])
+        assert_read_or_refused(data, folder / f"fuzzed{suffix}")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_fuzz_bytes(suffix: str, tmp_path: Path) -> None:
+    fuzz_bytes(Random(7), suffix, 3000, tmp_path)
+
+
+def test_fuzz_bytes_below_the_compression(tmp_path: Path) -> None:
+    # Behind a sound checksum, where flipped bytes reach the JSON.
+    rng = Random(11)
+    write_problem(EXAMPLES["graph"], tmp_path / "seed.json")
+    seed = (tmp_path / "seed.json").read_bytes()
+    for _ in range(300):
+        packed = gzip.compress(mutate_bytes(rng, seed), compresslevel=1)
+        assert_read_or_refused(packed, tmp_path / "fuzzed.json.gz")
+
+
+@pytest.mark.long
+def test_fuzz_bytes_and_fields_for_long(tmp_path: Path) -> None:
+    seed = Random().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = Random(seed)
+    for suffix in SUFFIXES:
+        fuzz_bytes(rng, suffix, 100_000, tmp_path)
+    for _ in range(200_000):
+        fields = mutate(rng, FIELDS[rng.choice(sorted(FIELDS))])
+        assert_read_or_refused(json.dumps(fields).encode(), tmp_path / "fields.json")

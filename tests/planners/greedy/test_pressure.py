@@ -1,0 +1,169 @@
+"""The pressure planner: its levels, its orders, and what it reaches."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from instances.synthetic import random_lifetimes, training_graph, training_trace
+from planners import (
+    Budget,
+    Graph,
+    Problem,
+    Safety,
+    Status,
+    bounds_of,
+    check,
+    get,
+    place,
+    run,
+)
+from planners.greedy.incumbent import Attempts
+from planners.greedy.pressure import KEYS, PressureOrders, pressures
+from tests.interrupts import interrupt_after
+from tests.random_problems import random_problem
+
+# bytes        step 0 1 2 3 4 5
+#   4  . . . . b b
+#   3  a a . . b b      live: 3 5 2 2 6 5
+#   2  a c c c c .      pressure: a 5, b 6, c 6
+PROBLEM = Problem([3, 4, 2], [0, 4, 1], [2, 6, 5])
+
+
+def test_pressure_is_the_most_that_is_alive_within_a_lifetime() -> None:
+    assert pressures(PROBLEM).tolist() == [5, 6, 6]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pressure_by_brute_force(seed: int) -> None:
+    problem = random_lifetimes(40, seed=seed)
+    alive = [
+        sum(int(problem.size[t]) for t in range(40) if problem.start[t] <= step < problem.end[t])
+        for step in range(int(problem.end.max()))
+    ]
+    expected = [max(alive[a:b]) for a, b in zip(problem.start, problem.end, strict=True)]
+    assert pressures(problem).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pressure_with_gaps_by_brute_force(seed: int) -> None:
+    problem = random_problem(Random(seed), Safety.LIFETIMES, (1, 9))
+    rows = problem.segments().tolist()
+
+    def live(step: int) -> int:
+        return sum(int(problem.size[t]) for t, begin, end in rows if begin <= step < end)
+
+    expected = [
+        max(map(live, range(begin, end)))
+        for begin, end in zip(problem.start.tolist(), problem.end.tolist(), strict=True)
+    ]
+    assert pressures(problem).tolist() == expected
+
+
+def orders_of(problem: Problem) -> dict[str, list[int]]:
+    bound = max(bounds_of(problem), key=lambda bound: bound.bytes)
+    return {
+        name: order.tolist()
+        for _, family in PressureOrders(problem, bound).families()
+        for name, order in family
+    }
+
+
+def test_tensors_of_the_tightest_step_come_first() -> None:
+    orders = orders_of(PROBLEM)
+    assert orders["1.0: largest, then largest"] == [1, 2, 0]
+    assert orders["1.0: earliest start, then largest"] == [2, 1, 0]
+    # All tensors are above 0.8 of the maximum: one level, and only the first key counts.
+    assert orders["0.8: earliest end"] == [0, 2, 1]
+    assert "0.8: largest, then earliest end" not in orders
+    assert not any(name.startswith(("0.5", "0.0")) for name in orders)
+
+
+def test_below_the_first_level_pressure_falls_in_steps() -> None:
+    # Live bytes 1, 5, 2, 100 at four steps: between the lower ones lies less than a step.
+    problem = Problem([1, 40, 2, 100], [0, 1, 2, 3], [1, 2, 3, 4])
+    orders = orders_of(problem)
+    assert orders["1.0: largest, then earliest start"] == [3, 0, 1, 2]
+    assert orders["steps: largest, then earliest start"] == [3, 1, 0, 2]
+
+
+def test_every_order_holds_every_block_once() -> None:
+    for seed in range(20):
+        for safety in (Safety.LIFETIMES, Safety.GRAPH):
+            problem = random_problem(Random(seed), safety, (1, 12))
+            for order in orders_of(problem).values():
+                assert sorted(order) == list(range(problem.blocks.count))
+
+
+def test_a_chain_is_as_urgent_as_its_most_urgent_tensor() -> None:
+    # Tensor 0 dies long before the tightest step, but its chain reaches into it.
+    problem = Problem([1, 8, 4], [0, 5, 2], [1, 6, 3], contiguous=[(0, 1)])
+    assert orders_of(problem)["1.0: earliest end, then largest"] == [0, 1]
+
+
+def test_bounds_that_are_known_are_the_goal_from_the_first_attempt_on() -> None:
+    problem = training_graph(60, streams=3, seed=1)
+    known = max(bounds_of(problem), key=lambda bound: bound.bytes)
+    assert known.name == "antichain"
+    assert Attempts(problem, Budget()).goal == known.bytes
+
+
+def test_the_heaviest_antichain_comes_first() -> None:
+    """Two streams side by side: no step of the global order has both of the large tensors."""
+    graph = Graph(
+        op=["a", "b", "c", "d", "e"],
+        stream=[0, 0, 1, 1, 0],
+        producer=[0, 2, 4],
+        consumers=[[1], [3], []],
+    )
+    problem = Problem([6, 5, 7], graph=graph)
+    bound = max(bounds_of(problem), key=lambda bound: bound.bytes)
+    assert bound.name == "antichain"
+    assert set(bound.witness.tolist()) == {1, 2}
+    assert orders_of(problem)["1.0: largest, then largest"] == [2, 1, 0]
+
+
+def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_lifetimes(200, seed=4)
+    interrupt_after(monkeypatch, attempts=5)
+    result = run(problem, get("pressure"))
+    assert (result.status, result.reason) == (Status.FEASIBLE, "interrupted")
+    assert result.statistics["interrupted"] is True
+    assert result.statistics["attempts"] == 5
+
+
+def test_it_proves_what_greedy_by_size_misses() -> None:
+    toy = Problem([1024, 768, 640, 512, 256], [0, 3, 1, 4, 2], [2, 5, 3, 6, 5])
+    assert place(toy, "size").peak == 1920
+    result = run(toy, get("pressure"))
+    assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 1664, "lifetime")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        training_trace(2_000),
+        training_graph(300, streams=4, chains=6, seed=3),
+        random_lifetimes(200, seed=1),
+        PROBLEM,
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_it_is_never_worse_than_first_fit_by_its_own_keys(problem: Problem) -> None:
+    result = run(problem, get("pressure"))
+    assert result.plan is not None
+    check(problem, result.plan)
+    single_level = [place(problem, key(problem)).peak for key in KEYS.values()]
+    assert result.plan.peak <= min(single_level)
+
+
+def test_a_node_limit_counts_attempts() -> None:
+    problem = random_lifetimes(200, seed=4)
+    result = run(problem, get("pressure"), Budget(node_limit=3))
+    assert result.statistics["attempts"] == 3
+    again = run(problem, get("pressure"), Budget(node_limit=3))
+    assert result.plan is not None
+    assert again.plan is not None
+    assert np.array_equal(result.plan.offsets, again.plan.offsets)

@@ -1,0 +1,233 @@
+"""Calls in processes of their own: answers, crashes, hangs, memory, Ctrl-C, and what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from planners.plugins.isolated_call import Ended, call_in_child
+
+LONG = 600
+
+
+def call(body: Callable[[], bytes], **limits: float) -> bytes | Ended:
+    return call_in_child(body, most_bytes=1 << 24, **limits)  # type: ignore[arg-type]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def hang() -> bytes:
+    time.sleep(LONG)
+    return b""
+
+
+@pytest.mark.parametrize("length", [0, 1, 1 << 16, (1 << 24) - 1, 1 << 24])
+def test_an_answer_of_any_length(length: int) -> None:
+    answer = os.urandom(length)
+    assert call(lambda: answer) == answer
+
+
+def test_closures_see_what_the_parent_has_and_change_nothing() -> None:
+    seen = [1]
+
+    def body() -> bytes:
+        seen.append(2)
+        return f"{os.getpid()} {seen}".encode()
+
+    answer = call(body)
+    assert isinstance(answer, bytes)
+    pid, _, found = answer.decode().partition(" ")
+    assert int(pid) != os.getpid()
+    assert (found, seen) == ("[1, 2]", [1])
+
+
+def raise_error() -> NoReturn:
+    raise RuntimeError("a\nb")
+
+
+@pytest.mark.parametrize(
+    ("body", "ended"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGUSR1), Ended("ended by signal SIGUSR1", signal=10)),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), Ended("ended by signal SIGKILL", signal=9)),
+        (lambda: os._exit(3), Ended("ended with exit status 3 before it answered")),
+        (raise_error, Ended("ended with exit status 70 before it answered")),
+        (lambda: b"x" * (1 << 24) + b"x", Ended("sent more than an answer")),
+        (lambda: os.closerange(3, 100), Ended("ended with exit status 70 before it answered")),
+    ],
+)
+def test_how_one_ends_is_told(body: Callable[[], bytes], ended: Ended) -> None:
+    before = descriptors()
+    assert call(body) == ended
+    assert descriptors() == before
+
+
+def test_what_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+
+    def body() -> bytes:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        grandchild = subprocess.Popen(["sleep", str(LONG)])
+        told.write_text(f"{os.getpid()} {grandchild.pid}\n")
+        return hang()
+
+    ended = call(body, seconds=1.0)
+    assert ended == Ended("did not end in time and was killed", late=True)
+    # On a machine under load the process may not have come so far.
+    for pid in told.read_text().split() if told.exists() else []:
+        wait_until(lambda pid=pid: not is_running(int(pid)))  # type: ignore[misc]
+
+
+def test_a_grandchild_that_holds_the_pipe_does_not_hold_up_the_parent() -> None:
+    def body() -> bytes:
+        if os.fork() == 0:
+            time.sleep(LONG)
+        os._exit(5)
+
+    assert call(body) == Ended("ended with exit status 5 before it answered")
+
+
+def test_memory_is_limited_to_what_it_may_add() -> None:
+    def take(size: int) -> Callable[[], bytes]:
+        def body() -> bytes:
+            try:
+                return b"%d" % len(bytearray(size))
+            except MemoryError:
+                return b"refused"
+
+        return body
+
+    assert call(take(1 << 24), memory_bytes=1 << 26) == b"%d" % (1 << 24)
+    assert call(take(1 << 28), memory_bytes=1 << 26) == b"refused"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_ctrl_c_reaches_the_child(answers: bool) -> None:
+    def body() -> bytes:
+        try:
+            return hang()
+        except KeyboardInterrupt:
+            if answers:
+                return b"best so far"
+            raise
+
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    if answers:
+        assert call(body) == b"best so far"
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            call(body)
+    timer.join()
+
+
+def test_ctrl_c_ends_a_child_that_ignores_it() -> None:
+    def body() -> bytes:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return hang()
+
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call_in_child(body, most_bytes=1, interrupt_grace_seconds=0.1)
+    timer.join()
+
+
+def test_standard_input_is_empty_and_nothing_is_printed_twice() -> None:
+    code = """
+        import sys
+        from planners.plugins.isolated_call import call_in_child
+        print("once", end=" ")
+        sys.stderr.write("and ")
+        print(call_in_child(lambda: sys.stdin.read().encode(), most_bytes=9))
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        input="for the parent", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("once b''\n", "and ")
+
+
+CHILD_OF_A_PARENT = {
+    "isolated": """
+        import os, time
+        from planners.plugins.isolated_call import call_in_child
+        def body():
+            print(os.getpid(), flush=True)
+            time.sleep(600)
+        call_in_child(body, most_bytes=1)
+        """,
+    "program": """
+        import time
+        from planners import child_process
+        print(child_process.start(["sleep", "600"], start_new_session=True).pid, flush=True)
+        time.sleep(600)
+        """,
+    "pool": """
+        import os, time
+        from evaluation.benchmarks.isolated_measurement import Job, run_in_child
+        def say():
+            print(os.getpid(), flush=True)
+            time.sleep(600)
+        if __name__ == "__main__":
+            run_in_child(Job(say, time.sleep, max))
+        """,
+}
+
+
+@pytest.mark.parametrize("kind", CHILD_OF_A_PARENT)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_child_outlives_its_parent(kind: str, number: signal.Signals, tmp_path: Path) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(textwrap.dedent(CHILD_OF_A_PARENT[kind]))
+    parent = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert is_running(child)
+    parent.send_signal(number)
+    parent.wait()
+    wait_until(lambda: not is_running(child))
+    parent.stdout.close()
+
+
+def test_a_parent_that_died_before_the_child_could_ask_takes_it_along() -> None:
+    from planners.plugins.child_process import tied_to_this_process
+
+    end_with_parent = tied_to_this_process()
+
+    def body() -> bytes:
+        # Its parent is this function's process, and not the one that the test runs in.
+        pid = os.fork()
+        if not pid:
+            end_with_parent()
+            os._exit(0)
+        return b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    assert call(body) == b"-9"

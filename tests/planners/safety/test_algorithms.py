@@ -1,0 +1,289 @@
+"""The four safety algorithms against the definition, and the definition against executions."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from planners import GaplessError, Graph, InstanceError, Problem
+from planners.safety.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, core_graph, unsafe_rows
+from tests import definitions
+from tests.random_problems import random_graph
+
+pytestmark = pytest.mark.core
+
+
+def pairs_of(graph: Graph, algorithm: str) -> definitions.Pairs:
+    matrix = unsafe_rows(graph, algorithm).matrix()
+    assert matrix.shape == (graph.tensor_count, graph.tensor_count)
+    assert (matrix == matrix.T).all()
+    assert not matrix.diagonal().any()
+    return {(int(a), int(b)) for a, b in np.argwhere(matrix) if a < b}
+
+
+def stream_arcs(graph: Graph) -> set[tuple[int, int]]:
+    """Return the arcs of the stream graph."""
+    stream = graph.stream.tolist()
+    arcs = {(stream[u], stream[v]) for u, after in enumerate(definitions.successors(graph))
+            for v in after}  # fmt: skip
+    return {(s, t) for s, t in arcs if s != t}
+
+
+def has_stream_cycle(graph: Graph) -> bool:
+    arcs = stream_arcs(graph)
+    left = {stream for arc in arcs for stream in arc}
+    while left:
+        sources = {s for s in left if not any((t, s) in arcs for t in left)}
+        if not sources:
+            return True
+        left -= sources
+    return False
+
+
+def is_between(graph: Graph, tensor: int) -> bool:
+    home = graph.stream[graph.producer[tensor]]
+    return any(graph.stream[user] != home for user in definitions.users(graph, tensor))
+
+
+def has_safe_pair_between_streams(graph: Graph) -> bool:
+    """Return whether the paper's side note happens.
+
+    Two tensors of one stream, both read in others, and one is dead before the other is born.
+    """
+    unsafe = definitions.unsafe_by_paths(graph)
+    stream = graph.stream[graph.producer]
+    return any(
+        stream[a] == stream[b] and is_between(graph, a) and is_between(graph, b)
+        for a, b in combinations(range(graph.tensor_count), 2)
+        if (a, b) not in unsafe
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_all_algorithms_return_the_defined_relation(rng: Random) -> None:
+    graph = random_graph(rng, max_nodes=12)
+    event(f"stream graph with a cycle: {has_stream_cycle(graph)}")
+    expected = definitions.unsafe_by_paths(graph)
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == expected, algorithm
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_algorithms_agree_on_graphs_wider_than_a_word(seed: int) -> None:
+    rng = Random(seed)
+    graph = random_graph(rng, (0, 200), max_nodes=70, max_streams=8)
+    expected = definitions.unsafe_by_paths(graph)
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == expected, algorithm
+
+
+@pytest.mark.parametrize("tensors", [63, 64, 65, 127, 128, 129])
+def test_algorithms_agree_where_a_row_ends_at_a_word(tensors: int) -> None:
+    rng = Random(tensors)
+    producer = [rng.randrange(20) for _ in range(tensors)]
+    graph = Graph(
+        op=["op"] * 21,
+        stream=[rng.randrange(3) for _ in range(21)],
+        producer=producer,
+        consumers=[[rng.randint(p, 20)] for p in producer],
+    )
+    expected = definitions.unsafe_by_paths(graph)
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == expected, algorithm
+        assert unsafe_rows(graph, algorithm).equals(unsafe_rows(graph, DEFAULT_ALGORITHM))
+
+
+def test_the_definition_is_what_executions_need_at_once() -> None:
+    for seed in range(400):
+        graph = random_graph(Random(seed), (0, 6), max_nodes=6, max_streams=3)
+        by_paths = definitions.unsafe_by_paths(graph)
+        assert definitions.unsafe_by_executions(graph) == by_paths, f"seed {seed}"
+
+
+def test_random_graphs_hold_every_case() -> None:
+    """Holds what the tests above rest on: the cases that tell the algorithms apart are drawn."""
+    graphs = [random_graph(Random(seed), max_nodes=12) for seed in range(300)]
+    assert sum(map(has_stream_cycle, graphs)) > 30
+    assert sum(map(has_safe_pair_between_streams, graphs)) > 5
+    assert sum(len(set(g.producer.tolist())) < g.tensor_count for g in graphs) > 30
+    assert sum(len(g.control) > 0 for g in graphs) > 30
+    tensors = [(g, t) for g in graphs for t in range(g.tensor_count)]
+    assert sum(len(g.consumers_of(t)) == 0 for g, t in tensors) > 30
+    assert sum(g.producer[t] in g.consumers_of(t) for g, t in tensors) > 30
+    dead = [g for g in graphs if set(g.stream.tolist()) - set(g.stream[g.producer].tolist())]
+    assert len(dead) > 30
+
+
+def test_side_note_two_tensors_between_streams_in_a_cyclic_stream_graph() -> None:
+    #  stream 0:   0 ------> 2         a: 0 -> 1     b: 1 -> 2     c: 2 -> 3
+    #               \a    b/  \c
+    #  stream 1:     `-> 1 --> `-> 3   a is dead when 1 ends, and 2 waits for 1.
+    graph = Graph(op=["op"] * 4, stream=[0, 1, 0, 1], producer=[0, 1, 2], consumers=[[1], [2], [3]])
+    assert stream_arcs(graph) == {(0, 1), (1, 0)}
+    assert has_stream_cycle(graph)
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == {(0, 1), (1, 2)}
+
+
+def test_the_last_reader_of_a_stream_need_not_be_its_last_node() -> None:
+    # The published formula for MaxNodes takes all nodes of the stream where it means the readers.
+    #
+    #  stream 0:   0 -----------> 3       a: 0 -> 1     b: made by 3
+    #               \a
+    #  stream 1:     `-> 1 --> 2          No arc leads from 1 or 2 to 3.
+    graph = Graph(op=["op"] * 4, stream=[0, 1, 1, 0], producer=[0, 3], consumers=[[1], []])
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == {(0, 1)}
+
+
+def test_an_unread_tensor_lives_while_its_producer_runs() -> None:
+    # 0 and 1 run side by side, 2 after both.
+    graph = Graph(
+        op=["op"] * 3,
+        stream=[0, 1, 0],
+        producer=[0, 1, 2],
+        consumers=[[], [], []],
+        control=[(1, 2)],
+    )
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == {(0, 1)}
+
+
+def test_a_workspace_is_unsafe_with_the_outputs_of_its_node() -> None:
+    graph = Graph(
+        op=["op"] * 2, stream=[0, 0], producer=[0, 0, 1, 1], consumers=[[0], [1], [1], []]
+    )
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == {(0, 1), (1, 2), (1, 3), (2, 3)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_one_stream_is_the_relation_of_its_lifetimes(rng: Random) -> None:
+    graph = random_graph(rng, max_streams=1)
+    start, end = graph.lifetimes()
+    in_time = Problem([1] * graph.tensor_count, start, end)
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == definitions.unsafe(in_time)
+
+
+def test_empty_graphs() -> None:
+    for nodes in (0, 3):
+        graph = Graph(op=["op"] * nodes, stream=[0] * nodes, producer=[], consumers=[])
+        for algorithm in ALGORITHMS:
+            assert pairs_of(graph, algorithm) == set()
+            assert unsafe_rows(graph, algorithm).equals(unsafe_rows(graph))
+
+
+def test_an_unknown_algorithm_is_refused_by_name() -> None:
+    graph = Graph(op=["op"], stream=[0], producer=[], consumers=[])
+    with pytest.raises(GaplessError, match=r"no safety algorithm is called 'clock'.*'clocks'"):
+        unsafe_rows(graph, "clock")
+
+
+def test_a_graph_whose_clocks_would_not_fit_is_refused_before_memory_is_taken() -> None:
+    nodes = 40_000
+    graph = Graph(
+        op=["op"] * nodes, stream=range(nodes), producer=[0, nodes - 1], consumers=[[], []]
+    )
+    for use in (unsafe_rows, core_graph):
+        with pytest.raises(InstanceError, match="40000 nodes on 40000 streams"):
+            use(graph)
+
+
+# A graph in which everything holds that the paper states on its Figure 2; the figure's own arcs
+# are not in the text, so this is one of several. Nodes are numbered from 1 as there.
+#
+#   stream 0:  1 -------------> 3           a: 1 -> 2, 3    b: 3 -> 7    e: 3 -> 6, 8
+#   stream 1:       2 --> 4 --> 5 --> 6     c: 2 -> 4       d: 4 -> 5    f: 4 -> 6
+#   stream 2:                  7 --> 8      g: 5 -> 8       h: 7 -> 8    i: 6 -> 8
+FIGURE_2_STREAM = {1: 0, 2: 1, 3: 0, 4: 1, 5: 1, 6: 1, 7: 2, 8: 2}
+FIGURE_2_TENSORS = {
+    "a": (1, [2, 3]), "b": (3, [7]), "c": (2, [4]), "d": (4, [5]), "e": (3, [6, 8]),
+    "f": (4, [6]), "g": (5, [8]), "h": (7, [8]), "i": (6, [8]),
+}  # fmt: skip
+
+
+def figure_2(stream: list[int]) -> Graph:
+    return Graph(
+        op=[f"node {node}" for node in FIGURE_2_STREAM],
+        stream=stream,
+        producer=[producer - 1 for producer, _ in FIGURE_2_TENSORS.values()],
+        consumers=[[node - 1 for node in readers] for _, readers in FIGURE_2_TENSORS.values()],
+    )
+
+
+def test_figure_2_stands_for_the_values_that_the_paper_states() -> None:
+    graph = figure_2(list(FIGURE_2_STREAM.values()))
+    after = definitions.descendants(graph)
+
+    def end_time(tensor: str) -> dict[int, int]:
+        readers = FIGURE_2_TENSORS[tensor][1]
+        streams = {FIGURE_2_STREAM[node] for node in readers}
+        return {s: max(v for v in readers if FIGURE_2_STREAM[v] == s) for s in streams}
+
+    def max_ancestor(tensor: str, stream: int) -> int:
+        producer = FIGURE_2_TENSORS[tensor][0]
+        return max(
+            (u for u in FIGURE_2_STREAM if FIGURE_2_STREAM[u] == stream
+             and producer - 1 in after[u - 1]),
+            default=0,
+        )  # fmt: skip
+
+    def ancestor_streams(stream: int) -> set[int]:
+        return {
+            FIGURE_2_STREAM[u]
+            for u in FIGURE_2_STREAM
+            for v in FIGURE_2_STREAM
+            if FIGURE_2_STREAM[v] == stream != FIGURE_2_STREAM[u] and v - 1 in after[u - 1]
+        }
+
+    start, end = graph.lifetimes()
+    assert [(start[t] + 1, end[t]) for t in (0, 5)] == [(1, 3), (4, 6)]
+    assert (FIGURE_2_TENSORS["a"][0], FIGURE_2_TENSORS["i"][0]) == (1, 6)
+    assert end_time("a") == {0: 3, 1: 2}
+    assert end_time("d") == {1: 5}
+    assert end_time("f") == {1: 6}
+    assert [ancestor_streams(s) for s in (0, 1, 2)] == [set(), {0}, {0, 1}]
+    assert max_ancestor("g", 0) == 1
+    assert (max_ancestor("h", 0), max_ancestor("h", 1)) == (3, 0)
+    assert max_ancestor("i", 0) == 3
+    destinations = {t: set(end_time(t)) for t in "abce"}
+    assert destinations == {"a": {0, 1}, "b": {2}, "c": {1}, "e": {1, 2}}
+    sources = {t: FIGURE_2_STREAM[FIGURE_2_TENSORS[t][0]] for t in "abeicdfh"}
+    assert sources == {"a": 0, "b": 0, "e": 0, "i": 1, "c": 1, "d": 1, "f": 1, "h": 2}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("pair", "safe"),
+    [("af", False), ("ah", False), ("ai", True), ("ch", False), ("dh", False), ("fh", False),
+     ("hi", False), ("be", False), ("ci", True), ("di", True), ("fi", False)],
+)  # fmt: skip
+def test_figure_2_pairs_on_three_streams(algorithm: str, pair: str, safe: bool) -> None:
+    unsafe = pairs_of(figure_2(list(FIGURE_2_STREAM.values())), algorithm)
+    a, b = ("abcdefghi".index(label) for label in pair)
+    assert ((a, b) not in unsafe) is safe
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_figure_2_a_and_f_are_safe_on_one_stream(algorithm: str) -> None:
+    assert (0, 5) not in pairs_of(figure_2([0] * 8), algorithm)
+
+
+@pytest.mark.long
+def test_all_algorithms_agree_on_many_graphs() -> None:
+    seed = Random().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = Random(seed)
+    for _ in range(20_000):
+        graph = random_graph(rng, max_nodes=rng.choice([4, 10, 40]), max_streams=rng.choice([2, 6]))
+        expected = definitions.unsafe_by_paths(graph)
+        for algorithm in ALGORITHMS:
+            assert pairs_of(graph, algorithm) == expected, (seed, algorithm)

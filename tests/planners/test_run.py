@@ -1,0 +1,113 @@
+"""Running a planner: what is measured of it."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, run, solve
+from planners.compare.comparison import compare_planners
+from planners.errors import InstanceError, UnknownPlannerError
+from planners.greedy.place import place
+from planners.model.plan import no_plan_found
+from planners.registry import ChosenPlanner, PlannerInfo
+from planners.run import with_bounds
+
+BUSY = "sum(range(3_000_000))"
+
+
+def test_processor_time_of_child_processes_counts() -> None:
+    spent = []
+
+    def plan(problem: Problem, _budget: Budget) -> Plan:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        subprocess.run([sys.executable, "-c", BUSY], check=True)
+        spent.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+        return place(problem)
+
+    info = PlannerInfo("outside", "", "", {}, lambda: plan)
+    problem = Problem([1], [0], [1])
+    own = run(problem, ChosenPlanner(info, {})).cpu_seconds
+    assert 0 < spent[0] <= own
+
+
+def test_a_plan_above_the_capacity_says_what_ended_the_planner() -> None:
+    def plan(problem: Problem, _budget: Budget) -> Result:
+        return replace(no_plan_found("time limit"), plan=Plan.of(problem, [0, 4]))
+
+    problem = Problem([3, 3], [0, 0], [1, 1], capacity=6)
+    answer = run(problem, ChosenPlanner(PlannerInfo("late", "", "", {}, lambda: plan), {}))
+    assert answer.status is Status.NO_PLAN_FOUND
+    assert answer.reason == "the best plan needs 1 bytes more than the capacity of 6; time limit"
+    # Held against the bounds, it says so once.
+    assert with_bounds(problem, answer, bounds_of(problem)).reason == answer.reason
+
+
+SMALL = Problem([3, 2, 2], [0, 0, 2], [2, 4, 4], name="small")
+
+
+def test_a_planner_is_named_as_on_the_command_line() -> None:
+    named = run(SMALL, "greedy-size-first:chain_rule=paper", Budget(seed=3))
+    assert (named.planner, named.parameters) == ("greedy-size-first", {"chain_rule": "paper"})
+    assert (named.peak, named.seed) == (5, 3)
+    assert solve(SMALL, "auto").peak == solve(SMALL, get("auto")).peak == 5
+
+
+def test_the_old_order_of_run_is_served_with_a_warning() -> None:
+    old = run
+    with pytest.warns(DeprecationWarning, match=r"is now run\(problem, planner\)") as told:
+        assert old(get("naive"), SMALL).peak == 7  # type: ignore[arg-type]
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("problem", "planner", "error", "message"),
+    [
+        (SMALL, "nave", UnknownPlannerError, "no planner matches 'nave'; did you mean 'naive'"),
+        (SMALL, "greedy-*", UnknownPlannerError, "one planner is needed, found 8"),
+        (SMALL, None, UnknownPlannerError, "a name such as 'auto', or planners.get.*found None"),
+        (SMALL, SMALL, UnknownPlannerError, "found <Problem 'small'"),
+        ("a.csv", "naive", InstanceError, "a planners.Problem is needed, .*found 'a.csv'"),
+    ],
+)
+def test_what_is_no_problem_or_no_planner_is_said(
+    problem: Problem, planner: str, error: type[Exception], message: str
+) -> None:
+    for door in (run, solve):
+        with pytest.raises(error, match=message):
+            door(problem, planner)
+
+
+def test_what_a_session_shows_is_one_line() -> None:
+    many = Problem([1 << 30] * 5000, [0] * 5000, [1] * 5000, name="x" * 500, capacity=9)
+    result = replace(run(many, "naive"), reason="one\ntwo")
+    shown = [repr(it) for it in (many, result, result.plan, bounds_of(many)[0])]
+    assert [line for line in shown if "\n" in line or len(line) > 250] == []
+    assert repr(SMALL) == ("<Problem 'small': 3 tensors, 1 stream, 0 chains, naive sum 7 B (7)>")
+    assert repr(solve(SMALL, "auto")) == "<Plan: 3 offsets, peak 5 B (5)>"
+    assert repr(bounds_of(SMALL)[0]) == "<Bound lifetime: 5 B (5), by 2 tensors>"
+    assert repr(run(SMALL, "auto")) == (
+        "<Result of 'auto': optimal, <Plan: 3 offsets, peak 5 B (5)>, lower bound 5 by 'lifetime'>"
+    )
+
+
+def test_what_a_third_party_puts_into_a_result_can_be_shown() -> None:
+    odd = Result("good", plan=[1], lower_bound=None, certificate=b"x")  # type: ignore[arg-type]
+    assert repr(odd) == "<Result of '': 'good', [1], lower bound None by b'x'>"
+
+
+def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
+    problem = Problem([3, 3], [0, 0], [1, 1], pinned={0: 0, 1: 2})
+    for pins in (problem, problem.with_capacity(100), problem.with_capacity(2)):
+        answers = [run(pins, get("auto"), bounds=bounds_of(pins))]
+        chosen = [get("auto"), get("naive"), get("cp-sat")]
+        answers += [row.result for row in compare_planners(pins, chosen, Budget()).rows]
+        for answer in answers:
+            assert (answer.status, answer.certificate) == (Status.INFEASIBLE, "pinned")
+            assert "unsafe and pinned to the same bytes" in answer.reason
+        other = ChosenPlanner(PlannerInfo("other", "", "", {}, lambda: lambda *_: None), {})
+        assert run(pins, other).certificate == "pinned"
