@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import (
     UNITS,
     notes,
@@ -19,7 +19,7 @@ from gpu_runtime.training.comparison_report import (
     rich_table,
     study_record,
 )
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.verification.cuda.driver import require_gpu
 from instances.extract.eager.loop_options import (
     Batch,
@@ -85,9 +85,9 @@ def train_model(
     differ or no step was served by the plan, and 2 after an error.
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
-    findings = Findings()
+    findings = AllocatorComparison()
     chosen = _parse_allocators(allocators)
-    job = Job(
+    job = RunSpecification(
         purpose=Purpose.CHECK,
         allocator=chosen[0],
         model=model,
@@ -101,7 +101,7 @@ def train_model(
     )
     require_sound(job)
     try:
-        run_study(job, chosen, findings, _progress)
+        compare_allocators(job, chosen, findings, _progress)
     except KeyboardInterrupt:
         typer.echo(err=True)  # below the line of what was running
         _print(job, findings, as_json)
@@ -113,7 +113,7 @@ def train_model(
     raise typer.Exit(code)
 
 
-def require_sound(job: Job) -> None:
+def require_sound(job: RunSpecification) -> None:
     """Check a job before processes are started for it.
 
     Parameters
@@ -159,14 +159,14 @@ def _parse_allocators(text: str) -> tuple[Allocator, ...]:
     return tuple(map(Allocator, names))
 
 
-def _progress(job: Job, seconds: float | None) -> None:
+def _progress(job: RunSpecification, seconds: float | None) -> None:
     if seconds is None:
         typer.echo(f"{job.label} ... ", err=True, nl=False)
     else:
         typer.echo(f"{seconds:.1f} s", err=True)
 
 
-def _print(job: Job, findings: Findings, as_json: bool) -> None:
+def _print(job: RunSpecification, findings: AllocatorComparison, as_json: bool) -> None:
     if as_json:
         standard_output.write(json.dumps(study_record(job, findings), indent=1) + "\n")
         return

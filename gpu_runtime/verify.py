@@ -12,9 +12,14 @@ import typer
 
 from gpu_runtime.verification.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import Injection, inject, moved
-from gpu_runtime.verification.overlaps import unsafe_sharers, without_streams
+from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
 from gpu_runtime.verification.stamp_check_program import make_program
-from gpu_runtime.verification.verification import DEFAULT_TRIALS, Request, Verification, verify
+from gpu_runtime.verification.verification import (
+    DEFAULT_TRIALS,
+    Verification,
+    VerificationRequest,
+    verify,
+)
 from gpu_runtime.verification.verification_report import verification_record, verification_text
 from planners.command_line import standard_output
 from planners.command_line.exit_status import EXIT_INTERRUPTED
@@ -99,8 +104,8 @@ def verify_plan(
     offsets = moved(chosen.plan, injections)
     attacked = [(injection.tensor, injection.partner) for injection in injections]
     if ignore_streams:  # every other plan was judged, and has no such pairs
-        attacked = unsafe_sharers(problem, offsets)
-    request = Request(
+        attacked = unsafe_overlaps(problem, offsets)
+    request = VerificationRequest(
         trials=trials,
         seed=seed,
         is_compressed=device.is_host and not every_byte,

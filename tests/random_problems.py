@@ -254,7 +254,7 @@ def _anywhere(rng: Random, problem: Problem, unit: int) -> IntColumn:
     heads = np.array([unit * rng.randint(0, 12) for _ in range(blocks.count)])
     heads += (blocks.residue - heads) % blocks.modulus
     offsets = np.empty(problem.tensor_count, dtype=np.int64)
-    offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
+    offsets[blocks.members] = np.repeat(heads, np.diff(blocks.indptr)) + blocks.before
     return offsets
 
 

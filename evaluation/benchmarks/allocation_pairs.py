@@ -126,10 +126,10 @@ def turns_in_this_process(
     # Imported here because it is optional.
     import torch
 
-    from gpu_runtime.training.allocator_probe import open_memory, require_device
+    from gpu_runtime.training.allocator_probe import open_probe, require_device
 
     require_device(device)
-    memory = open_memory(case.allocator, device)
+    memory = open_probe(case.allocator, device)
     taken = 0
 
     def turn() -> float:

@@ -18,9 +18,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from evaluation.benchmarks.contestants import Side, Source, peer_job, planner_job, run_side
+from evaluation.benchmarks.contestants import (
+    ContestantRuns,
+    Source,
+    peer_job,
+    planner_job,
+    run_contestant,
+)
 from evaluation.benchmarks.figure import Figure, gap, greedy_peak
-from evaluation.benchmarks.isolated_measurement import Job
+from evaluation.benchmarks.isolated_measurement import MeasuredCall
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import (
     SUPERMALLOC,
@@ -32,7 +38,7 @@ from instances.synthetic import data_parallel_graph, training_graph
 from planners import Bound, Budget, Problem, Result, Status, bounds_of, read_any
 from planners.registry import UnsupportedProblemError
 
-JobMaker = Callable[[Source, Budget], Job[Any, Any, Result]]
+JobMaker = Callable[[Source, Budget], MeasuredCall[Any, Any, Result]]
 
 AUTO, CP_SAT = "auto", "cp-sat"
 # Never to be above a greedy plan.
@@ -126,7 +132,7 @@ FOR_GRAPHS = (_ours(AUTO), _ours(CP_SAT))
 
 
 @dataclass(frozen=True)
-class Entry:
+class AutoEntry:
     """One instance: what is known of it, and what every contestant made of it.
 
     Parameters
@@ -147,7 +153,7 @@ class Entry:
     tensors: int
     bound: Bound
     greedy_peak: int
-    sides: dict[str, list[Side]] = field(default_factory=dict)
+    sides: dict[str, list[ContestantRuns]] = field(default_factory=dict)
 
     @property
     def lower_bound(self) -> int:
@@ -236,7 +242,7 @@ def graph_sources() -> list[tuple[Source, int]]:
 
 def run_all(
     name: str, source: Source, contestants: Sequence[Contestant], budgets: Sequence[Budget]
-) -> Entry:
+) -> AutoEntry:
     """Run the contestants that take an instance, each once a budget.
 
     Parameters
@@ -252,22 +258,22 @@ def run_all(
 
     Returns
     -------
-    Entry
+    AutoEntry
         All that they answered.
     """
     problem = source()
     bound = max(bounds_of(problem), key=lambda known: known.bytes)
-    entry = Entry(name, problem.tensor_count, bound, greedy_peak(problem))
+    entry = AutoEntry(name, problem.tensor_count, bound, greedy_peak(problem))
     for contestant in contestants:
         if contestant.takes(problem):
             progress(f"{name}: {contestant.label}")
             entry.sides[contestant.label] = [
-                run_side(problem, contestant.job(source, budget), 1) for budget in budgets
+                run_contestant(problem, contestant.job(source, budget), 1) for budget in budgets
             ]
     return entry
 
 
-def _add_reach(page: Page, entries: Sequence[Entry]) -> None:
+def _add_reach(page: Page, entries: Sequence[AutoEntry]) -> None:
     """Add what was to be reached, as far as the files of this page can show it."""
     rows = []
     for name in QUICK_FILES:
@@ -281,7 +287,7 @@ def _add_reach(page: Page, entries: Sequence[Entry]) -> None:
         page.table(["aim", "within (s)", "proven", "slowest (s)", "reached"], rows)
 
 
-def _reach_row(aim: str, entries: Sequence[Entry], limit_seconds: float) -> list[list[str]]:
+def _reach_row(aim: str, entries: Sequence[AutoEntry], limit_seconds: float) -> list[list[str]]:
     if not entries:
         return []
     proven = sum(entry.is_proven(AUTO) for entry in entries)
@@ -291,7 +297,7 @@ def _reach_row(aim: str, entries: Sequence[Entry], limit_seconds: float) -> list
     return [[aim, f"{limit_seconds:g}", share, seconds(slowest), "yes" if reached else "no"]]
 
 
-def _add_files(page: Page, entries: Sequence[Entry]) -> None:
+def _add_files(page: Page, entries: Sequence[AutoEntry]) -> None:
     page.say(
         f"Beside omnimalloc {version('omnimalloc')}, a package on PyPI: `{SUPERMALLOC}` is its "
         "exact search, which has the same time; `omni` the best of its heuristics, which takes no "
@@ -308,7 +314,7 @@ def _add_files(page: Page, entries: Sequence[Entry]) -> None:
     page.table(headers, [_file_row(entry) for entry in entries])
 
 
-def _file_row(entry: Entry) -> list[str | Figure]:
+def _file_row(entry: AutoEntry) -> list[str | Figure]:
     cells = _first_cells(entry)
     for contestant in FOR_FILES:
         cells += _side_cells(entry, contestant.label)
@@ -316,7 +322,7 @@ def _file_row(entry: Entry) -> list[str | Figure]:
     return cells
 
 
-def _add_graphs(page: Page, graphs: Sequence[Entry]) -> None:
+def _add_graphs(page: Page, graphs: Sequence[AutoEntry]) -> None:
     proven = {
         contestant.label: sum(graph.is_proven(contestant.label) for graph in graphs)
         for contestant in FOR_GRAPHS
@@ -334,21 +340,21 @@ def _add_graphs(page: Page, graphs: Sequence[Entry]) -> None:
     page.table(headers, [_graph_row(graph) for graph in graphs])
 
 
-def _graph_row(graph: Entry) -> list[str | Figure]:
+def _graph_row(graph: AutoEntry) -> list[str | Figure]:
     cells = _first_cells(graph)
     for contestant in FOR_GRAPHS:
         cells += _side_cells(graph, contestant.label)
     return cells
 
 
-def _first_cells(entry: Entry) -> list[str | Figure]:
+def _first_cells(entry: AutoEntry) -> list[str | Figure]:
     proven = entry.lower_bound > entry.bound.bytes
     source = "a search" if proven else entry.bound.name
     found_by = entry.sides[AUTO][-1].result.statistics.get("found_by") or "-"
     return [entry.name, f"{entry.tensors:,}", f"{entry.lower_bound:,} ({source})", str(found_by)]
 
 
-def _side_cells(entry: Entry, label: str) -> list[str | Figure]:
+def _side_cells(entry: AutoEntry, label: str) -> list[str | Figure]:
     if label not in entry.sides:
         return ["-", "-"]
     cost = entry.cost(label)
@@ -360,13 +366,13 @@ def _side_cells(entry: Entry, label: str) -> list[str | Figure]:
     return [gap(peak, entry.lower_bound, greedy), took]
 
 
-def _missing(runs: Sequence[Side]) -> str:
+def _missing(runs: Sequence[ContestantRuns]) -> str:
     """Return the status of the first run that has no valid plan."""
     status: Status = next(side.result.status for side in runs if side.peak is None)
     return status.value
 
 
-def _ratio(entry: Entry, label: str) -> str:
+def _ratio(entry: AutoEntry, label: str) -> str:
     if label not in entry.sides:
         return "-"
     return times(median(entry.cost(label)) / median(entry.cost(AUTO)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Answer
 
 
@@ -20,11 +20,11 @@ class ChecksAtOnce:
         Does one job; called from threads.
     """
 
-    def __init__(self, run: Callable[[Job], Answer]) -> None:
+    def __init__(self, run: Callable[[RunSpecification], Answer]) -> None:
         self._run = run
         self._begun: dict[str, Future[Answer]] = {}
 
-    def __call__(self, job: Job) -> Answer:
+    def __call__(self, job: RunSpecification) -> Answer:
         """Do a job.
 
         Parameters
@@ -44,7 +44,7 @@ class ChecksAtOnce:
             self._begun = {its.to_json(): self._begin(its) for its in jobs}
         return self._begun[job.to_json()].result()
 
-    def _begin(self, job: Job) -> Future[Answer]:
+    def _begin(self, job: RunSpecification) -> Future[Answer]:
         future: Future[Answer] = Future()
 
         def work() -> None:

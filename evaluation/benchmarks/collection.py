@@ -12,7 +12,7 @@ from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page, milliseconds, seconds
 from evaluation.benchmarks.paper_networks import LARGE_NETWORKS, PAPER_NETWORKS, PaperNetwork
 from planners import Budget, Problem, Status, read_any
-from planners.compare.comparison import Comparison, Row, compare_planners
+from planners.compare.comparison import Comparison, ComparisonRow, compare_planners
 from planners.errors import GaplessError
 from planners.registry import choose
 
@@ -31,7 +31,7 @@ PLANNERS = "greedy-*,many-objects-*,auto"
 
 
 @dataclass(frozen=True)
-class Entry:
+class CollectionEntry:
     """One instance and what the planners made of it.
 
     Parameters
@@ -73,7 +73,7 @@ class Entry:
         """Smallest peak of the greedy plans, bytes."""
         return self.best((*SINGLE, *MANY)).result.peak or 0
 
-    def best(self, planners: Sequence[str]) -> Row:
+    def best(self, planners: Sequence[str]) -> ComparisonRow:
         """Return the row with the smallest peak among planners, the first of several."""
         rows = [row for row in self.comparison.rows if row.label in planners and row.result.plan]
         if not rows:
@@ -119,7 +119,7 @@ def collection_page(files: Sequence[Path], command: str, time_limit_seconds: flo
     return page
 
 
-def _run(path: Path, time_limit_seconds: float) -> Entry:
+def _run(path: Path, time_limit_seconds: float) -> CollectionEntry:
     progress(path.name)
     begun = time.perf_counter()
     budget = Budget(time_limit_seconds=time_limit_seconds)
@@ -127,10 +127,10 @@ def _run(path: Path, time_limit_seconds: float) -> Entry:
     for row in comparison.rows:
         if row.result.status is Status.INVALID:
             raise GaplessError(f"{path.name}: {row.label} is invalid: {row.result.reason}")
-    return Entry(path.name.partition(".json")[0], comparison, time.perf_counter() - begun)
+    return CollectionEntry(path.name.partition(".json")[0], comparison, time.perf_counter() - begun)
 
 
-def _add_paper(page: Page, by_name: dict[str, Entry]) -> None:
+def _add_paper(page: Page, by_name: dict[str, CollectionEntry]) -> None:
     found = [network for network in PAPER_NETWORKS if network.instance in by_name]
     if not found:
         return
@@ -152,7 +152,7 @@ def _add_paper(page: Page, by_name: dict[str, Entry]) -> None:
     )  # fmt: skip
 
 
-def _paper_rows(paper: PaperNetwork, entry: Entry) -> list[list[str | Figure]]:
+def _paper_rows(paper: PaperNetwork, entry: CollectionEntry) -> list[list[str | Figure]]:
     best = min(paper.single_gb, paper.many_gb)
     theirs: list[str | Figure] = [
         paper.name, "paper", f"~{paper.tensors:,}",
@@ -173,7 +173,7 @@ def _paper_rows(paper: PaperNetwork, entry: Entry) -> list[list[str | Figure]]:
     return [theirs, ours]
 
 
-def _add_large(page: Page, by_name: dict[str, Entry]) -> None:
+def _add_large(page: Page, by_name: dict[str, CollectionEntry]) -> None:
     rows: list[list[str | Figure]] = []
     for paper in LARGE_NETWORKS:
         if paper.instance not in by_name:
@@ -199,7 +199,7 @@ def _add_large(page: Page, by_name: dict[str, Entry]) -> None:
         )  # fmt: skip
 
 
-def _add_all(page: Page, entries: Sequence[Entry], time_limit_seconds: float) -> None:
+def _add_all(page: Page, entries: Sequence[CollectionEntry], time_limit_seconds: float) -> None:
     proven = sum(entry.best([AUTO]).result.status is Status.OPTIMAL for entry in entries)
     total = sum(entry.wall_seconds for entry in entries)
     plans = sum(row.result.plan is not None for entry in entries for row in entry.comparison.rows)
@@ -217,7 +217,7 @@ def _add_all(page: Page, entries: Sequence[Entry], time_limit_seconds: float) ->
     )  # fmt: skip
 
 
-def _row(entry: Entry) -> list[str | Figure]:
+def _row(entry: CollectionEntry) -> list[str | Figure]:
     problem, bound = entry.problem, entry.bound
     single, many, auto = (entry.best(planners) for planners in (SINGLE, MANY, [AUTO]))
     certificates = {
@@ -247,5 +247,5 @@ def _row(entry: Entry) -> list[str | Figure]:
     ]
 
 
-def _strongest_last(entry: Entry) -> Iterable[Row]:
+def _strongest_last(entry: CollectionEntry) -> Iterable[ComparisonRow]:
     return sorted(entry.comparison.rows, key=lambda row: row.result.lower_bound)

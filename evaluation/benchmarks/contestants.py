@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from evaluation.benchmarks.isolated_measurement import Job, run_in_child
+from evaluation.benchmarks.isolated_measurement import MeasuredCall, run_isolated
 from evaluation.benchmarks.omnimalloc_peer import Allocation, Peer, Placed
 from planners import registry
 from planners.model.budget import Budget
@@ -26,7 +26,7 @@ TINY = ([1, 2], [0, 0], [1, 1])
 
 
 @dataclass(frozen=True)
-class Side:
+class ContestantRuns:
     """What a planner answered, after the referee, and what each of its runs took.
 
     Parameters
@@ -61,7 +61,7 @@ class Side:
 
 def planner_job(
     source: Source, planner: str, budget: Budget | None = None
-) -> Job[Problem, Plan | Result, Result]:
+) -> MeasuredCall[Problem, Plan | Result, Result]:
     """Return the job of planning with one of ours, from the problem to the plan.
 
     Parameters
@@ -75,16 +75,16 @@ def planner_job(
 
     Returns
     -------
-    Job
+    MeasuredCall
         Its answer is not judged.
     """
     plan = partial(_plan, planner=planner, budget=budget or Budget())
-    return Job(partial(_warm_planner, source, plan), plan, _as_result)
+    return MeasuredCall(partial(_warm_planner, source, plan), plan, _as_result)
 
 
 def peer_job(
     source: Source, allocator: str, budget: Budget | None = None
-) -> Job[PeerState, Placed, Result]:
+) -> MeasuredCall[PeerState, Placed, Result]:
     """Return the job of planning with one of omnimalloc's, from its allocations to the placed ones.
 
     Parameters
@@ -98,12 +98,12 @@ def peer_job(
 
     Returns
     -------
-    Job
+    MeasuredCall
         Its answer is not judged.
     """
     peer = Peer(allocator, budget or Budget())
     place = partial(_place, peer)
-    return Job(partial(_warm_peer, source, peer, place), place, partial(_finish, peer))
+    return MeasuredCall(partial(_warm_peer, source, peer, place), place, partial(_finish, peer))
 
 
 def judged_planner_job(
@@ -111,7 +111,7 @@ def judged_planner_job(
     planner: str,
     budget: Budget | None = None,
     parameters: Parameters | None = None,
-) -> Job[Problem, Result, Result]:
+) -> MeasuredCall[Problem, Result, Result]:
     """Return the job of planning with one of ours, from the problem to the judged plan.
 
     Parameters
@@ -127,18 +127,18 @@ def judged_planner_job(
 
     Returns
     -------
-    Job
+    MeasuredCall
         Its answer went through :func:`planners.run.run`, statistics included.
     """
     plan = partial(
         _run, planner=planner, budget=budget or Budget(), parameters=dict(parameters or {})
     )
-    return Job(partial(_warm_planner, source, plan), plan, _as_result)
+    return MeasuredCall(partial(_warm_planner, source, plan), plan, _as_result)
 
 
 def judged_peer_job(
     source: Source, allocator: str, budget: Budget | None = None
-) -> Job[PeerState, Result, Result]:
+) -> MeasuredCall[PeerState, Result, Result]:
     """Return the job of planning with one of omnimalloc's, from its allocations to a judged plan.
 
     Parameters
@@ -152,15 +152,17 @@ def judged_peer_job(
 
     Returns
     -------
-    Job
+    MeasuredCall
         Its answer went through :func:`planners.run.judge`.
     """
     peer = Peer(allocator, budget or Budget())
     place = partial(_place_and_judge, peer)
-    return Job(partial(_warm_peer, source, peer, place), place, _as_placed_result)
+    return MeasuredCall(partial(_warm_peer, source, peer, place), place, _as_placed_result)
 
 
-def run_side(problem: Problem, job: Job[Any, Any, Result], repetitions: int) -> Side:
+def run_contestant(
+    problem: Problem, job: MeasuredCall[Any, Any, Result], repetitions: int
+) -> ContestantRuns:
     """Run a job in one fresh child after the other, and judge every plan.
 
     Parameters
@@ -174,12 +176,12 @@ def run_side(problem: Problem, job: Job[Any, Any, Result], repetitions: int) -> 
 
     Returns
     -------
-    Side
+    ContestantRuns
         The first wrong answer if there is one, else the last.
     """
-    runs = [run_in_child(job) for _ in range(repetitions)]
+    runs = [run_isolated(job) for _ in range(repetitions)]
     judged = [_judge(problem, run.answer) for run in runs]
-    return Side(
+    return ContestantRuns(
         next((result for result in judged if not result.valid), judged[-1]),
         tuple(run.cpu_seconds for run in runs),
         tuple(run.added_bytes for run in runs),

@@ -12,7 +12,7 @@ from pathlib import Path
 from evaluation.benchmarks.exact_runs import (
     FITS,
     Question,
-    Runs,
+    SeedRuns,
     decision_question,
     our_runs,
     peer_runs,
@@ -34,7 +34,7 @@ NO_ANSWER = "-"
 
 
 @dataclass(frozen=True)
-class Row:
+class ProofRow:
     """Both sides on one question.
 
     Parameters
@@ -48,8 +48,8 @@ class Row:
     """
 
     question: Question
-    ours: Runs
-    theirs: tuple[Runs, ...]
+    ours: SeedRuns
+    theirs: tuple[SeedRuns, ...]
 
 
 def exact_page(
@@ -66,7 +66,7 @@ def exact_page(
     limit
         Wall seconds that a run may take.
     seeds
-        Runs of our planner on each question, each with a seed of its own.
+        SeedRuns of our planner on each question, each with a seed of its own.
     capacity
         Bytes to ask about; None for what the files say.
 
@@ -121,15 +121,15 @@ def _explain(page: Page, limit: float, seeds: int) -> None:
     )
 
 
-def _ask(question: Question, limit: float, seeds: int) -> Row:
-    return Row(
+def _ask(question: Question, limit: float, seeds: int) -> ProofRow:
+    return ProofRow(
         question,
         our_runs(question, limit, range(seeds)),
         tuple(peer_runs(question, limit, seeds, threads) for threads in PEER_THREADS),
     )
 
 
-def _add_decisions(page: Page, rows: Sequence[Row]) -> None:
+def _add_decisions(page: Page, rows: Sequence[ProofRow]) -> None:
     page.say("## Does it fit?")
     page.say("The question is whether a plan stays within the capacity; CPU time in milliseconds.")
     page.table(
@@ -166,7 +166,7 @@ def _add_variants(page: Page, questions: Sequence[Question], limit: float, seeds
     )
 
 
-def _variant_row(variation: str, label: str, runs: Sequence[Runs]) -> list[str]:
+def _variant_row(variation: str, label: str, runs: Sequence[SeedRuns]) -> list[str]:
     results = [result for run in runs for result in run.results]
     if any(not result.valid for result in results):
         return [variation, label, *["invalid"] * 5]
@@ -183,7 +183,7 @@ def _variant_row(variation: str, label: str, runs: Sequence[Runs]) -> list[str]:
     ]
 
 
-def _add_minima(page: Page, rows: Sequence[Row]) -> None:
+def _add_minima(page: Page, rows: Sequence[ProofRow]) -> None:
     page.say("## The smallest peak")
     page.say(
         "Nothing is given but the tensors. A peak is proven to be the smallest, or the answer is "
@@ -197,7 +197,7 @@ def _add_minima(page: Page, rows: Sequence[Row]) -> None:
     )
 
 
-def _add_counters(page: Page, fits: Sequence[Row], least: Sequence[Row]) -> None:
+def _add_counters(page: Page, fits: Sequence[ProofRow], least: Sequence[ProofRow]) -> None:
     page.say("## Which rule pruned what")
     page.say(
         "Counters of our search with the first seed. `by_` counts the nodes that a rule refuted "
@@ -211,7 +211,7 @@ def _add_counters(page: Page, fits: Sequence[Row], least: Sequence[Row]) -> None
     _add_counter_table(page, least)
 
 
-def _add_counter_table(page: Page, rows: Sequence[Row]) -> None:
+def _add_counter_table(page: Page, rows: Sequence[ProofRow]) -> None:
     found = {row.question.label: _counters(row.ours.results[0]) for row in rows}
     names = list(dict.fromkeys(name for counters in found.values() for name in counters))
     page.table(
@@ -252,8 +252,8 @@ def rule_settings() -> dict[str, Parameters]:
 def _add_ablation_table(
     page: Page,
     labels: Sequence[str],
-    runs: dict[str, list[Runs]],
-    cost: Callable[[Runs], float],
+    runs: dict[str, list[SeedRuns]],
+    cost: Callable[[SeedRuns], float],
     show: Callable[[float], str],
 ) -> None:
     columns = list(zip(*runs.values(), strict=True))
@@ -283,7 +283,7 @@ def _threads(count: int) -> str:
     return f"SuperMalloc, {count} thread{'' if count == 1 else 's'}"
 
 
-def _decision_row(row: Row) -> list[str]:
+def _decision_row(row: ProofRow) -> list[str]:
     return [
         row.question.label,
         f"{row.question.problem.tensor_count:,}",
@@ -294,7 +294,7 @@ def _decision_row(row: Row) -> list[str]:
     ]
 
 
-def _minimum_row(row: Row) -> list[str | Figure]:
+def _minimum_row(row: ProofRow) -> list[str | Figure]:
     return [
         row.question.label,
         f"{row.question.lifetime_bound:,}",
@@ -304,7 +304,7 @@ def _minimum_row(row: Row) -> list[str | Figure]:
     ]
 
 
-def _decision(runs: Runs) -> str:
+def _decision(runs: SeedRuns) -> str:
     words = {_decision_word(result) for result in runs.results}
     return " or ".join(sorted(words))
 
@@ -317,7 +317,7 @@ def _decision_word(result: Result) -> str:
     return "fits" if result.status in FITS else NO_ANSWER
 
 
-def _minimum(runs: Runs, greedy: int | None = None) -> Figure:
+def _minimum(runs: SeedRuns, greedy: int | None = None) -> Figure:
     if any(not result.valid for result in runs.results):
         return Figure("invalid")
     peaks = [result.peak for result in runs.results if result.peak is not None]
@@ -333,7 +333,7 @@ def _minimum(runs: Runs, greedy: int | None = None) -> Figure:
     return Figure(interval + proven, fault)
 
 
-def _costs(row: Row) -> list[str]:
+def _costs(row: ProofRow) -> list[str]:
     sides = (row.ours, *row.theirs)
     least = min((runs.seconds for runs in sides if runs.settled), default=None)
     cells = [_side_cells(runs, runs.seconds == least) for runs in sides]
@@ -342,12 +342,12 @@ def _costs(row: Row) -> list[str]:
     return [cell for side in cells for cell in side]
 
 
-def _side_cells(runs: Runs, best: bool) -> list[str]:
+def _side_cells(runs: SeedRuns, best: bool) -> list[str]:
     median = _cost_cell(runs, milliseconds(runs.seconds), best)
     return [median, milliseconds(runs.worst_seconds) if runs.settled else NO_ANSWER]
 
 
-def _cost_cell(runs: Runs, cost: str, best: bool) -> str:
+def _cost_cell(runs: SeedRuns, cost: str, best: bool) -> str:
     if any(not result.valid for result in runs.results):
         return "invalid"
     if not runs.settled:
@@ -355,7 +355,7 @@ def _cost_cell(runs: Runs, cost: str, best: bool) -> str:
     return f"* {cost}" if best else cost
 
 
-def _total_row(rows: Sequence[Row], blanks: int, name: str = "all") -> list[str]:
+def _total_row(rows: Sequence[ProofRow], blanks: int, name: str = "all") -> list[str]:
     ours = [row.ours for row in rows]
     cells = _total_cells(ours)
     for theirs in zip(*(row.theirs for row in rows), strict=True):
@@ -363,12 +363,12 @@ def _total_row(rows: Sequence[Row], blanks: int, name: str = "all") -> list[str]
     return [name, *[""] * blanks, *cells]
 
 
-def _total_of_proven(rows: Sequence[Row], blanks: int) -> list[list[str]]:
+def _total_of_proven(rows: Sequence[ProofRow], blanks: int) -> list[list[str]]:
     proven = [row for row in rows if row.ours.settled]
     return [_total_row(proven, blanks, f"{len(proven)} proven")] if proven else []
 
 
-def _total_cells(runs: Sequence[Runs]) -> list[str]:
+def _total_cells(runs: Sequence[SeedRuns]) -> list[str]:
     settled = all(run.settled for run in runs)
     return [
         _bounded(milliseconds(sum(run.seconds for run in runs)), settled),
@@ -380,7 +380,7 @@ def _bounded(cost: str, settled: bool) -> str:
     return cost if settled else f">{cost}"
 
 
-def _ratio(theirs: Sequence[Runs], ours: Sequence[Runs]) -> str:
+def _ratio(theirs: Sequence[SeedRuns], ours: Sequence[SeedRuns]) -> str:
     value = sum(run.seconds for run in theirs) / sum(run.seconds for run in ours)
     match (all(run.settled for run in theirs), all(run.settled for run in ours)):
         case (True, True):
@@ -392,7 +392,7 @@ def _ratio(theirs: Sequence[Runs], ours: Sequence[Runs]) -> str:
     return NO_ANSWER
 
 
-def _effort_row(row: Row) -> list[str]:
+def _effort_row(row: ProofRow) -> list[str]:
     nodes = [_nodes(result) for result in row.ours.results]
     rates = [
         count / side.seconds for count, side in zip(nodes, row.ours.sides, strict=True) if count
@@ -405,7 +405,7 @@ def _effort_row(row: Row) -> list[str]:
     ]
 
 
-def _orders(runs: Runs) -> str:
+def _orders(runs: SeedRuns) -> str:
     found = Counter(str(result.statistics.get("order") or NO_ANSWER) for result in runs.results)
     if len(found) == 1:
         return next(iter(found))

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from evaluation.benchmarks.contestants import Side, judged_peer_job, judged_planner_job, run_side
+from evaluation.benchmarks.contestants import (
+    ContestantRuns,
+    judged_peer_job,
+    judged_planner_job,
+    run_contestant,
+)
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import SUPERMALLOC, require_expressible
 from evaluation.benchmarks.variants import vary
@@ -62,7 +67,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Runs:
+class SeedRuns:
     """What one side answered to one question, once a seed.
 
     Parameters
@@ -77,7 +82,7 @@ class Runs:
 
     question: Question
     limit: float
-    sides: tuple[Side, ...]
+    sides: tuple[ContestantRuns, ...]
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -144,7 +149,7 @@ def decision_question(path: Path, capacity: int | None) -> Question:
 
 def our_runs(
     question: Question, limit: float, seeds: Iterable[int], parameters: Parameters | None = None
-) -> Runs:
+) -> SeedRuns:
     """Ask our planner, in a fresh process for each seed.
 
     Parameters
@@ -160,7 +165,7 @@ def our_runs(
 
     Returns
     -------
-    Runs
+    SeedRuns
         One a seed.
     """
     progress(f"{question.label}: {OURS}")
@@ -168,10 +173,14 @@ def our_runs(
     jobs = (
         judged_planner_job(source, OURS, Budget(limit, seed=seed), parameters) for seed in seeds
     )
-    return Runs(question, limit, tuple(run_side(question.problem, job, 1) for job in jobs))
+    return SeedRuns(
+        question, limit, tuple(run_contestant(question.problem, job, 1) for job in jobs)
+    )
 
 
-def variant_runs(question: Question, variation: str, limit: float, seeds: Iterable[int]) -> Runs:
+def variant_runs(
+    question: Question, variation: str, limit: float, seeds: Iterable[int]
+) -> SeedRuns:
     """Ask our planner about variants of an instance, in a fresh process for each.
 
     Parameters
@@ -187,7 +196,7 @@ def variant_runs(question: Question, variation: str, limit: float, seeds: Iterab
 
     Returns
     -------
-    Runs
+    SeedRuns
         One a variant.
     """
     progress(f"{question.label}: {variation}")
@@ -195,8 +204,8 @@ def variant_runs(question: Question, variation: str, limit: float, seeds: Iterab
     for seed in seeds:
         source = partial(read_variant, question.path, question.capacity, variation, seed)
         job = judged_planner_job(source, OURS, Budget(limit, seed=seed))
-        sides.append(run_side(source(), job, 1))
-    return Runs(question, limit, tuple(sides))
+        sides.append(run_contestant(source(), job, 1))
+    return SeedRuns(question, limit, tuple(sides))
 
 
 def read_variant(path: Path, capacity: int | None, variation: str, seed: int) -> Problem:
@@ -204,7 +213,7 @@ def read_variant(path: Path, capacity: int | None, variation: str, seed: int) ->
     return vary(read_question(path, capacity), variation, seed)
 
 
-def peer_runs(question: Question, limit: float, count: int, threads: int) -> Runs:
+def peer_runs(question: Question, limit: float, count: int, threads: int) -> SeedRuns:
     """Ask omnimalloc's SuperMalloc, in fresh processes.
 
     It takes no seed, so a run that found nothing in its time is not repeated.
@@ -222,18 +231,18 @@ def peer_runs(question: Question, limit: float, count: int, threads: int) -> Run
 
     Returns
     -------
-    Runs
+    SeedRuns
         At most ``count``.
     """
     progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
     source = partial(read_question, question.path, question.capacity)
     job = judged_peer_job(source, SUPERMALLOC, Budget(limit, threads=threads))
-    sides: list[Side] = []
+    sides: list[ContestantRuns] = []
     for _ in range(count):
-        sides.append(run_side(question.problem, job, 1))
+        sides.append(run_contestant(question.problem, job, 1))
         if not question.settled_by(sides[-1].result):
             break
-    return Runs(question, limit, tuple(sides))
+    return SeedRuns(question, limit, tuple(sides))
 
 
 def _capacity_in_name(path: Path) -> int | None:

@@ -10,7 +10,13 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from evaluation.benchmarks.contestants import Side, Source, peer_job, planner_job, run_side
+from evaluation.benchmarks.contestants import (
+    ContestantRuns,
+    Source,
+    peer_job,
+    planner_job,
+    run_contestant,
+)
 from evaluation.benchmarks.figure import Figure, gap
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.omnimalloc_peer import greedy_allocators, require_expressible
@@ -31,7 +37,7 @@ PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Case:
+class GreedyCase:
     """Instances that share a row of the page: one file, or one generator with several seeds.
 
     Parameters
@@ -54,8 +60,8 @@ class Duel:
     """Both sides on one instance."""
 
     tensors: int
-    ours: Side
-    theirs: Side
+    ours: ContestantRuns
+    theirs: ContestantRuns
 
     @property
     def time_ratio(self) -> float:
@@ -120,24 +126,24 @@ def greedy_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
     return page
 
 
-def synthetic_cases() -> list[Case]:
+def synthetic_cases() -> list[GreedyCase]:
     """Return the seeded instances of the page."""
     cases = []
     for layers, tensors in product(LAYERS, SIZES):
         make = partial(training_trace, tensors, layers=layers)
         sources = tuple(partial(make, seed=seed) for seed in SEEDS)
-        cases.append(Case(make().name, sources, shown_in_full=tensors == min(SIZES)))
+        cases.append(GreedyCase(make().name, sources, shown_in_full=tensors == min(SIZES)))
     return cases
 
 
-def _case_of(path: Path) -> Case:
+def _case_of(path: Path) -> GreedyCase:
     source = partial(read_any, path)
     problem = source()
     require_expressible(problem)
-    return Case(problem.name, (source,))
+    return GreedyCase(problem.name, (source,))
 
 
-def _add_duels(page: Page, cases: Sequence[Case], repetitions: int) -> None:
+def _add_duels(page: Page, cases: Sequence[GreedyCase], repetitions: int) -> None:
     page.say(
         f"`{OURS}` against omnimalloc's `{THEIRS}`, the same order and the same fit. A synthetic "
         f"row stands for {len(SEEDS)} seeds and shows medians over them, of the median over "
@@ -157,12 +163,12 @@ def _duel(source: Source, repetitions: int) -> Duel:
     progress(f"{problem.name}: {OURS} and {THEIRS}")
     return Duel(
         problem.tensor_count,
-        run_side(problem, planner_job(source, OURS), repetitions),
-        run_side(problem, peer_job(source, THEIRS), repetitions),
+        run_contestant(problem, planner_job(source, OURS), repetitions),
+        run_contestant(problem, peer_job(source, THEIRS), repetitions),
     )
 
 
-def _duel_row(case: Case, duels: Sequence[Duel]) -> list[str]:
+def _duel_row(case: GreedyCase, duels: Sequence[Duel]) -> list[str]:
     return [
         case.label,
         f"{duels[0].tensors:,}",
@@ -196,7 +202,9 @@ def _comparison(ours: int | None, theirs: int | None) -> str:
     return "equal" if ours == theirs else "lower" if ours < theirs else "higher"
 
 
-def _add_all_planners(page: Page, case: Case, allocators: Sequence[str], repetitions: int) -> None:
+def _add_all_planners(
+    page: Page, case: GreedyCase, allocators: Sequence[str], repetitions: int
+) -> None:
     source = case.sources[0]
     problem = source()
     jobs = {info.name: planner_job(source, info.name) for info in registry.planners(OUR_GREEDY)} | {
@@ -205,7 +213,7 @@ def _add_all_planners(page: Page, case: Case, allocators: Sequence[str], repetit
     sides = {}
     for name, job in jobs.items():
         progress(f"{problem.name}: {name}")
-        sides[name] = run_side(problem, job, repetitions)
+        sides[name] = run_contestant(problem, job, repetitions)
     bound = lifetime_bound(problem).bytes
     page.say(
         f"`{case.label}`, {problem.tensor_count:,} tensors, lifetime bound {bound:,} bytes; the "
@@ -218,14 +226,14 @@ def _add_all_planners(page: Page, case: Case, allocators: Sequence[str], repetit
     )
 
 
-def _best(sides: dict[str, Side]) -> str | None:
+def _best(sides: dict[str, ContestantRuns]) -> str | None:
     ranked = [
         (side.peak, side.seconds, name) for name, side in sides.items() if side.peak is not None
     ]
     return min(ranked)[2] if ranked else None
 
 
-def _planner_row(name: str, side: Side, bound: int, best: bool) -> list[str | Figure]:
+def _planner_row(name: str, side: ContestantRuns, bound: int, best: bool) -> list[str | Figure]:
     return [
         f"{'*' if best else ' '} {name}",
         "invalid" if side.peak is None else f"{side.peak:,}",

@@ -18,8 +18,8 @@ from evaluation.benchmarks.homosize_cases import (
     STATIC_PART,
     VARIANTS,
     WHOLE,
-    Case,
-    Runs,
+    RecordedCase,
+    VariantRuns,
     cases_of,
     family_of,
     run_variant,
@@ -35,7 +35,7 @@ from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page, mebibytes, seconds
 from planners import Plan, Problem, bounds_of, check
 from planners.errors import GaplessError
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import static_requests
 from planners.homosize.synthesis import synthesize
 
@@ -51,7 +51,7 @@ PUBLIC_CODE_READING: dict[str, Any] = {
     "leftover": "group", "acceptance": "product", "least_product": 0.7, "layers_too": True,
 }  # fmt: skip
 
-Measured = list[tuple[Case, dict[str, Runs]]]
+Measured = list[tuple[RecordedCase, dict[str, VariantRuns]]]
 
 
 def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
@@ -113,7 +113,7 @@ def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page
 
 # ---- What was to be reached ----------------------------------------------------------------------
 
-Family = list[tuple[str, Source, Runs, Runs]]
+Family = list[tuple[str, Source, VariantRuns, VariantRuns]]
 
 
 def _add_reach(page: Page, measured: Measured, family: Family) -> None:
@@ -196,23 +196,23 @@ def _add_quality(page: Page, measured: Measured) -> None:
     page.table(headers, rows)
 
 
-def _took(runs: Runs, label: str) -> str:
+def _took(runs: VariantRuns, label: str) -> str:
     if runs.peak is None:
         return "-"
     return runs.took() if label == OURS else seconds(runs.worst_seconds)
 
 
-def _found_by(runs: Runs) -> str:
+def _found_by(runs: VariantRuns) -> str:
     """Return the order of the best plan, and how many were tried for it."""
     statistics = runs.results[-1].statistics
     return f"{statistics.get('order')} ({statistics.get('attempts')})"
 
 
-def _is_compared(case: Case) -> bool:
+def _is_compared(case: RecordedCase) -> bool:
     return case.name in PUBLIC_CODE and not case.persistent and case.part == WHOLE
 
 
-def _against_public_code(case: Case, runs: Runs) -> float:
+def _against_public_code(case: RecordedCase, runs: VariantRuns) -> float:
     """Return how many times the worst run fits into the faster of the public code's planners."""
     return min(PUBLIC_CODE[case.name].seconds) / runs.worst_seconds
 
@@ -315,7 +315,7 @@ def _add_family(page: Page, family: Family) -> None:
     )
 
 
-def _add_choices(page: Page, cases: Sequence[Case]) -> None:
+def _add_choices(page: Page, cases: Sequence[RecordedCase]) -> None:
     columns = _recordings(cases)
     if not columns:
         return
@@ -340,7 +340,7 @@ def _add_choices(page: Page, cases: Sequence[Case]) -> None:
     page.table(["reading", "mean", "worst", "fusions", *(name for name, _, _ in columns)], rows)
 
 
-def _recordings(cases: Sequence[Case]) -> list[tuple[str, Problem, int]]:
+def _recordings(cases: Sequence[RecordedCase]) -> list[tuple[str, Problem, int]]:
     """Return names, problems and bounds of the recordings that the published planner takes."""
     static = [case for case in cases if case.persistent and case.is_static]
     found = [(case.name, case.source(), case.bound) for case in static]
@@ -351,7 +351,7 @@ def _is_plain(problem: Problem) -> bool:
     return problem.stream_count <= 1 and not problem.contiguous and not len(problem.gaps)
 
 
-def readings() -> list[tuple[str, Choices]]:
+def readings() -> list[tuple[str, PaperVariant]]:
     """Return the chosen reading of the paper, and every other one that differs in one choice.
 
     Returns
@@ -372,7 +372,7 @@ def readings() -> list[tuple[str, Choices]]:
         {"transients": "group", "packing": "reused", "order": "size"},
         {"transients": "group", "packing": "reused", "order": "size", "weight": "requests"},
     ]  # fmt: skip
-    return [(_name_of(change), replace(Choices(), **change)) for change in changes]
+    return [(_name_of(change), replace(PaperVariant(), **change)) for change in changes]
 
 
 def _name_of(change: Mapping[str, Any]) -> str:
@@ -381,14 +381,14 @@ def _name_of(change: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in change.items()) or "as chosen"
 
 
-def _reading(problem: Problem, choices: Choices) -> tuple[int, int]:
+def _reading(problem: Problem, choices: PaperVariant) -> tuple[int, int]:
     synthesis = synthesize(static_requests(problem), choices)
     plan = Plan.of(problem, synthesis.plan.offsets(problem.tensor_count))
     check(problem, plan)
     return plan.peak, synthesis.fusion_count
 
 
-def _efficiency(runs: Runs, bound: int, greedy: int | None = None) -> str | Figure:
+def _efficiency(runs: VariantRuns, bound: int, greedy: int | None = None) -> str | Figure:
     if runs.peak is None:
         return runs.results[-1].status.value
     return efficiency(bound, runs.peak, greedy)

@@ -11,7 +11,7 @@ from statistics import median
 from evaluation.benchmarks.contestants import Source, judged_planner_job
 from evaluation.benchmarks.figure import greedy_peak
 from evaluation.benchmarks.homosize_figures import LARGEST_PUBLISHED
-from evaluation.benchmarks.isolated_measurement import run_in_child
+from evaluation.benchmarks.isolated_measurement import run_isolated
 from evaluation.benchmarks.page import seconds
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.synthetic import training_trace
@@ -43,7 +43,7 @@ SYNTHETIC = (100_000, MANY_COUNT)
 
 
 @dataclass(frozen=True)
-class Case:
+class RecordedCase:
     """One problem of the page.
 
     Parameters
@@ -82,7 +82,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Runs:
+class VariantRuns:
     """What one variant answered on one problem, run after run, each in a fresh process."""
 
     results: Sequence[Result]
@@ -109,7 +109,7 @@ class Runs:
         return None if self.peak is None else bound / self.peak if self.peak else 1.0
 
 
-def cases_of(path: Path) -> list[Case]:
+def cases_of(path: Path) -> list[RecordedCase]:
     """Return the problems that a file stands for.
 
     Parameters
@@ -119,7 +119,7 @@ def cases_of(path: Path) -> list[Case]:
 
     Returns
     -------
-    list of Case
+    list of RecordedCase
         Of a trace its last iteration, with persistent blocks and without; where sizes vary, also
         the static part of either.
     """
@@ -139,9 +139,9 @@ def cases_of(path: Path) -> list[Case]:
 
 def _case(
     name: str, part: str, persistent: bool, source: Source, problem: Problem, *, dense: bool
-) -> Case:
+) -> RecordedCase:
     bound = max(known.bytes for known in bounds_of(problem))
-    return Case(
+    return RecordedCase(
         name, part, persistent, source, problem.tensor_count, bound, greedy_peak(problem), dense
     )
 
@@ -229,7 +229,7 @@ def microbatches_for(counts: Sequence[int], path: Path) -> list[int]:
     return [1 + max(0, -(-(count - once) // more)) for count in counts]
 
 
-def run_variant(source: Source, parameters: Parameters, repetitions: int) -> Runs:
+def run_variant(source: Source, parameters: Parameters, repetitions: int) -> VariantRuns:
     """Run one variant in one fresh process after the other.
 
     Parameters
@@ -243,7 +243,7 @@ def run_variant(source: Source, parameters: Parameters, repetitions: int) -> Run
 
     Returns
     -------
-    Runs
+    VariantRuns
         Judged.
 
     Raises
@@ -252,10 +252,10 @@ def run_variant(source: Source, parameters: Parameters, repetitions: int) -> Run
         A plan is invalid.
     """
     runs = [
-        run_in_child(judged_planner_job(source, "homosize", parameters=parameters))
+        run_isolated(judged_planner_job(source, "homosize", parameters=parameters))
         for _ in range(repetitions)
     ]
     for run in runs:
         if run.answer.status is Status.INVALID:
             raise GaplessError(f"homosize {dict(parameters)}: {run.answer.reason}")
-    return Runs([run.answer for run in runs], [run.added_bytes for run in runs])
+    return VariantRuns([run.answer for run in runs], [run.added_bytes for run in runs])

@@ -26,7 +26,7 @@ RESET_PEAK = "5"
 
 
 @dataclass(frozen=True)
-class Job(Generic[State, Value, Answer]):
+class MeasuredCall(Generic[State, Value, Answer]):
     """Three functions, of which the second is measured; all travel to the child by pickle.
 
     Parameters
@@ -45,7 +45,7 @@ class Job(Generic[State, Value, Answer]):
 
 
 @dataclass(frozen=True)
-class ChildRun(Generic[Answer]):
+class IsolatedRun(Generic[Answer]):
     """What one child answered, and what its measured call took.
 
     Parameters
@@ -63,7 +63,7 @@ class ChildRun(Generic[Answer]):
     added_bytes: int
 
 
-def run_in_child(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
+def run_isolated(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
     """Run a job in a fresh process, which keeps to the cores that this one is pinned to.
 
     Note: why a fresh process. Memory that one run has taken and freed stays with its process, and
@@ -78,7 +78,7 @@ def run_in_child(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
 
     Returns
     -------
-    ChildRun
+    IsolatedRun
         The answer and the cost of the call alone.
 
     Raises
@@ -99,7 +99,7 @@ def run_in_child(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
             ) from None
 
 
-def _run(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
+def _run(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
     state = job.prepare()
     _give_back_free_memory()
     before = _restart_peak()
@@ -107,7 +107,7 @@ def _run(job: Job[State, Value, Answer]) -> ChildRun[Answer]:
     value = job.call(state)
     cpu_seconds = time.process_time() - begun
     added_bytes = max(0, _status_bytes("VmHWM") - before)
-    return ChildRun(job.finish(state, value), cpu_seconds, added_bytes)
+    return IsolatedRun(job.finish(state, value), cpu_seconds, added_bytes)
 
 
 def _give_back_free_memory() -> None:

@@ -28,7 +28,7 @@ CLEAR = 0.1
 
 
 @dataclass(frozen=True)
-class Entry:
+class SafetyEntry:
     """One graph, and what every algorithm cost on it.
 
     Parameters
@@ -117,7 +117,7 @@ def safety_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
 
 def _measure(
     name: str, problem: Problem, repetitions: int, paper: PaperNetwork | None = None
-) -> Entry:
+) -> SafetyEntry:
     if problem.graph is None:
         raise GaplessError(f"{name}: a graph is needed, found lifetimes or pairs alone")
     graph = core_graph(problem.graph)
@@ -135,10 +135,10 @@ def _measure(
                 f"{name}: all algorithms agree, found that 1 and {algorithm} do not; "
                 "no page is written"
             )
-    return Entry(name, problem, problem.graph, cost, paper)
+    return SafetyEntry(name, problem, problem.graph, cost, paper)
 
 
-def _add_verdict(page: Page, entries: Sequence[Entry]) -> None:
+def _add_verdict(page: Page, entries: Sequence[SafetyEntry]) -> None:
     changes = [entry.change for entry in entries if entry.paper is not None]
     if changes:
         less, more = ([change for change in changes if sign * change > 0] for sign in (-1, 1))
@@ -155,7 +155,7 @@ def _clearly(changes: Sequence[float]) -> str:
     return f"on {clear} of them by a tenth or more"
 
 
-def _row(entry: Entry) -> list[str]:
+def _row(entry: SafetyEntry) -> list[str]:
     problem, cost, ours = entry.problem, entry.cost, entry.cost["clocks"]
     pairs = problem.tensor_count * (problem.tensor_count - 1) / 2
     unsafe = problem.core.unsafe_degrees().sum() / 2

@@ -11,9 +11,9 @@ from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.measure import progress
 from evaluation.benchmarks.page import Page
 from gpu_runtime.train import require_sound
-from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import BEST_MARK, HEADINGS, notes, study_rows
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import run_child
 from gpu_runtime.training.worker_result import Answer
 from instances.extract.eager.trace_settings import TraceSettings
@@ -22,8 +22,10 @@ from planners.errors import GaplessError, near_names
 STEPS = 5
 
 
-def _case(model: str, settings: TraceSettings, **shape: int | bool) -> Job:
-    return Job(Purpose.CHECK, Allocator.DEFAULT, model, shape, replace(settings, steps=STEPS))
+def _case(model: str, settings: TraceSettings, **shape: int | bool) -> RunSpecification:
+    return RunSpecification(
+        Purpose.CHECK, Allocator.DEFAULT, model, shape, replace(settings, steps=STEPS)
+    )
 
 
 CASES = (
@@ -41,7 +43,7 @@ def training_page(
     command: str,
     timed_steps: int,
     only: Sequence[str] = PARTS,
-    run: Callable[[Job], Answer] = run_child,
+    run: Callable[[RunSpecification], Answer] = run_child,
     open_turns: allocation_pairs.OpenTurns | None = None,
     *,
     checks_at_once: bool = False,
@@ -91,8 +93,8 @@ def training_page(
     for position, case in enumerate(cases):
         job = replace(case, timed_steps=timed_steps)
         require_sound(job)
-        findings = Findings()
-        run_study(job, tuple(Allocator), findings, _listen, run)
+        findings = AllocatorComparison()
+        compare_allocators(job, tuple(Allocator), findings, _listen, run)
         if position == 0:
             page.say(_environment(findings))
         _add_case(page, job, findings)
@@ -113,7 +115,7 @@ def _add_pairs(page: Page, open_turns: allocation_pairs.OpenTurns | None) -> Non
     page.table(allocation_pairs.HEADINGS, pair_rows(open_turns))
 
 
-def _add_case(page: Page, job: Job, findings: Findings) -> None:
+def _add_case(page: Page, job: RunSpecification, findings: AllocatorComparison) -> None:
     page.say(f"## {job.model}")
     page.say(f"`{job.command}`")
     rows = study_rows(findings)
@@ -128,10 +130,10 @@ def _bold_if_best(row: tuple[str, ...]) -> list[str]:
     return [name, *row[2:]]
 
 
-def _environment(findings: Findings) -> str:
+def _environment(findings: AllocatorComparison) -> str:
     known = next((timing.environment for timing in findings.timings.values()), {})
     return "; ".join(f"{name} {value}" for name, value in known.items())
 
 
-def _listen(job: Job, seconds: float | None) -> None:
+def _listen(job: RunSpecification, seconds: float | None) -> None:
     progress(f"{job.model}, {job.label}" + ("" if seconds is None else f": {seconds:.1f} s"))

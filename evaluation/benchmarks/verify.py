@@ -12,10 +12,10 @@ from evaluation.benchmarks.page import Page, milliseconds, seconds
 from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import inject, moved
-from gpu_runtime.verification.overlaps import unsafe_sharers, without_streams
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials import make_trial
-from gpu_runtime.verification.verification import Request, Verification, verify
+from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
 from planners import Problem, place_in_objects
 from planners.model.columns import IntColumn
 
@@ -115,19 +115,21 @@ def _verifications(problem: Problem, kind: DeviceKind, trials: int, seed: int) -
         ("right", right.offsets, ()),
         (f"{INJECTED} moved", moved(right, injections), onto),
         ("streams ignored, random delays", wrong.offsets, ()),
-        ("streams ignored, attacks", wrong.offsets, unsafe_sharers(problem, wrong.offsets)),
+        ("streams ignored, attacks", wrong.offsets, unsafe_overlaps(problem, wrong.offsets)),
     ]
     runs = []
     for name, offsets, attacked in cases:
         progress(name)
-        request = Request(trials, seed, is_compressed=kind.is_host, attacked=tuple(attacked))
+        request = VerificationRequest(
+            trials, seed, is_compressed=kind.is_host, attacked=tuple(attacked)
+        )
         found = verify(problem, offsets, open_device(kind), request)
         its = injections if attacked is onto else []
         runs.append(
             _Run(
                 name,
                 found,
-                len(unsafe_sharers(problem, offsets)),
+                len(unsafe_overlaps(problem, offsets)),
                 len(its),
                 sum(bool(found.caught(injection)) for injection in its),
                 len(found.false_alarms(its)),
@@ -142,8 +144,8 @@ def _rate_row(size: int, large_copy: float) -> list[str]:
     layout = Layout(np.arange(count) * size, np.full(count, size), count * size)
     singles = tuple((tensor,) for tensor in range(count))
     nothing = ((),) * count
-    stamping = NodeProgram((0,) * count, singles, nothing, nothing)
-    both = NodeProgram((0,) * 2 * count, singles + nothing, nothing + singles, nothing * 2)
+    stamping = StampCheckProgram((0,) * count, singles, nothing, nothing)
+    both = StampCheckProgram((0,) * 2 * count, singles + nothing, nothing + singles, nothing * 2)
     stamp_seconds = _undisturbed_seconds(stamping, layout)
     check_seconds = _undisturbed_seconds(both, layout) - stamp_seconds
     rates = layout.arena_bytes / stamp_seconds, layout.arena_bytes / check_seconds
@@ -155,7 +157,7 @@ def _rate_row(size: int, large_copy: float) -> list[str]:
     ]
 
 
-def _undisturbed_seconds(program: NodeProgram, layout: Layout) -> float:
+def _undisturbed_seconds(program: StampCheckProgram, layout: Layout) -> float:
     device = open_device(DeviceKind.CUDA)(program, layout)
     try:
         outcomes = [device.run(make_trial(program, 0, seed)) for seed in range(3)]

@@ -105,11 +105,11 @@ class MemoryReport:
     planned_bytes, lower_bound
         What a step needs by the plan, and would need by any: the arena and what outlives a step.
         0 without a plan.
-    arena_bytes, outliving_bytes
+    arena_bytes, escaping_bytes
         The two parts of `planned_bytes`.
     planned_requests
         Served at the planned places.
-    outliving_requests
+    escaping_requests
         Expected, but without a place since they outlive their step.
     fallback_requests, fallback_bytes
         Made in planned steps and not as planned; a heap served them.
@@ -133,9 +133,9 @@ class MemoryReport:
     planned_bytes: int
     lower_bound: int
     arena_bytes: int
-    outliving_bytes: int
+    escaping_bytes: int
     planned_requests: int
-    outliving_requests: int
+    escaping_requests: int
     fallback_requests: int
     fallback_bytes: int
     missing_requests: int
@@ -168,11 +168,11 @@ class MemoryReport:
             rows += [
                 ("planned", _amount(self.planned_bytes, "arena and what outlives a step")),
                 ("  arena", _amount(self.arena_bytes, "")),
-                ("  outlives", _amount(self.outliving_bytes, "")),
+                ("  outlives", _amount(self.escaping_bytes, "")),
                 ("bound", _amount(self.lower_bound, "no plan needs less")),
             ]
         rows += [
-            ("requests", f"{self.planned_requests} planned, {self.outliving_requests} outliving"),
+            ("requests", f"{self.planned_requests} planned, {self.escaping_requests} escaping"),
             (
                 "fallback",
                 f"{self.fallback_requests} requests, {exact_bytes(self.fallback_bytes)} bytes",

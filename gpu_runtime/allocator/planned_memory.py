@@ -155,7 +155,7 @@ class PlannedMemory:
         allocator, planning = planner.allocator, planner.planning
         figures = allocator.figures()
         arena = planning.arena_bytes if planning else 0
-        outliving = planning.outliving_bytes if planning else 0
+        escaping = planning.escaping_bytes if planning else 0
         return MemoryReport(
             planner=self._chosen.label,
             status=planner.status,
@@ -166,12 +166,12 @@ class PlannedMemory:
             requested_bytes=figures.requested_peak,
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
-            planned_bytes=arena + outliving,
+            planned_bytes=arena + escaping,
             lower_bound=planning.lower_bound if planning else 0,
             arena_bytes=arena,
-            outliving_bytes=outliving,
+            escaping_bytes=escaping,
             planned_requests=figures.planned_requests,
-            outliving_requests=figures.outliving_requests,
+            escaping_requests=figures.escaping_requests,
             fallback_requests=figures.fallback_requests,
             fallback_bytes=figures.fallback_bytes,
             missing_requests=figures.missing_requests,

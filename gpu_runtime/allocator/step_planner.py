@@ -44,7 +44,7 @@ class StepPlanning:
         return sum(result.peak or 0 for result in self.results)
 
     @property
-    def outliving_bytes(self) -> int:
+    def escaping_bytes(self) -> int:
         """Bytes outside of the arena: what a step left may be made again before it is freed."""
         return self.persisting_bytes + 2 * self.renewed_bytes
 
@@ -170,7 +170,7 @@ class StepPlanner:
 
     def _judge(self, counts: StepCounts) -> None:
         """Drop the plan where it has not been kept to for too long."""
-        is_unlike = counts.fallback > counts.planned + counts.outliving
+        is_unlike = counts.fallback > counts.planned + counts.escaping
         self._unlike_steps = self._unlike_steps + 1 if is_unlike else 0
         if self._patience is None or self._unlike_steps < self._patience:
             return

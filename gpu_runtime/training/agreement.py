@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from gpu_runtime.training.run_specification import Allocator
-from gpu_runtime.training.worker_result import CheckAnswer
+from gpu_runtime.training.worker_result import CheckResult
 
 
 @dataclass(frozen=True)
-class Difference:
+class BitDifference:
     """Where a run first left another.
 
     Parameters
@@ -61,7 +61,7 @@ class Agreement:
     gradients: int
     parameters: int
     buffers: int
-    differences: tuple[Difference, ...]
+    differences: tuple[BitDifference, ...]
 
     @property
     def is_bit_identical(self) -> bool:
@@ -73,7 +73,7 @@ class Agreement:
 _SHOWN = 16
 
 
-def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
+def compare(answers: Mapping[Allocator, CheckResult]) -> Agreement:
     """Compare every run with the first.
 
     Parameters
@@ -105,18 +105,18 @@ def compare(answers: Mapping[Allocator, CheckAnswer]) -> Agreement:
 
 
 def _is_not_finite(loss: str) -> bool:
-    # As in :class:`CheckAnswer`, where a NaN also has its bits.
+    # As in :class:`CheckResult`, where a NaN also has its bits.
     return loss.lstrip("-").startswith(("nan", "inf"))
 
 
 def _first_difference(
     allocator: Allocator, values: dict[str, str], reference: Allocator, expected: dict[str, str]
-) -> Difference | None:
+) -> BitDifference | None:
     # What the run has beyond the reference comes last.
     for where in {**expected, **values}:
         its, theirs = values.get(where), expected.get(where)
         if its != theirs:
-            return Difference(allocator, reference, where, _shown(its), _shown(theirs))
+            return BitDifference(allocator, reference, where, _shown(its), _shown(theirs))
     return None
 
 
@@ -124,7 +124,7 @@ def _shown(value: str | None) -> str:
     return "nothing" if value is None else value[:_SHOWN]
 
 
-def _values(answer: CheckAnswer) -> dict[str, str]:
+def _values(answer: CheckResult) -> dict[str, str]:
     """Return what was computed by where, in the order in which it was computed."""
     values = {}
     for step, (losses, gradients) in enumerate(

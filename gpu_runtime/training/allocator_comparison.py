@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement, compare
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import run_child
-from gpu_runtime.training.worker_result import Answer, CheckAnswer, Failure, TimeAnswer
+from gpu_runtime.training.worker_result import Answer, CheckResult, Failure, TimeResult
 from planners.errors import GaplessError
 
 # Called with what runs now, and again with its seconds when it has ended.
-Listen = Callable[[Job, float | None], None]
+Listen = Callable[[RunSpecification, float | None], None]
 
 
 @dataclass
-class Findings:
+class AllocatorComparison:
     """What was found so far.
 
     Parameters
@@ -31,8 +31,8 @@ class Findings:
         Operators for want of whose deterministic algorithm the checks were not strict.
     """
 
-    checks: dict[Allocator, CheckAnswer] = field(default_factory=dict)
-    timings: dict[Allocator, TimeAnswer] = field(default_factory=dict)
+    checks: dict[Allocator, CheckResult] = field(default_factory=dict)
+    timings: dict[Allocator, TimeResult] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     undetermined: tuple[str, ...] = ()
 
@@ -68,12 +68,12 @@ class Findings:
         return agrees and not self.failures and not self.nothing_was_planned
 
 
-def run_study(
-    job: Job,
+def compare_allocators(
+    job: RunSpecification,
     allocators: tuple[Allocator, ...],
-    findings: Findings,
+    findings: AllocatorComparison,
     listen: Listen,
-    run: Callable[[Job], Answer] = run_child,
+    run: Callable[[RunSpecification], Answer] = run_child,
 ) -> None:
     """Run a job for every purpose under every allocator, one process after the other.
 
@@ -122,10 +122,12 @@ def run_study(
         _keep(findings, Purpose.TIME, allocator, answer)
 
 
-def _keep(findings: Findings, purpose: Purpose, allocator: Allocator, answer: Answer) -> None:
+def _keep(
+    findings: AllocatorComparison, purpose: Purpose, allocator: Allocator, answer: Answer
+) -> None:
     if isinstance(answer, Failure):
         findings.failures[f"{purpose} {allocator}"] = answer.message
-    elif isinstance(answer, CheckAnswer):
+    elif isinstance(answer, CheckResult):
         findings.checks[allocator] = answer
         known = {*findings.undetermined, *answer.undetermined}
         findings.undetermined = tuple(sorted(known))

@@ -14,7 +14,7 @@ from gpu_runtime.training.worker_result import PeakFigures
 from planners.errors import DeviceError
 
 
-class MemorySide(Protocol):
+class AllocatorProbe(Protocol):
     """What a run needs to know of its allocator."""
 
     def step(self) -> AbstractContextManager[object]:
@@ -34,7 +34,7 @@ class MemorySide(Protocol):
         ...
 
 
-class HostMemory:
+class HostProbe:
     """The processor's memory, of which nobody counts anything."""
 
     def step(self) -> AbstractContextManager[object]:
@@ -53,7 +53,7 @@ class HostMemory:
         return None
 
 
-class NativeMemory:
+class NativeProbe:
     """PyTorch's caching allocator; its mode is chosen by the environment."""
 
     def step(self) -> AbstractContextManager[object]:
@@ -77,7 +77,7 @@ class NativeMemory:
         return None
 
 
-class PlannedSide:
+class PlannedProbe:
     """Our allocator, in force from its construction on.
 
     Parameters
@@ -132,9 +132,9 @@ def require_device(device: str) -> None:
         raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
 
 
-def open_memory(
+def open_probe(
     allocator: Allocator, device: str, planner: str = "auto", time_limit: float = 10.0
-) -> MemorySide:
+) -> AllocatorProbe:
     """Put an allocator in force, before anything allocates.
 
     Parameters
@@ -148,7 +148,7 @@ def open_memory(
 
     Returns
     -------
-    MemorySide
+    AllocatorProbe
         Of this process.
 
     Raises
@@ -157,7 +157,7 @@ def open_memory(
         The allocator cannot be put in force.
     """
     if device == "cpu":
-        return HostMemory()
+        return HostProbe()
     if allocator is Allocator.PLANNED:
-        return PlannedSide(planner, time_limit)
-    return NativeMemory()
+        return PlannedProbe(planner, time_limit)
+    return NativeProbe()

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from gpu_runtime.training.allocator_probe import MemorySide
+from gpu_runtime.training.allocator_probe import AllocatorProbe
 from gpu_runtime.training.prepared_run import prepare
-from gpu_runtime.training.run_specification import Job
-from gpu_runtime.training.worker_result import CheckAnswer
+from gpu_runtime.training.run_specification import RunSpecification
+from gpu_runtime.training.worker_result import CheckResult
 from instances.traces.allocation_trace import Phase
 from planners.errors import GaplessError
 
@@ -40,7 +40,7 @@ class UndeterminedError(GaplessError):
         self.operator = operator
 
 
-def run_check(job: Job, memory: MemorySide) -> CheckAnswer:
+def run_check(job: RunSpecification, memory: AllocatorProbe) -> CheckResult:
     """Run a job's steps with deterministic algorithms and digest what they compute.
 
     Gradients are read between the last backward pass of a step and the optimizer, by copies to the
@@ -55,7 +55,7 @@ def run_check(job: Job, memory: MemorySide) -> CheckAnswer:
 
     Returns
     -------
-    CheckAnswer
+    CheckResult
         Losses and gradients of every step, parameters and buffers at the end.
 
     Raises
@@ -84,7 +84,7 @@ def run_check(job: Job, memory: MemorySide) -> CheckAnswer:
             losses.append([])
             with memory.step():
                 loop.run_iteration(optimizer)
-        return CheckAnswer(
+        return CheckResult(
             losses=tuple(map(tuple, losses)),
             gradients=tuple(gradients),
             parameters=digests(run.module.named_parameters()),

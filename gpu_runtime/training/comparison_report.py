@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement
-from gpu_runtime.training.allocator_comparison import Findings
-from gpu_runtime.training.run_specification import Allocator, Job
-from gpu_runtime.training.worker_result import PeakFigures, TimeAnswer
+from gpu_runtime.training.allocator_comparison import AllocatorComparison
+from gpu_runtime.training.run_specification import Allocator, RunSpecification
+from gpu_runtime.training.worker_result import PeakFigures, TimeResult
 from planners.text.aligned_text import aligned_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ UNITS = (
 )
 
 
-def plain_table(findings: Findings) -> str:
+def plain_table(findings: AllocatorComparison) -> str:
     """Return a row an allocator as aligned text, for pipes and files.
 
     Parameters
@@ -54,7 +54,7 @@ def plain_table(findings: Findings) -> str:
     return aligned_text([HEADINGS, *rows], range(LEFT_ALIGNED)) if rows else ""
 
 
-def rich_table(findings: Findings, width: int) -> Table:
+def rich_table(findings: AllocatorComparison, width: int) -> Table:
     """Return the figures of each allocator for a terminal, the best memory efficiency in green.
 
     Parameters
@@ -96,7 +96,7 @@ def rich_table(findings: Findings, width: int) -> Table:
     return table
 
 
-def study_rows(findings: Findings) -> list[tuple[str, ...]]:
+def study_rows(findings: AllocatorComparison) -> list[tuple[str, ...]]:
     """Return the cells of the table.
 
     Parameters
@@ -116,7 +116,7 @@ def study_rows(findings: Findings) -> list[tuple[str, ...]]:
     return [_row(allocator, timing, findings, best) for allocator, timing in timings.items()]
 
 
-def notes(findings: Findings) -> list[str]:
+def notes(findings: AllocatorComparison) -> list[str]:
     """Return the lines below the table.
 
     Parameters
@@ -148,7 +148,7 @@ def notes(findings: Findings) -> list[str]:
     return lines
 
 
-def study_record(job: Job, findings: Findings) -> dict[str, Any]:
+def study_record(job: RunSpecification, findings: AllocatorComparison) -> dict[str, Any]:
     """Return everything that was run and found, as scalars, lists and objects.
 
     Parameters
@@ -205,7 +205,7 @@ def gib(size: int | None) -> str:
     return NOTHING if size is None else f"{size / GIB:,.3f}"
 
 
-def over_plan(timing: TimeAnswer) -> float | None:
+def over_plan(timing: TimeResult) -> float | None:
     """Return by what part reserved memory exceeds the plan.
 
     Parameters
@@ -224,7 +224,7 @@ def over_plan(timing: TimeAnswer) -> float | None:
 
 
 def _row(
-    allocator: Allocator, timing: TimeAnswer, findings: Findings, best: float | None
+    allocator: Allocator, timing: TimeResult, findings: AllocatorComparison, best: float | None
 ) -> tuple[str, ...]:
     peaks, plan, excess = timing.peaks, timing.plan, over_plan(timing)
     median = statistics.median(timing.step_seconds)
@@ -258,7 +258,7 @@ def _plan_notes(plan: MemoryReport) -> list[str]:
     again = f" (the last of {plan.plans})" if plan.plans > 1 else ""
     lines = [
         f"plan by {plan.planner}, {plan.status}{again}: arena {gib(plan.arena_bytes)} and "
-        f"outliving {gib(plan.outliving_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower "
+        f"escaping {gib(plan.escaping_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower "
         f"bound {plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps served by it"
     ]
     shown = plan.mismatches[:SHOWN_MISMATCHES]
@@ -287,7 +287,7 @@ def _verdict(agreement: Agreement) -> Sequence[str]:
     return [f"NOT bit-identical ({compared}):", *map(str, agreement.differences)]
 
 
-def _timing_record(timing: TimeAnswer) -> dict[str, Any]:
+def _timing_record(timing: TimeResult) -> dict[str, Any]:
     return {
         **asdict(timing),
         "efficiency": None if timing.peaks is None else timing.peaks.efficiency,

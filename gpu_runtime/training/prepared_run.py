@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_runtime.training.random_batches import RandomBatches
-from gpu_runtime.training.run_specification import Job
+from gpu_runtime.training.run_specification import RunSpecification
 from instances.extract.eager.training_loop import TrainingLoop
 from instances.extract.models import find_model
 from instances.extract.tracing.building import build_module
@@ -32,7 +32,7 @@ class PreparedRun:
 
     module: torch.nn.Module
     batches: RandomBatches
-    job: Job
+    job: RunSpecification
 
     def loop(
         self,
@@ -58,7 +58,7 @@ class PreparedRun:
         )
 
 
-def prepare(job: Job) -> PreparedRun:
+def prepare(job: RunSpecification) -> PreparedRun:
     """Build a job's model with seeded weights and move it to the device.
 
     Parameters

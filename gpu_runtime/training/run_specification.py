@@ -27,7 +27,7 @@ class Purpose(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Job:
+class RunSpecification:
     """What one child process is to do.
 
     Parameters
@@ -92,7 +92,7 @@ class Job:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Job:
+    def from_json(cls, text: str) -> RunSpecification:
         """Read what :meth:`to_json` wrote.
 
         Parameters
@@ -102,7 +102,7 @@ class Job:
 
         Returns
         -------
-        Job
+        RunSpecification
             The same.
         """
         fields: dict[str, Any] = json.loads(text)

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from gpu_runtime.training.allocator_probe import MemorySide
+from gpu_runtime.training.allocator_probe import AllocatorProbe
 from gpu_runtime.training.prepared_run import prepare
-from gpu_runtime.training.run_specification import Job
-from gpu_runtime.training.worker_result import TimeAnswer
+from gpu_runtime.training.run_specification import RunSpecification
+from gpu_runtime.training.worker_result import TimeResult
 
 # Drawing a batch of images takes longer than the step of a small network.
 DRAWN_MICROBATCHES = 4
@@ -27,7 +27,7 @@ DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 _make_event: Callable[..., Any] = torch.cuda.Event
 
 
-def run_timed(job: Job, memory: MemorySide) -> TimeAnswer:
+def run_timed(job: RunSpecification, memory: AllocatorProbe) -> TimeResult:
     """Warm a job's loop up, then time its steps and watch the peaks of its memory.
 
     Parameters
@@ -39,7 +39,7 @@ def run_timed(job: Job, memory: MemorySide) -> TimeAnswer:
 
     Returns
     -------
-    TimeAnswer
+    TimeResult
         Of the timed steps, unless it says otherwise.
     """
     free_before = _free_bytes(job.device)
@@ -60,7 +60,7 @@ def run_timed(job: Job, memory: MemorySide) -> TimeAnswer:
     peaks, free_after = memory.peaks(), _free_bytes(job.device)
     whole_run = None if before is None or peaks is None else max(before.reserved, peaks.reserved)
     taken = None if free_before is None or free_after is None else free_before - free_after
-    return TimeAnswer(
+    return TimeResult(
         step_seconds=tuple(step_seconds),
         peaks=peaks,
         whole_run_reserved=whole_run,

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 
 from gpu_runtime.allocator.pytorch_allocator import OUT_OF_MEMORY
-from gpu_runtime.training.run_specification import Job, Purpose
-from gpu_runtime.training.worker_result import Answer, Failure, write_answer
+from gpu_runtime.training.run_specification import Purpose, RunSpecification
+from gpu_runtime.training.worker_result import Answer, Failure, write_result
 from instances.extract.extraction import require_packages
 from planners.command_line import standard_output, starting
 from planners.errors import GaplessError
 
 
-def answer_of(job: Job) -> Answer:
+def answer_of(job: RunSpecification) -> Answer:
     """Do a job, and answer whatever happens.
 
     Parameters
@@ -25,13 +25,13 @@ def answer_of(job: Job) -> Answer:
 
     Returns
     -------
-    CheckAnswer or TimeAnswer or Failure
+    CheckResult or TimeResult or Failure
         A failure has one line.
     """
     try:
         require_packages("torch", "transformers")
         # Imported here because they need PyTorch.
-        from gpu_runtime.training.allocator_probe import open_memory, require_device
+        from gpu_runtime.training.allocator_probe import open_probe, require_device
         from gpu_runtime.training.check_run import UndeterminedError, run_check
         from gpu_runtime.training.timed_run import run_timed
 
@@ -40,7 +40,7 @@ def answer_of(job: Job) -> Answer:
         return Failure(_line(error), is_general=True)
     run = run_check if job.purpose is Purpose.CHECK else run_timed
     try:
-        memory = open_memory(job.allocator, job.device, job.planner, job.time_limit)
+        memory = open_probe(job.allocator, job.device, job.planner, job.time_limit)
         return run(job, memory)
     except UndeterminedError as error:
         return Failure(_line(error), undetermined=error.operator)
@@ -66,10 +66,10 @@ def _line(error: Exception) -> str:
 def main() -> None:
     """Read the job, do it, write the answer."""
     starting.give_back()
-    job = Job.from_json(sys.stdin.readline())
+    job = RunSpecification.from_json(sys.stdin.readline())
     with standard_output.kept_for_the_answer():
         answer = answer_of(job)
-    standard_output.write(write_answer(answer) + "\n")
+    standard_output.write(write_result(answer) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO
 
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
-from gpu_runtime.training.worker_result import Answer, Failure, read_answer
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.worker_result import Answer, Failure, read_result
 from planners.plugins import child_process
 
 COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
@@ -28,7 +28,7 @@ CUBLAS_WORKSPACE = ":4096:8"
 SECONDS_TO_END = 5.0
 
 
-def run_child(job: Job) -> Answer:
+def run_child(job: RunSpecification) -> Answer:
     """Do a job in a fresh process.
 
     Parameters
@@ -38,7 +38,7 @@ def run_child(job: Job) -> Answer:
 
     Returns
     -------
-    CheckAnswer or TimeAnswer or Failure
+    CheckResult or TimeResult or Failure
         A process that dies is a failure too, also after its answer.
 
     Raises
@@ -68,7 +68,7 @@ def run_child(job: Job) -> Answer:
         return _answer(output, process.returncode, complaints)
 
 
-def child_environment(job: Job, inherited: Mapping[str, str]) -> dict[str, str]:
+def child_environment(job: RunSpecification, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a job's process.
 
     Parameters
@@ -115,7 +115,7 @@ def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) ->
 def _answer(output: str, code: int, complaints: IO[str]) -> Answer:
     answer = None
     with suppress(ValueError, TypeError, IndexError):
-        answer = read_answer(output.splitlines()[-1])
+        answer = read_result(output.splitlines()[-1])
     # An allocator has to be right at exit too, where the answer is on its way already.
     if answer is not None and (code == 0 or isinstance(answer, Failure)):
         return answer

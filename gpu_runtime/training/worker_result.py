@@ -34,7 +34,7 @@ class PeakFigures:
 
 
 @dataclass(frozen=True)
-class CheckAnswer:
+class CheckResult:
     """Everything that a run computed, in digests.
 
     Parameters
@@ -60,7 +60,7 @@ class CheckAnswer:
 
 
 @dataclass(frozen=True)
-class TimeAnswer:
+class TimeResult:
     """What a run took.
 
     Parameters
@@ -106,16 +106,16 @@ class Failure:
     undetermined: str = ""
 
 
-Answer = CheckAnswer | TimeAnswer | Failure
+Answer = CheckResult | TimeResult | Failure
 
-_KINDS: dict[str, type[CheckAnswer] | type[TimeAnswer] | type[Failure]] = {
-    "check": CheckAnswer,
-    "time": TimeAnswer,
+_KINDS: dict[str, type[CheckResult] | type[TimeResult] | type[Failure]] = {
+    "check": CheckResult,
+    "time": TimeResult,
     "failure": Failure,
 }
 
 
-def write_answer(answer: Answer) -> str:
+def write_result(answer: Answer) -> str:
     """Return an answer as one line of JSON.
 
     Parameters
@@ -132,8 +132,8 @@ def write_answer(answer: Answer) -> str:
     return json.dumps({"kind": kind, **asdict(answer)})
 
 
-def read_answer(line: str) -> Answer:
-    """Read what :func:`write_answer` wrote.
+def read_result(line: str) -> Answer:
+    """Read what :func:`write_result` wrote.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def read_answer(line: str) -> Answer:
 
     Returns
     -------
-    CheckAnswer or TimeAnswer or Failure
+    CheckResult or TimeResult or Failure
         The same.
 
     Raises

@@ -19,11 +19,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 
 
 @dataclass(frozen=True)
-class Attack:
+class AdversarialDelays:
     """Two nodes to be held.
 
     Parameters
@@ -47,7 +47,7 @@ class _Life:
     users: tuple[int, ...]
 
 
-def plan_attack(program: NodeProgram, a: int, b: int) -> Attack | None:
+def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> AdversarialDelays | None:
     """Return how to make two tensors collide.
 
     Parameters
@@ -59,12 +59,12 @@ def plan_attack(program: NodeProgram, a: int, b: int) -> Attack | None:
 
     Returns
     -------
-    Attack or None
+    AdversarialDelays or None
         None for a safe pair: no order of the program lets them collide.
     """
     victim, other = _life(program, a), _life(program, b)
     if victim.producer == other.producer:
-        return Attack(None, None, within=False)
+        return AdversarialDelays(None, None, within=False)
     after_other = program.descendants(other.producer)
     if victim.producer in after_other:
         victim, other = other, victim
@@ -73,11 +73,11 @@ def plan_attack(program: NodeProgram, a: int, b: int) -> Attack | None:
         return None
     user = late[-1]
     if user == other.producer:
-        return Attack(None, None, within=False)
-    return Attack(other.producer, user, within=user == victim.producer)
+        return AdversarialDelays(None, None, within=False)
+    return AdversarialDelays(other.producer, user, within=user == victim.producer)
 
 
-class AttackQueue:
+class DelayQueue:
     """Pairs to be made to collide, each in its turn until it is seen.
 
     Parameters
@@ -88,14 +88,14 @@ class AttackQueue:
         Tensors that share bytes.
     """
 
-    def __init__(self, program: NodeProgram, pairs: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, program: StampCheckProgram, pairs: Iterable[tuple[int, int]]) -> None:
         self._program = program
         self._pairs = deque(pairs if program.stream_count > 1 else ())
 
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def next(self, is_seen: Callable[[int, int], bool]) -> Attack | None:
+    def next(self, is_seen: Callable[[int, int], bool]) -> AdversarialDelays | None:
         """Return the next attack, None where none is left to be made.
 
         Parameters
@@ -105,23 +105,23 @@ class AttackQueue:
 
         Returns
         -------
-        Attack or None
+        AdversarialDelays or None
             On a pair that goes to the end of the queue.
         """
         for _ in range(len(self._pairs)):
             pair = self._pairs.popleft()
-            attack = None if is_seen(*pair) else plan_attack(self._program, *pair)
+            attack = None if is_seen(*pair) else plan_adversarial_delays(self._program, *pair)
             if attack is not None and attack.first is not None:
                 self._pairs.append(pair)
                 return attack
         return None
 
 
-def _life(program: NodeProgram, tensor: int) -> _Life:
+def _life(program: StampCheckProgram, tensor: int) -> _Life:
     stamped = [node for node, made in enumerate(program.stamps) if tensor in made]
     checked = [node for node, read in enumerate(program.checks) if tensor in read]
     return _Life(stamped[0], tuple(checked))
 
 
-def _precedes(program: NodeProgram, first: int, second: int) -> bool:
+def _precedes(program: StampCheckProgram, first: int, second: int) -> bool:
     return second in program.descendants(first)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_runtime.verification.arena_layout import Layout
-from gpu_runtime.verification.device import BrokenWord, Outcome
+from gpu_runtime.verification.device import BrokenWord, DeviceOutcome
 from gpu_runtime.verification.stamp_pattern import WORD_BYTES, pattern_words
 from gpu_runtime.verification.trials import Disturbance, Trial
 
@@ -69,7 +69,7 @@ class CorruptionLedger:
         self._trials: dict[tuple[int, int | None], list[Trial]] = defaultdict(list)
         self.lost = 0
 
-    def add(self, trial: Trial, outcome: Outcome) -> None:
+    def add(self, trial: Trial, outcome: DeviceOutcome) -> None:
         """Take in what a trial found.
 
         Parameters

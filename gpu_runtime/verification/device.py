@@ -52,7 +52,7 @@ class BrokenWord:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeviceOutcome:
     """What a trial found.
 
     Parameters
@@ -107,7 +107,7 @@ class Device(Protocol):
     def figures(self) -> DeviceFigures:
         """What it is and holds."""
 
-    def run(self, trial: Trial) -> Outcome:
+    def run(self, trial: Trial) -> DeviceOutcome:
         """Run the whole program once, under the delays and the key of a trial."""
 
     def close(self) -> None:

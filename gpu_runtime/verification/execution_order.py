@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials import Trial
 
 Moment = tuple[float, float, int, bool]
 
 
-def execution_order(program: NodeProgram, trial: Trial) -> Iterator[tuple[int, bool]]:
+def execution_order(program: StampCheckProgram, trial: Trial) -> Iterator[tuple[int, bool]]:
     """Yield when nodes begin and end, as streams that are only held by their arcs run them.
 
     Parameters
@@ -51,7 +51,7 @@ def execution_order(program: NodeProgram, trial: Trial) -> Iterator[tuple[int, b
                 heapq.heappush(moments, (begin, rank[successor], successor, False))
 
 
-def longest_chain(program: NodeProgram) -> int:
+def longest_chain(program: StampCheckProgram) -> int:
     """Return the number of nodes on the longest directed path."""
     depth = [1] * program.node_count
     for node, successors in enumerate(program.successors):
@@ -60,7 +60,7 @@ def longest_chain(program: NodeProgram) -> int:
     return max(depth, default=0)
 
 
-def _awaited_counts(program: NodeProgram) -> NDArray[np.int64]:
+def _awaited_counts(program: StampCheckProgram) -> NDArray[np.int64]:
     counts = np.zeros(program.node_count, dtype=np.int64)
     for successors in program.successors:
         np.add.at(counts, list(successors), 1)

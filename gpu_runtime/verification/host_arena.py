@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.device import BrokenWord, DeviceFigures, ForeignWords
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.stamp_pattern import WORD_BYTES, Words, decode, pattern_bytes
 from planners.errors import DeviceError
 
@@ -36,7 +36,7 @@ BLOCK_BYTES = 256 << 10
 
 
 @dataclass
-class Findings:
+class ArenaFindings:
     """What checks found that was not as stamped.
 
     Parameters
@@ -76,7 +76,7 @@ class HostArena:
         self._words: Words = np.frombuffer(self._map, dtype=np.uint64)
         self._bytes: NDArray[np.uint8] = self._words.view(np.uint8)
 
-    def figures(self, name: str, program: NodeProgram) -> DeviceFigures:
+    def figures(self, name: str, program: StampCheckProgram) -> DeviceFigures:
         """Return the figures of a device that runs a program in this arena.
 
         Parameters
@@ -113,7 +113,7 @@ class HostArena:
         for begin, end in self._blocks(tensor):
             self._bytes[begin:end] = pattern_bytes(tensor, begin, end - begin, key)
 
-    def check(self, tensor: int, key: int, findings: Findings) -> None:
+    def check(self, tensor: int, key: int, findings: ArenaFindings) -> None:
         """Compare all of a tensor with its pattern.
 
         Parameters
@@ -151,7 +151,7 @@ class HostArena:
             begin = cut
 
     def _note(
-        self, tensor: int, words: NDArray[np.int64], found: Words, key: int, findings: Findings
+        self, tensor: int, words: NDArray[np.int64], found: Words, key: int, findings: ArenaFindings
     ) -> None:
         """Take up wrong words: by writer where they are a whole pattern, else one by one."""
         writers = self._writers(tensor, words, found, key)

@@ -9,7 +9,7 @@ from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
 
-def unsafe_sharers(problem: Problem, offsets: IntColumn) -> list[tuple[int, int]]:
+def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int]]:
     """Return the unsafe pairs of tensors that share bytes.
 
     Parameters

@@ -18,14 +18,14 @@ import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 
 
 class StoppedError(Exception):
     """A thread was told to stop."""
 
 
-class ThreadOrder:
+class StreamScheduler:
     """Lets the threads of a program, one a stream, wait for each other through one run.
 
     Within :meth:`entered`, a thread calls :meth:`begin` and :meth:`end` for each node of its stream
@@ -45,7 +45,7 @@ class ThreadOrder:
         What ended the run, if anything did.
     """
 
-    def __init__(self, program: NodeProgram) -> None:
+    def __init__(self, program: StampCheckProgram) -> None:
         self.lock = threading.Lock()
         self.error: BaseException | None = None
         self._stopped = False

@@ -13,10 +13,10 @@ from __future__ import annotations
 import time
 
 from gpu_runtime.verification.arena_layout import Layout
-from gpu_runtime.verification.device import Outcome
+from gpu_runtime.verification.device import DeviceOutcome
 from gpu_runtime.verification.execution_order import execution_order
-from gpu_runtime.verification.host_arena import Findings, HostArena
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.host_arena import ArenaFindings, HostArena
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials import Trial
 
 
@@ -36,12 +36,12 @@ class SimulatedDevice:
         The arena cannot be had.
     """
 
-    def __init__(self, program: NodeProgram, layout: Layout) -> None:
+    def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         self._program = program
         self._arena = HostArena(layout)
         self.figures = self._arena.figures("CPU, simulated streams", program)
 
-    def run(self, trial: Trial) -> Outcome:
+    def run(self, trial: Trial) -> DeviceOutcome:
         """Run the whole program once.
 
         Parameters
@@ -51,10 +51,10 @@ class SimulatedDevice:
 
         Returns
         -------
-        Outcome
+        DeviceOutcome
             What was not as stamped, also after Ctrl-C.
         """
-        found, interrupted = Findings(), False
+        found, interrupted = ArenaFindings(), False
         begun = time.perf_counter()
         try:
             for node, ends in execution_order(self._program, trial):
@@ -67,7 +67,7 @@ class SimulatedDevice:
         except KeyboardInterrupt:
             interrupted = True
         seconds = time.perf_counter() - begun
-        return Outcome(seconds, found.foreign, found.broken, interrupted=interrupted)
+        return DeviceOutcome(seconds, found.foreign, found.broken, interrupted=interrupted)
 
     def close(self) -> None:
         """Give the arena back."""

@@ -17,7 +17,7 @@ Tensors = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class NodeProgram:
+class StampCheckProgram:
     """Nodes in global order.
 
     A node first stamps every tensor it makes, then checks every tensor it reads. So what it reads
@@ -95,7 +95,7 @@ class NodeProgram:
         return found
 
 
-def make_program(problem: Problem) -> NodeProgram:
+def make_program(problem: Problem) -> StampCheckProgram:
     """Return the program that runs a problem's schedule.
 
     Parameters
@@ -107,7 +107,7 @@ def make_program(problem: Problem) -> NodeProgram:
 
     Returns
     -------
-    NodeProgram
+    StampCheckProgram
         Tensors without bytes are left out.
 
     Raises
@@ -125,7 +125,7 @@ def make_program(problem: Problem) -> NodeProgram:
     return _program_of_lifetimes(problem)
 
 
-def _program_of_graph(graph: Graph, size: IntColumn) -> NodeProgram:
+def _program_of_graph(graph: Graph, size: IntColumn) -> StampCheckProgram:
     stamps: list[list[int]] = [[] for _ in range(graph.node_count)]
     checks: list[list[int]] = [[] for _ in range(graph.node_count)]
     awaits: list[list[int]] = [[] for _ in range(graph.node_count)]
@@ -141,7 +141,7 @@ def _program_of_graph(graph: Graph, size: IntColumn) -> NodeProgram:
     for first, second in graph.control.tolist():
         awaits[second].append(first)
     stream = np.unique(graph.stream, return_inverse=True)[1].tolist()
-    return NodeProgram(
+    return StampCheckProgram(
         tuple(stream),
         tuple(map(tuple, stamps)),
         tuple(map(tuple, checks)),
@@ -156,7 +156,7 @@ def _last_of_each_stream(node: int, awaited: Iterable[int], stream: list[int]) -
     return tuple(sorted(last.values()))
 
 
-def _program_of_lifetimes(problem: Problem) -> NodeProgram:
+def _program_of_lifetimes(problem: Problem) -> StampCheckProgram:
     rows = problem.segments()
     rows = rows[problem.size[rows[:, 0]] > 0]
     steps = np.unique(np.concatenate([rows[:, 1], rows[:, 2] - 1]))
@@ -168,6 +168,6 @@ def _program_of_lifetimes(problem: Problem) -> NodeProgram:
     for tensor, begin, end in zip(tensors, first, last, strict=True):
         stamps[begin].append(tensor)
         checks[end].append(tensor)
-    return NodeProgram(
+    return StampCheckProgram(
         (0,) * len(steps), tuple(map(tuple, stamps)), tuple(map(tuple, checks)), ((),) * len(steps)
     )

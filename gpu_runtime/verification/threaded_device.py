@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import chain
 
 from gpu_runtime.verification.arena_layout import Layout
-from gpu_runtime.verification.device import Outcome
-from gpu_runtime.verification.host_arena import Findings, HostArena
-from gpu_runtime.verification.scheduler import StoppedError, ThreadOrder
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.device import DeviceOutcome
+from gpu_runtime.verification.host_arena import ArenaFindings, HostArena
+from gpu_runtime.verification.scheduler import StoppedError, StreamScheduler
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials import Disturbance, Trial
 from planners.errors import DeviceError
 
@@ -40,13 +40,13 @@ class ThreadedDevice:
         The arena cannot be had.
     """
 
-    def __init__(self, program: NodeProgram, layout: Layout) -> None:
+    def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         self._program = program
         self._arena = HostArena(layout)
         self._lap_seconds = SHORTEST_LAP_SECONDS
         self.figures = self._arena.figures("CPU, one thread a stream", program)
 
-    def run(self, trial: Trial) -> Outcome:
+    def run(self, trial: Trial) -> DeviceOutcome:
         """Run the whole program once; an undisturbed trial also tells how long a lap is.
 
         Parameters
@@ -56,7 +56,7 @@ class ThreadedDevice:
 
         Returns
         -------
-        Outcome
+        DeviceOutcome
             What was not as stamped, also after Ctrl-C.
 
         Raises
@@ -64,8 +64,8 @@ class ThreadedDevice:
         DeviceError
             There are not as many threads as streams to be had.
         """
-        order = ThreadOrder(self._program)
-        found = [Findings() for _ in range(self._program.stream_count)]
+        order = StreamScheduler(self._program)
+        found = [ArenaFindings() for _ in range(self._program.stream_count)]
         threads = [
             threading.Thread(
                 target=self._run_stream, args=(nodes, trial, order, its), name=f"stream {stream}"
@@ -81,7 +81,7 @@ class ThreadedDevice:
             raise order.error
         if trial.disturbance is Disturbance.NONE:
             self._lap_seconds = max(seconds, SHORTEST_LAP_SECONDS)
-        return Outcome(
+        return DeviceOutcome(
             seconds,
             list(chain.from_iterable(its.foreign for its in found)),
             list(chain.from_iterable(its.broken for its in found)),
@@ -93,7 +93,7 @@ class ThreadedDevice:
         self._arena.close()
 
     def _run_stream(
-        self, nodes: Sequence[int], trial: Trial, order: ThreadOrder, found: Findings
+        self, nodes: Sequence[int], trial: Trial, order: StreamScheduler, found: ArenaFindings
     ) -> None:
         """Run the nodes of a stream in order: the whole of its thread."""
         try:
@@ -105,7 +105,9 @@ class ThreadedDevice:
         except BaseException as error:
             order.stop(error)
 
-    def _run_node(self, node: int, trial: Trial, order: ThreadOrder, found: Findings) -> None:
+    def _run_node(
+        self, node: int, trial: Trial, order: StreamScheduler, found: ArenaFindings
+    ) -> None:
         order.begin(node)
         self._delay(node, trial.before[node], trial, order)
         for tensor in self._program.stamps[node]:
@@ -117,14 +119,14 @@ class ThreadedDevice:
             self._arena.check(tensor, trial.key, found)
         order.end(node)
 
-    def _delay(self, node: int, laps: float, trial: Trial, order: ThreadOrder) -> None:
+    def _delay(self, node: int, laps: float, trial: Trial, order: StreamScheduler) -> None:
         if trial.is_directed:
             order.hold(node, laps)
         else:
             order.rest(node, laps * self._lap_seconds)
 
 
-def _run_all(threads: Sequence[threading.Thread], order: ThreadOrder) -> bool:
+def _run_all(threads: Sequence[threading.Thread], order: StreamScheduler) -> bool:
     """Start threads and wait for them; return whether Ctrl-C ended them."""
     try:
         # Whoever starts first waits for the last, so that all set out together.

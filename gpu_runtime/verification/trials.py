@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime.verification.adversarial_delays import Attack
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.adversarial_delays import AdversarialDelays
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.stamp_pattern import trial_key
 
 # With nothing else delayed, all that waits for neither of two held nodes ends within the first
@@ -63,7 +63,9 @@ class Trial:
         return self.disturbance is Disturbance.DIRECTED
 
 
-def make_trial(program: NodeProgram, number: int, seed: int, attack: Attack | None = None) -> Trial:
+def make_trial(
+    program: StampCheckProgram, number: int, seed: int, attack: AdversarialDelays | None = None
+) -> Trial:
     """Return one trial of a verification.
 
     Parameters
@@ -97,11 +99,11 @@ def make_trial(program: NodeProgram, number: int, seed: int, attack: Attack | No
 Delays = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def _none(program: NodeProgram) -> Delays:
+def _none(program: StampCheckProgram) -> Delays:
     return np.zeros(program.node_count), np.zeros(program.node_count)
 
 
-def _held(program: NodeProgram, attack: Attack) -> Delays:
+def _held(program: StampCheckProgram, attack: AdversarialDelays) -> Delays:
     before, within = _none(program)
     if attack.first is not None:
         before[attack.first] = HOLD_FIRST_LAPS
@@ -110,7 +112,7 @@ def _held(program: NodeProgram, attack: Attack) -> Delays:
     return before, within
 
 
-def _random_delays(program: NodeProgram, rng: np.random.Generator) -> Delays:
+def _random_delays(program: StampCheckProgram, rng: np.random.Generator) -> Delays:
     """Return delays under which streams run at paces of their own and a few nodes stand still.
 
     Each stream is quick or slow as a whole, for delays that are alike everywhere average out and

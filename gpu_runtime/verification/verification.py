@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from gpu_runtime.verification.adversarial_delays import AttackQueue
+from gpu_runtime.verification.adversarial_delays import DelayQueue
 from gpu_runtime.verification.arena_layout import Layout, compressed, full_layout
 from gpu_runtime.verification.corruption import Corruption, CorruptionLedger
 from gpu_runtime.verification.device import Device, DeviceFigures
 from gpu_runtime.verification.injection import Injection
-from gpu_runtime.verification.stamp_check_program import NodeProgram, make_program
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram, make_program
 from gpu_runtime.verification.trials import make_trial
 from planners.errors import GaplessError
 from planners.model.columns import IntColumn
@@ -19,11 +19,11 @@ from planners.model.problem import Problem
 
 DEFAULT_TRIALS = 20
 
-OpenDevice = Callable[[NodeProgram, Layout], Device]
+OpenDevice = Callable[[StampCheckProgram, Layout], Device]
 
 
 @dataclass(frozen=True)
-class Request:
+class VerificationRequest:
     """What is to be verified, and how hard.
 
     Parameters
@@ -147,7 +147,7 @@ class Verification:
 
 
 def verify(
-    problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: Request
+    problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: VerificationRequest
 ) -> Verification:
     """Run the program of a problem with its tensors at given offsets, trial after trial.
 
@@ -212,11 +212,14 @@ class _Runs:
 
 
 def _run_trials(
-    program: NodeProgram, device: Device, request: Request, ledger: CorruptionLedger
+    program: StampCheckProgram,
+    device: Device,
+    request: VerificationRequest,
+    ledger: CorruptionLedger,
 ) -> _Runs:
     """Run trial after trial, until the last or Ctrl-C."""
     runs = _Runs()
-    attacks = AttackQueue(program, request.attacked)
+    attacks = DelayQueue(program, request.attacked)
     try:
         for number in range(request.trials):
             left = request.trials - number

@@ -78,7 +78,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """An instance of the catalogue.
 
     Parameters
@@ -142,7 +142,7 @@ _BEST_TEXTS = ("status", "certificate", "planner", "version", "commit")
 _ALL = {*_TEXTS, *_COUNTS, "committed", "tags", "bounds", "best", "capacity", "optimum", "proof"}
 
 
-def entry_from_fields(name: str, fields: Any) -> Entry:
+def entry_from_fields(name: str, fields: Any) -> CatalogueEntry:
     """Build an entry from the content of its table.
 
     Parameters
@@ -154,7 +154,7 @@ def entry_from_fields(name: str, fields: Any) -> Entry:
 
     Returns
     -------
-    Entry
+    CatalogueEntry
         Validated.
 
     Raises
@@ -183,7 +183,7 @@ def entry_from_fields(name: str, fields: Any) -> Entry:
         optimum=reader.count("optimum") if "optimum" in reader.fields else None,
         proof=reader.get("proof", str, default=""),
     )
-    return Entry(
+    return CatalogueEntry(
         name=name,
         kind=kind,
         file=reader.file_name("file"),
@@ -202,7 +202,7 @@ def entry_from_fields(name: str, fields: Any) -> Entry:
     )
 
 
-def entry_to_fields(entry: Entry) -> dict[str, Any]:
+def entry_to_fields(entry: CatalogueEntry) -> dict[str, Any]:
     """Return the content of an entry's table; fields that say nothing are left out.
 
     Parameters

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from instances.catalogue.catalogue_entry import Entry, entry_from_fields, entry_to_fields
+from instances.catalogue.catalogue_entry import CatalogueEntry, entry_from_fields, entry_to_fields
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded
 from planners.files.output_file import write_output
@@ -40,7 +40,7 @@ version = {VERSION}
 """
 
 
-def read_catalogue(path: Path = CATALOGUE) -> dict[str, Entry]:
+def read_catalogue(path: Path = CATALOGUE) -> dict[str, CatalogueEntry]:
     """Read the catalogue.
 
     Parameters
@@ -64,7 +64,7 @@ def read_catalogue(path: Path = CATALOGUE) -> dict[str, Entry]:
         raise InstanceError(f"{path}: {error}") from None
 
 
-def write_catalogue(entries: Iterable[Entry], path: Path = CATALOGUE) -> None:
+def write_catalogue(entries: Iterable[CatalogueEntry], path: Path = CATALOGUE) -> None:
     """Write the catalogue, sorted by name.
 
     Parameters
@@ -103,7 +103,7 @@ def _require_short_keys(text: str) -> None:
             )
 
 
-def _entries(content: dict[str, Any]) -> dict[str, Entry]:
+def _entries(content: dict[str, Any]) -> dict[str, CatalogueEntry]:
     found = content.get("format"), content.get("version")
     if found != (FORMAT, VERSION):
         raise InstanceError(
@@ -116,7 +116,7 @@ def _entries(content: dict[str, Any]) -> dict[str, Entry]:
     return {name: entry_from_fields(name, tables[name]) for name in sorted(tables)}
 
 
-def _table(entry: Entry) -> str:
+def _table(entry: CatalogueEntry) -> str:
     fields = entry_to_fields(entry)
     inner = {key: value for key, value in fields.items() if isinstance(value, dict)}
     name = f"instance.{_key(entry.name)}"

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances.catalogue.catalogue_entry import Entry, entry_to_fields
+from instances.catalogue.catalogue_entry import CatalogueEntry, entry_to_fields
 from planners.compare.report import percent
 from planners.errors import InstanceError, near_names
 from planners.text.aligned_text import aligned_text
@@ -30,8 +30,8 @@ GAP = HEADINGS.index("gap")
 
 
 def choose_entries(
-    entries: Mapping[str, Entry], patterns: Sequence[str], tags: Sequence[str] = ()
-) -> list[Entry]:
+    entries: Mapping[str, CatalogueEntry], patterns: Sequence[str], tags: Sequence[str] = ()
+) -> list[CatalogueEntry]:
     """Return the entries that match.
 
     Parameters
@@ -45,7 +45,7 @@ def choose_entries(
 
     Returns
     -------
-    list of Entry
+    list of CatalogueEntry
         Sorted by name.
 
     Raises
@@ -95,12 +95,12 @@ def matching_names(patterns: Sequence[str], known: Iterable[str]) -> set[str]:
     return found
 
 
-def is_here(entry: Entry, folder: Path) -> bool:
+def is_here(entry: CatalogueEntry, folder: Path) -> bool:
     """Return whether the file of an entry lies in a folder."""
     return (folder / entry.file).is_file()
 
 
-def plain_table(entries: Iterable[Entry], folder: Path) -> str:
+def plain_table(entries: Iterable[CatalogueEntry], folder: Path) -> str:
     """Return the entries as aligned text, for pipes and files.
 
     Parameters
@@ -119,7 +119,7 @@ def plain_table(entries: Iterable[Entry], folder: Path) -> str:
     return aligned_text(rows, [i for i in range(len(HEADINGS)) if not _is_right_aligned(i)])
 
 
-def rich_table(entries: Iterable[Entry], folder: Path, width: int) -> Table:
+def rich_table(entries: Iterable[CatalogueEntry], folder: Path, width: int) -> Table:
     """Return the entries as a table for a terminal.
 
     Parameters
@@ -176,7 +176,7 @@ def _width(rows: Sequence[Sequence[str]], index: int) -> int:
     return max(len(row[index]) for row in rows)
 
 
-def description(entry: Entry, folder: Path) -> str:
+def description(entry: CatalogueEntry, folder: Path) -> str:
     """Return everything the catalogue says of an entry, a line a field.
 
     Parameters
@@ -213,7 +213,7 @@ def description(entry: Entry, folder: Path) -> str:
     return f"{entry.name}\n" + "".join(f"  {key:{width}}  {fields[key]}\n" for key in fields)
 
 
-def record(entry: Entry, folder: Path) -> dict[str, Any]:
+def record(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
     """Return an entry as plain values for JSON: its name, its fields, its gap, and if it is here.
 
     Parameters
@@ -232,7 +232,7 @@ def record(entry: Entry, folder: Path) -> dict[str, Any]:
     return own | {"gap": entry.gap, "here": is_here(entry, folder)}
 
 
-def _cells(entry: Entry, folder: Path) -> tuple[str, ...]:
+def _cells(entry: CatalogueEntry, folder: Path) -> tuple[str, ...]:
     facts, best = entry.facts, entry.best
     return (
         entry.name,
@@ -249,7 +249,7 @@ def _cells(entry: Entry, folder: Path) -> tuple[str, ...]:
     )
 
 
-def _where(entry: Entry, folder: Path) -> str:
+def _where(entry: CatalogueEntry, folder: Path) -> str:
     where = "committed" if entry.committed else "regenerated"
     return where if is_here(entry, folder) else f"{where}, not here"
 

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from instances.catalogue.catalogue_entry import Entry
+from instances.catalogue.catalogue_entry import CatalogueEntry
 from planners.errors import GaplessError, InstanceError
 from planners.files.problem_file import read_gapless_json
 from planners.model.digest import problem_digest
@@ -21,7 +21,7 @@ PROGRAM = ("python", "-m")
 PACKAGE = "instances"
 
 
-def module_and_arguments(entry: Entry) -> tuple[str, list[str]]:
+def module_and_arguments(entry: CatalogueEntry) -> tuple[str, list[str]]:
     """Return the module that makes an instance, and its arguments without the file to write.
 
     Parameters
@@ -53,7 +53,7 @@ def module_and_arguments(entry: Entry) -> tuple[str, list[str]]:
     return words[2], words[3:]
 
 
-def make(entry: Entry, folder: Path) -> Path:
+def make(entry: CatalogueEntry, folder: Path) -> Path:
     """Make an instance by its recorded command.
 
     Parameters
@@ -106,7 +106,7 @@ def _run(command: Sequence[str], name: str) -> None:
         )
 
 
-def _versions_here(entry: Entry) -> str:
+def _versions_here(entry: CatalogueEntry) -> str:
     """Return the versions here of those packages that made the recorded instance."""
     found = []
     for part in filter(None, entry.made_with.split(", ")):

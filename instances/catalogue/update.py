@@ -12,7 +12,7 @@ from instances.catalogue.best_plan import (
     find_best,
     merge,
 )
-from instances.catalogue.catalogue_entry import Best, Entry, Facts, Kind
+from instances.catalogue.catalogue_entry import Best, CatalogueEntry, Facts, Kind
 from instances.catalogue.facts import facts_of
 from instances.catalogue.instance_name import name_of_file
 from planners.files.problem_file import read_gapless_json
@@ -48,13 +48,13 @@ def instance_files(folder: Path) -> dict[str, Path]:
 def updated_entry(
     path: Path,
     name: str,
-    recorded: Entry | None,
+    recorded: CatalogueEntry | None,
     *,
     committed: bool,
     planners: str = DEFAULT_PLANNERS,
     seconds: float = DEFAULT_TIME_LIMIT_SECONDS,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
-) -> Entry:
+) -> CatalogueEntry:
     """Derive the entry of an instance file again, and look for a better plan.
 
     Parameters
@@ -75,7 +75,7 @@ def updated_entry(
 
     Returns
     -------
-    Entry
+    CatalogueEntry
         Up to date.
 
     Raises
@@ -104,10 +104,10 @@ def updated_entry(
 
 def _described(
     problem: Problem, path: Path, name: str, facts: Facts, best: Best, *, committed: bool
-) -> Entry:
+) -> CatalogueEntry:
     origin = problem.origin
     made_with = [f"{field} {origin[field]}" for field in VERSION_FIELDS if field in origin]
-    return Entry(
+    return CatalogueEntry(
         name=name,
         kind=_kind(problem),
         file=path.name,

@@ -11,10 +11,10 @@ from instances.formats.pytorch_snapshot import PYTORCH_SNAPSHOT, read_pytorch_sn
 from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace_file
 from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
-from instances.traces.trace_problem import excerpt_problem
+from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.formats import format_of
-from planners.files.recording_slice import Excerpt, parse_iteration
+from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.files.replayed_pipe import readable_twice
 from planners.model.plan import Plan
 from planners.model.problem import Problem
@@ -131,7 +131,7 @@ def select_problem(source: Source, selection: Selection) -> Problem:
 
 def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:
     wanted = selection.iteration or ("last" if trace.iteration_count else "all")
-    excerpt = Excerpt(
+    excerpt = RecordingSlice(
         parse_iteration(wanted), persistent=selection.persistent, round_to=selection.round_to
     )
-    return excerpt_problem(trace, excerpt)
+    return slice_problem(trace, excerpt)

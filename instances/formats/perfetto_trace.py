@@ -13,7 +13,7 @@ import numpy as np
 from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
@@ -116,7 +116,7 @@ def _in_lanes(rows: IntColumn) -> Iterator[tuple[int, int, int, int]]:
 
 def _counter_events(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
     yield _named("process_name", COUNTERS_PROCESS, COUNTERS_PROCESS, f"memory of {problem.name}")
-    steps, live = live_profile(problem)
+    steps, live = liveness(problem)
     steps = steps - steps.min(initial=INT64_MAX)
     for step, alive in zip(steps.tolist(), live.tolist(), strict=True):
         yield _count("live bytes", step, alive)

@@ -18,11 +18,11 @@ from instances.traces.event_log import (
     EventLog,
     trace_of_events,
 )
-from instances.traces.trace_problem import excerpt_problem
+from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded
 from planners.files.formats import WHOLE, Format
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX, IntColumn, shown
 from planners.model.problem import Problem
 
@@ -35,7 +35,7 @@ HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awai
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
 
-def read_pytorch_snapshot(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
+def read_pytorch_snapshot(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
     """Read the allocations of a snapshot's window, or of an excerpt of it, as lifetimes.
 
     Parameters
@@ -57,7 +57,7 @@ def read_pytorch_snapshot(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
     """
     trace = read_pytorch_snapshot_trace(path)
     try:
-        return excerpt_problem(trace, excerpt)
+        return slice_problem(trace, excerpt)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 

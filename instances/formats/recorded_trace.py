@@ -18,11 +18,11 @@ from instances.traces.event_log import (
     events_of_trace,
     trace_of_events,
 )
-from instances.traces.trace_problem import excerpt_problem
+from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.formats import WHOLE, Format
 from planners.files.output_file import replacing
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX, shown
 from planners.model.problem import MAX_TENSORS, Problem
 
@@ -36,7 +36,7 @@ MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
 
 
-def read_recorded_trace(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
+def read_recorded_trace(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
     """Read the allocations of a recording, or of an excerpt of it, as lifetimes.
 
     Parameters
@@ -59,7 +59,7 @@ def read_recorded_trace(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
     """
     trace = read_recorded_trace_file(path)
     try:
-        return excerpt_problem(trace, excerpt)
+        return slice_problem(trace, excerpt)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 

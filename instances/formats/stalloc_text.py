@@ -21,11 +21,11 @@ import numpy as np
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
-from instances.traces.trace_problem import excerpt_problem
+from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded_text
 from planners.files.formats import WHOLE, Format
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX
 from planners.model.problem import Problem
 
@@ -43,7 +43,7 @@ _LAYER = re.compile(r"((?>\S+?->)\S++) Layer : ([FBW])-(start|end)")
 _DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
 
 
-def read_stalloc_text(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
+def read_stalloc_text(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
     """Read the requests of a STAlloc trace, or of an excerpt of it, as lifetimes.
 
     Parameters
@@ -65,7 +65,7 @@ def read_stalloc_text(path: Path, excerpt: Excerpt = WHOLE) -> Problem:
     """
     trace = read_stalloc_trace(path)
     try:
-        return excerpt_problem(trace, excerpt)
+        return slice_problem(trace, excerpt)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}") from None
 

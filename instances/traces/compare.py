@@ -11,8 +11,8 @@ import typer
 
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.trace_differences import (
-    Difference,
     IterationFigures,
+    RequestDifference,
     find_differences,
     iteration_figures,
     live_after_allocations,
@@ -60,7 +60,7 @@ def _figures_table(first: IterationFigures, second: IterationFigures) -> str:
     return "\n".join(lines)
 
 
-def _differences_table(rows: list[tuple[Difference, int]]) -> str:
+def _differences_table(rows: list[tuple[RequestDifference, int]]) -> str:
     lines = ["| times | phase | recorded bytes | other bytes |", "|--:|---|---|---|"]
     for difference, times in rows:
         cells = (

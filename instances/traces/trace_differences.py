@@ -13,7 +13,7 @@ from instances.traces.iterations import iteration_phases, persistent_requests, r
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class IterationFigures:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RequestDifference:
     """Requests that stand at one place of two traces and are not the same.
 
     Parameters
@@ -71,7 +71,7 @@ def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationF
         Of requested bytes.
     """
     phases = iteration_phases(trace, iteration)
-    _, live = live_profile(iteration_problem(trace, iteration))
+    _, live = liveness(iteration_problem(trace, iteration))
     lasting = persistent_requests(trace, iteration)
     return IterationFigures(
         requests=sum(map(len, phases)),
@@ -106,7 +106,7 @@ def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntCo
 
 def find_differences(
     first: AllocationTrace, second: AllocationTrace, iteration: int = -1
-) -> Counter[Difference]:
+) -> Counter[RequestDifference]:
     """Align the sizes that two traces ask for, phase by phase, and return what is left over.
 
     Parameters
@@ -118,7 +118,7 @@ def find_differences(
 
     Returns
     -------
-    Counter of Difference
+    Counter of RequestDifference
         And how often each occurs.
 
     Raises
@@ -133,13 +133,13 @@ def find_differences(
             f"two iterations of the same phases can be compared, found {counts} phases or another "
             f"order; trace with as many microbatches"
         )
-    differences: Counter[Difference] = Counter()
+    differences: Counter[RequestDifference] = Counter()
     for (phase, ours), (_, theirs) in zip(*sides, strict=True):
         matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
         for what, begin, end, there, there_end in matcher.get_opcodes():
             if what != "equal":
                 here, other = tuple(ours[begin:end]), tuple(theirs[there:there_end])
-                differences[Difference(phase, here, other)] += 1
+                differences[RequestDifference(phase, here, other)] += 1
     return differences
 
 

@@ -11,12 +11,12 @@ from instances.traces.dynamic_requests import find_dynamic_requests
 from instances.traces.iterations import iteration_window, persistent_requests, resolve_iteration
 from instances.traces.reserved_bytes import peak_reserved
 from planners.errors import InstanceError
-from planners.files.recording_slice import LAST, Excerpt, rounding_fault
+from planners.files.recording_slice import LAST, RecordingSlice, rounding_fault
 from planners.model.columns import IntColumn
 from planners.model.problem import MAX_TOTAL_BYTES, Problem, Scalar
 
 
-def excerpt_problem(trace: AllocationTrace, excerpt: Excerpt) -> Problem:
+def slice_problem(trace: AllocationTrace, excerpt: RecordingSlice) -> Problem:
     """Return the problem of an excerpt of a trace: the whole of it, or one iteration.
 
     Parameters

@@ -41,7 +41,7 @@ from planners.files.formats import read_problem
 from planners.files.output_file import require_suffix, require_targets
 from planners.files.plan_file import write_plan
 from planners.files.problem_file import SUFFIXES
-from planners.files.recording_slice import Excerpt, parse_iteration
+from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
@@ -67,11 +67,11 @@ app = CommandLine()
 
 
 @dataclass(frozen=True)
-class Request:
+class ComparisonRequest:
     """What the user asked for, after the first look at it."""
 
     files: Sequence[Path]
-    excerpt: Excerpt
+    excerpt: RecordingSlice
     only_static: bool
     chosen: Sequence[ChosenPlanner]
     budget: Budget
@@ -177,9 +177,9 @@ def compare(
     if list_planners:
         standard_output.write(_listing(chosen))
         return
-    request = Request(
+    request = ComparisonRequest(
         files=files or [],
-        excerpt=Excerpt(
+        excerpt=RecordingSlice(
             parse_iteration(iteration),
             persistent=persistent,
             round_to=parse_bytes("--round-to", round_to),
@@ -206,7 +206,7 @@ def compare(
         raise typer.Exit(_answer(request, interrupt))
 
 
-def _require_sense(request: Request) -> None:
+def _require_sense(request: ComparisonRequest) -> None:
     if not request.files:
         raise GaplessError("no instance file named; give at least one, or --list for the planners")
     if request.as_json and request.as_csv:
@@ -216,11 +216,11 @@ def _require_sense(request: Request) -> None:
             raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
 
 
-def _targets(request: Request) -> dict[str, Path | None]:
+def _targets(request: ComparisonRequest) -> dict[str, Path | None]:
     return {"--save-plan": request.save_plan, "--plot": request.picture}
 
 
-def _require_targets(request: Request, plugins: Sequence[Path]) -> None:
+def _require_targets(request: ComparisonRequest, plugins: Sequence[Path]) -> None:
     require_targets(_targets(request), [*request.files, *plugins])
     if request.save_plan is not None:
         require_suffix("--save-plan", request.save_plan, "a plan", SUFFIXES)
@@ -228,7 +228,7 @@ def _require_targets(request: Request, plugins: Sequence[Path]) -> None:
         require_suffix("--plot", request.picture, "a picture", request.plot.suffixes)
 
 
-def _answer(request: Request, interrupt: Interrupt) -> int:
+def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
     """Compare on each file, show it, and return the exit status."""
     records: list[dict[str, Any]] = []
     codes = {0}
@@ -267,7 +267,9 @@ def _answer(request: Request, interrupt: Interrupt) -> int:
     return min(codes, key=GRAVEST_FIRST.index)
 
 
-def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> Comparison:
+def _compare_problem(
+    whole: Problem, request: ComparisonRequest, interrupt: Interrupt
+) -> Comparison:
     problem = static_part(whole).problem if request.only_static else whole
     if request.capacity is not None:
         problem = problem.with_capacity(request.capacity)
@@ -291,7 +293,7 @@ def _compare_problem(whole: Problem, request: Request, interrupt: Interrupt) -> 
         show_progress("")
 
 
-def _keep_best(comparison: Comparison, whole: Problem, request: Request) -> None:
+def _keep_best(comparison: Comparison, whole: Problem, request: ComparisonRequest) -> None:
     for option, path in _targets(request).items():
         if path is not None and comparison.best is None:
             raise GaplessError(f"{option} {path}: not written, for there is no plan that fits")
@@ -305,7 +307,9 @@ def _keep_best(comparison: Comparison, whole: Problem, request: Request) -> None
         request.plot.draw(comparison.problem, result, comparison.bounds, request.picture)
 
 
-def _space_for_dynamic(whole: Problem, plan: Plan | None, request: Request) -> ReusableSpace | None:
+def _space_for_dynamic(
+    whole: Problem, plan: Plan | None, request: ComparisonRequest
+) -> ReusableSpace | None:
     """Return what a plan leaves idle for the dynamic tensors of a problem; None without any."""
     if plan is None or whole.safety is not Safety.LIFETIMES or not is_dynamic(whole).any():
         return None
@@ -313,7 +317,7 @@ def _space_for_dynamic(whole: Problem, plan: Plan | None, request: Request) -> R
     return reusable_space(whole, plan if is_static else static_part(whole).plan_within(plan))
 
 
-def _show(comparison: Comparison, request: Request, *, gap_above: bool) -> None:
+def _show(comparison: Comparison, request: ComparisonRequest, *, gap_above: bool) -> None:
     rows = sorted_rows(comparison.rows, request.sort)
     below = "".join(f"{note}\n" for note in notes(comparison, rows))
     above = f"{chr(10) if gap_above else ''}{instance_line(comparison)}\n"

@@ -27,7 +27,7 @@ MAX_PAIRS_WITH_GAPS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class ComparisonRow:
     """What one planner answered, beside the others.
 
     Parameters
@@ -59,7 +59,7 @@ class ReferenceRow:
     reference
         Neither a plan nor judged.
     gap_to_bound, gap_to_best
-        As in :class:`Row`; None below the lifetime bound.
+        As in :class:`ComparisonRow`; None below the lifetime bound.
     below_lifetime_bound
         Whether less was reserved than was in use at once: the recording began when memory had
         been reserved already, and does not know how much.
@@ -99,7 +99,7 @@ class Comparison:
     bounds: tuple[Bound, ...]
     safety_seconds: float
     bounds_seconds: float
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     left_out: tuple[str, ...] = ()
     interrupted: bool = False
     reference: Reference | None = None
@@ -138,7 +138,7 @@ class Comparison:
         return max(known, key=lambda bound: bound[0], default=(0, ""))
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> ComparisonRow | None:
         """The first row with the smallest peak of all valid plans that fit the capacity."""
         fitting = [
             row for row in self.rows if row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
@@ -285,11 +285,11 @@ def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
     return ""
 
 
-def _as_rows(labels: Sequence[str], results: Sequence[Result]) -> tuple[Row, ...]:
+def _as_rows(labels: Sequence[str], results: Sequence[Result]) -> tuple[ComparisonRow, ...]:
     peaks = [_valid_peak(result) for result in results]
     best = min((peak for peak in peaks if peak is not None), default=0)
     return tuple(
-        Row(label, result, _gap(peak, best))
+        ComparisonRow(label, result, _gap(peak, best))
         for label, result, peak in zip(labels, results, peaks, strict=False)
     )
 

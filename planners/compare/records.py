@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypedDict
 
-from planners.compare.comparison import Comparison, Row
+from planners.compare.comparison import Comparison, ComparisonRow
 from planners.compare.report import about_reference
 from planners.compare.verdict import verdict_of
 from planners.files.json_file import compact_json
@@ -129,7 +129,9 @@ def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
     return json.dumps(answer, indent=1, allow_nan=False) + "\n"
 
 
-def comparison_record(comparison: Comparison, rows: Iterable[Row], file: str) -> dict[str, Any]:
+def comparison_record(
+    comparison: Comparison, rows: Iterable[ComparisonRow], file: str
+) -> dict[str, Any]:
     """Return a comparison as plain values.
 
     Parameters
@@ -153,7 +155,9 @@ def comparison_record(comparison: Comparison, rows: Iterable[Row], file: str) ->
     }
 
 
-def csv_lines(comparison: Comparison, rows: Iterable[Row], file: str, budget: Budget) -> str:
+def csv_lines(
+    comparison: Comparison, rows: Iterable[ComparisonRow], file: str, budget: Budget
+) -> str:
     """Return a comparison as lines of CSV, without the header.
 
     Parameters
@@ -272,7 +276,7 @@ def _reference_fields(comparison: Comparison) -> ReferenceFields | None:
     }
 
 
-def _result_fields(row: Row) -> ResultFields:
+def _result_fields(row: ComparisonRow) -> ResultFields:
     result = row.result
     return {
         "planner": result.planner,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from planners.compare.comparison import Comparison, ReferenceRow, Row
+from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
 from planners.compare.verdict import Answer, Verdict, verdict_of
 from planners.model.plan import Result, Status
 from planners.model.problem import MOST_SHOWN_NAME
@@ -52,7 +52,7 @@ class SortBy(enum.StrEnum):
     CHOSEN = "chosen"
 
 
-SORT_KEYS: dict[SortBy, Callable[[Row], Any]] = {
+SORT_KEYS: dict[SortBy, Callable[[ComparisonRow], Any]] = {
     SortBy.PEAK: lambda row: _last_without(row.result.peak if row.result.valid else None),
     SortBy.GAP: lambda row: _last_without(row.gap_to_bound),
     SortBy.STATUS: lambda row: RANKS.index(row.result.status),
@@ -63,7 +63,7 @@ SORT_KEYS: dict[SortBy, Callable[[Row], Any]] = {
 }
 
 
-def sorted_rows(rows: Sequence[Row], by: SortBy) -> list[Row]:
+def sorted_rows(rows: Sequence[ComparisonRow], by: SortBy) -> list[ComparisonRow]:
     """Return rows in the order in which they are shown.
 
     Parameters
@@ -75,7 +75,7 @@ def sorted_rows(rows: Sequence[Row], by: SortBy) -> list[Row]:
 
     Returns
     -------
-    list of Row
+    list of ComparisonRow
         The same rows.
     """
     return sorted(rows, key=SORT_KEYS[by])
@@ -116,7 +116,7 @@ def instance_line(comparison: Comparison) -> str:
     return f"{one_line(problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"
 
 
-def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
+def plain_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> str:
     """Return the table as aligned text, for pipes and files.
 
     Parameters
@@ -134,7 +134,7 @@ def plain_table(comparison: Comparison, rows: Sequence[Row]) -> str:
     return aligned_text([HEADINGS, *_all_cells(comparison, rows)], range(LEFT_ALIGNED))
 
 
-def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table:
+def rich_table(comparison: Comparison, rows: Sequence[ComparisonRow], width: int) -> Table:
     """Return the table for a terminal.
 
     Parameters
@@ -186,7 +186,7 @@ def rich_table(comparison: Comparison, rows: Sequence[Row], width: int) -> Table
     return table
 
 
-def notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
     """Return the lines below the table: what the gaps refer to, every reason once, the verdict.
 
     Parameters
@@ -251,7 +251,7 @@ def about_reference(comparison: Comparison) -> str:
     return what if row.reference.exact else f"{what}; {NOT_SINCE_THE_START}"
 
 
-def is_best(comparison: Comparison, row: Row) -> bool:
+def is_best(comparison: Comparison, row: ComparisonRow) -> bool:
     """Return whether a row has the smallest peak of all valid plans that fit."""
     best = comparison.best
     return (
@@ -283,7 +283,7 @@ def percent(ratio: float | None) -> str:
     return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
 
 
-def _cells(comparison: Comparison, row: Row) -> tuple[str, ...]:
+def _cells(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     result = row.result
     # An invalid plan has no peak that could be compared with anything.
     peak = result.peak if result.valid else None
@@ -299,7 +299,7 @@ def _cells(comparison: Comparison, row: Row) -> tuple[str, ...]:
     )
 
 
-def _all_cells(comparison: Comparison, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def _all_cells(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[tuple[str, ...]]:
     cells = [_cells(comparison, row) for row in rows]
     row = comparison.reference_row
     return cells if row is None else [*cells, _reference_cells(row)]

@@ -86,7 +86,7 @@ class ScaledBlocks:
             One entry a block.
         """
         blocks = problem.blocks
-        heads: list[int] = (plan.offsets[blocks.members[blocks.offsets[:-1]]] // self.unit).tolist()
+        heads: list[int] = (plan.offsets[blocks.members[blocks.indptr[:-1]]] // self.unit).tolist()
         return heads
 
     def plan(self, problem: Problem, heads: list[int]) -> Plan:

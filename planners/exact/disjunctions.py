@@ -10,7 +10,7 @@ from planners.model.columns import IntColumn
 
 
 @dataclass(frozen=True)
-class Separation:
+class Disjunction:
     """Two blocks may not lie at a distance ``below < head[second] - head[first] < above``.
 
     Two tensors give one such range. Chains may give several, where one fits into a hole of the
@@ -30,9 +30,9 @@ class Separation:
     above: int
 
 
-def separations_of(
+def disjunctions_of(
     scaled: ScaledBlocks, pairs: IntColumn
-) -> tuple[list[Separation], dict[tuple[int, int], int]]:
+) -> tuple[list[Disjunction], dict[tuple[int, int], int]]:
     """Return what separates the blocks of unsafe tensors.
 
     Parameters
@@ -44,7 +44,7 @@ def separations_of(
 
     Returns
     -------
-    list of Separation
+    list of Disjunction
         For two blocks in the order of distance; ranges that overlap are one.
     dict
         For each pair ``(a, b)`` of tensors in ``pairs`` whose blocks differ, ``a`` in the
@@ -58,15 +58,15 @@ def separations_of(
             ahead = scaled.before[a] - scaled.before[b]
             below, above = ahead - scaled.tensor_size[b], ahead + scaled.tensor_size[a]
             ranges[blocks].append((below, above, a, b))
-    separations: list[Separation] = []
+    disjunctions: list[Disjunction] = []
     belongs: dict[tuple[int, int], int] = {}
     for (first, second), found in sorted(ranges.items()):
-        last: Separation | None = None
+        last: Disjunction | None = None
         for below, above, a, b in sorted(found):
             if last is None or below >= last.above:
-                separations.append(Separation(first, second, below, above))
+                disjunctions.append(Disjunction(first, second, below, above))
             elif above > last.above:
-                separations[-1] = Separation(first, second, last.below, above)
-            last = separations[-1]
-            belongs[a, b] = len(separations) - 1
-    return separations, belongs
+                disjunctions[-1] = Disjunction(first, second, last.below, above)
+            last = disjunctions[-1]
+            belongs[a, b] = len(disjunctions) - 1
+    return disjunctions, belongs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planners.exact.model_limits import ModelTooLargeError
-from planners.exact.search_outcome import Outcome, result_of
-from planners.exact.warm_start import Start, start_of
+from planners.exact.search_outcome import SearchOutcome, result_of
+from planners.exact.warm_start import WarmStart, warm_start_of
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result
 from planners.model.problem import Problem
@@ -16,7 +16,7 @@ def plan_exactly(
     problem: Problem,
     budget: Budget,
     planner: str,
-    search: Callable[[Start], Outcome],
+    search: Callable[[WarmStart], SearchOutcome],
     incumbent: Plan | None = None,
     require: Callable[[], object] | None = None,
 ) -> Result:
@@ -46,15 +46,15 @@ def plan_exactly(
     """
     if require is not None:
         require()
-    start = start_of(problem, budget, incumbent)
+    start = warm_start_of(problem, budget, incumbent)
     if isinstance(start, Result):
         return start
     try:
         outcome = search(start)
     except (TimeoutError, ModelTooLargeError) as error:
-        outcome = Outcome(reason=f"the search was not started: {error}")
+        outcome = SearchOutcome(reason=f"the search was not started: {error}")
     except KeyboardInterrupt:
-        outcome = Outcome(
+        outcome = SearchOutcome(
             reason="interrupted while the model was built", statistics={"interrupted": True}
         )
     return result_of(problem, start, planner, outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from planners.exact.warm_start import Start
+from planners.exact.warm_start import WarmStart
 from planners.model.plan import (
     Plan,
     Result,
@@ -19,7 +19,7 @@ from planners.model.problem import Problem, Scalar
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """What a search found and proved.
 
     Parameters
@@ -44,7 +44,7 @@ class Outcome:
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-def result_of(problem: Problem, start: Start, planner: str, outcome: Outcome) -> Result:
+def result_of(problem: Problem, start: WarmStart, planner: str, outcome: SearchOutcome) -> Result:
     """Return the answer of a search.
 
     Parameters
@@ -76,7 +76,7 @@ def result_of(problem: Problem, start: Start, planner: str, outcome: Outcome) ->
 
 
 def _verdict(
-    problem: Problem, best: Plan, bound: int, certificate: str, planner: str, outcome: Outcome
+    problem: Problem, best: Plan, bound: int, certificate: str, planner: str, outcome: SearchOutcome
 ) -> Result:
     capacity = problem.capacity
     if capacity is not None and best.peak > capacity:

@@ -81,7 +81,7 @@ def symmetry_of(
     Symmetry
         See there.
     """
-    members = (problem.blocks.offsets[1:] - problem.blocks.offsets[:-1]).tolist()
+    members = (problem.blocks.indptr[1:] - problem.blocks.indptr[:-1]).tolist()
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
     for tensor, block in enumerate(scaled.block_of):
         if members[block] == 1 and scaled.size[block] and scaled.pinned[block] == NOT_PINNED:

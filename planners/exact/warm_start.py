@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
@@ -14,7 +14,7 @@ from planners.model.problem import Problem
 
 
 @dataclass(frozen=True)
-class Start:
+class WarmStart:
     """What is known before the search.
 
     Parameters
@@ -29,7 +29,9 @@ class Start:
     bound: Bound
 
 
-def start_of(problem: Problem, budget: Budget, incumbent: Plan | None = None) -> Start | Result:
+def warm_start_of(
+    problem: Problem, budget: Budget, incumbent: Plan | None = None
+) -> WarmStart | Result:
     """Return what the search starts from, or the answer where none is needed.
 
     Parameters
@@ -43,12 +45,12 @@ def start_of(problem: Problem, budget: Budget, incumbent: Plan | None = None) ->
 
     Returns
     -------
-    Start or Result
+    WarmStart or Result
         The answer when a greedy plan meets a bound or fits the capacity, when a bound is above
         the capacity, or when the time is over before the first plan.
     """
     capacity = problem.capacity
-    attempts = Attempts(problem, replace(budget, node_limit=None), capacity)
+    attempts = Incumbent(problem, replace(budget, node_limit=None), capacity)
     if attempts.bound.bytes > attempts.goal:
         return above_capacity(attempts.bound.name, attempts.bound.bytes, attempts.goal)
     if incumbent is not None:
@@ -69,4 +71,4 @@ def start_of(problem: Problem, budget: Budget, incumbent: Plan | None = None) ->
         return replace(above_capacity(bound.name, bound.bytes, capacity), plan=best)
     if best.peak == bound.bytes:
         return optimal(best, bound.name)
-    return Start(best, bound)
+    return WarmStart(best, bound)

@@ -13,14 +13,14 @@ from planners.errors import GaplessError, InstanceError
 from planners.files.bounded_file import pieces_of
 from planners.files.json_file import GZIP_MAGIC
 from planners.files.problem_file import read_gapless_json
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.files.replayed_pipe import readable_twice
 from planners.model.problem import Problem
 from planners.plugins.entry_points import load_group, warn_left_out
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
-WHOLE = Excerpt()
+WHOLE = RecordingSlice()
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Format:
     suffixes: tuple[str, ...]
     recognises: Callable[[Path, bytes], bool]
     read: Callable[[Path], Problem]
-    read_excerpt: Callable[[Path, Excerpt], Problem] | None = None
+    read_excerpt: Callable[[Path, RecordingSlice], Problem] | None = None
 
     def has_suffix(self, path: Path) -> bool:
         """Return whether the name of a file ends as names of this format do."""
@@ -65,7 +65,7 @@ def _is_json(path: Path, head: bytes) -> bool:
 GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
 
 
-def read_problem(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
+def read_problem(path: str | Path, excerpt: RecordingSlice = WHOLE) -> Problem:
     """Read an instance file of any known format.
 
     Parameters
@@ -90,7 +90,7 @@ def read_problem(path: str | Path, excerpt: Excerpt = WHOLE) -> Problem:
         return _read(file, excerpt)
 
 
-def _read(path: Path, excerpt: Excerpt) -> Problem:
+def _read(path: Path, excerpt: RecordingSlice) -> Problem:
     form = format_of(path)
     try:
         if excerpt == WHOLE:

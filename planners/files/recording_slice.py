@@ -12,7 +12,7 @@ MAX_ROUND_TO = 1 << 40
 
 
 @dataclass(frozen=True)
-class Excerpt:
+class RecordingSlice:
     """What of a recording becomes a problem; by default the whole recording as it is.
 
     Parameters
@@ -79,7 +79,7 @@ def parse_iteration(text: str) -> int | None:
     Returns
     -------
     int or None
-        As in :class:`Excerpt`.
+        As in :class:`RecordingSlice`.
 
     Raises
     ------

@@ -28,7 +28,7 @@ SECONDS_A_BLOCK = 1e-6
 SHARE_KEPT = 0.2
 
 
-class Attempts:
+class Incumbent:
     """Places blocks in one order after another and keeps the best plan.
 
     Whoever holds it has the best plan at any time, also where the time limit or Ctrl-C ends an
@@ -205,7 +205,7 @@ class Attempts:
         return attempt.placed
 
 
-def answer_with_best(attempts: Attempts, search: Callable[[Attempts], None]) -> Result:
+def answer_with_best(attempts: Incumbent, search: Callable[[Incumbent], None]) -> Result:
     """Search, and answer with the best plan, also where the time limit or Ctrl-C ended the search.
 
     Parameters

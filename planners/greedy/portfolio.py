@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.greedy.place import FITS
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.model.blocks import NOT_PINNED
@@ -40,7 +40,7 @@ class Portfolio:
             )
         ]
 
-    def run(self, attempts: Attempts, prove: Callable[[], None] = lambda: None) -> None:
+    def run(self, attempts: Incumbent, prove: Callable[[], None] = lambda: None) -> None:
         """Run every planner, and between the first and the others look for a proof.
 
         Note: what a proof may cost. Whoever asks for a plan within a time is owed the best that
@@ -70,7 +70,7 @@ class Portfolio:
             prove()
         self.run_others(attempts, only_goal=False)
 
-    def run_first(self, attempts: Attempts) -> None:
+    def run_first(self, attempts: Incumbent) -> None:
         """Run the first planner to its end, so that there is a plan.
 
         Parameters
@@ -85,7 +85,7 @@ class Portfolio:
         """
         self._run(self._planners[:1], attempts, only_goal=False)
 
-    def run_others(self, attempts: Attempts, *, only_goal: bool) -> None:
+    def run_others(self, attempts: Incumbent, *, only_goal: bool) -> None:
         """Run the other planners one after the other, until the attempts are over.
 
         Parameters
@@ -104,7 +104,11 @@ class Portfolio:
         self._run(self._planners[1:], attempts, only_goal=only_goal)
 
     def _run(
-        self, planners: Iterable[tuple[str, str, str, bool]], attempts: Attempts, *, only_goal: bool
+        self,
+        planners: Iterable[tuple[str, str, str, bool]],
+        attempts: Incumbent,
+        *,
+        only_goal: bool,
     ) -> None:
         for name, order, fit, objects in planners:
             if attempts.over:

@@ -41,12 +41,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.greedy.incumbent import Attempts, answer_with_best
+from planners.greedy.incumbent import Incumbent, answer_with_best
 from planners.greedy.sort_keys import block_order
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 from planners.model.plan import Result
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
@@ -102,10 +102,10 @@ def pressure_planner(problem: Problem, budget: Budget) -> Result:
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")
-    return answer_with_best(Attempts(problem, budget), try_pressure_orders)
+    return answer_with_best(Incumbent(problem, budget), try_pressure_orders)
 
 
-def try_pressure_orders(attempts: Attempts) -> None:
+def try_pressure_orders(attempts: Incumbent) -> None:
     """Place the blocks in every order of levels and keys, until the attempts are over.
 
     Parameters
@@ -145,10 +145,10 @@ class PressureOrders:
         blocks = problem.blocks
         self._pressure = pressure
         if blocks.count:
-            self._pressure = np.maximum.reduceat(pressure[blocks.members], blocks.offsets[:-1])
+            self._pressure = np.maximum.reduceat(pressure[blocks.members], blocks.indptr[:-1])
         self._sorted: dict[str, IntColumn] = {}
 
-    def run_first(self, attempts: Attempts) -> None:
+    def run_first(self, attempts: Incumbent) -> None:
         """Place the blocks in the first order, to its end.
 
         Parameters
@@ -165,7 +165,7 @@ class PressureOrders:
         name, order = next(orders)
         attempts.place(order, name)
 
-    def run(self, attempts: Attempts, *, only_goal: bool) -> None:
+    def run(self, attempts: Incumbent, *, only_goal: bool) -> None:
         """Place the blocks in one order after the other, until the attempts are over.
 
         Parameters
@@ -260,7 +260,7 @@ def pressures(problem: Problem) -> IntColumn:
     """
     if not problem.tensor_count:
         return np.empty(0, dtype=np.int64)
-    steps, live = live_profile(problem)
+    steps, live = liveness(problem)
     # A gap may open a lifetime, which then starts between two changes, or before the first.
     first = np.maximum(np.searchsorted(steps, problem.start, side="right") - 1, 0)
     length = np.searchsorted(steps, problem.end) - first

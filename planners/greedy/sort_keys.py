@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from planners.model.blocks import Blocks
 from planners.model.columns import IntColumn
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
 
 Key = NDArray[np.generic]
@@ -25,7 +25,7 @@ def by_breadth(problem: Problem) -> IntColumn:
     """Decreasing breadth of the source: the bytes alive at its step (Greedy Breadth)."""
     if problem.safety is Safety.PAIRS:
         return np.zeros(problem.tensor_count, dtype=np.int64)
-    steps, live = live_profile(problem)
+    steps, live = liveness(problem)
     # The last change up to the start; before the first, index -1 finds the 0 at the end.
     return -live[np.searchsorted(steps, problem.start, side="right") - 1]
 
@@ -82,5 +82,5 @@ def block_order(blocks: Blocks, key: Key) -> IntColumn:
     """
     if not blocks.count:
         return np.empty(0, dtype=np.int64)
-    urgent = np.minimum.reduceat(key[blocks.members], blocks.offsets[:-1])
+    urgent = np.minimum.reduceat(key[blocks.members], blocks.indptr[:-1])
     return np.argsort(urgent, kind="stable")

@@ -34,7 +34,7 @@ def stack_rest(problem: Problem, offsets: IntColumn, rest: NDArray[np.integer]) 
         None where alignments lead beyond any memory.
     """
     blocks = problem.blocks
-    heads = offsets[blocks.members[blocks.offsets[:-1]]]
+    heads = offsets[blocks.members[blocks.indptr[:-1]]]
     pinned = rest[blocks.pinned[rest] != NOT_PINNED]
     heads[pinned] = blocks.pinned[pinned]
     free = rest[blocks.pinned[rest] == NOT_PINNED]

@@ -13,10 +13,10 @@ from planners.command_line.typer_frame import CommandLine
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
 from planners.files.formats import read_problem
-from planners.files.recording_slice import Excerpt, parse_iteration
+from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.homosize.explain import explain
 from planners.homosize.homosize import NAME
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import require_plain_lifetimes, static_requests
 from planners.homosize.synthesis import synthesize
 from planners.model.bounds import bounds_of
@@ -75,10 +75,10 @@ def homosize(
 
     Exits with 1 where the plan is invalid, and with 2 after an error.
     """
-    problem = read_problem(file, Excerpt(parse_iteration(iteration), persistent=persistent))
+    problem = read_problem(file, RecordingSlice(parse_iteration(iteration), persistent=persistent))
     if only_static:
         problem = static_part(problem).problem
-    choices = Choices(
+    choices = PaperVariant(
         phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
         least_product=least_product, layers_too=layers_too,
     )  # fmt: skip
@@ -95,7 +95,7 @@ def homosize(
     raise typer.Exit(0 if result.valid else EXIT_INVALID_PLAN)
 
 
-def _stages(problem: Problem, choices: Choices) -> str:
+def _stages(problem: Problem, choices: PaperVariant) -> str:
     try:
         require_plain_lifetimes(problem)
         return explain(synthesize(static_requests(problem), choices))

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from planners.homosize.fragmentation import bubbles_of
-from planners.homosize.fusion import Trial
+from planners.homosize.fragmentation import fragmentation_of
+from planners.homosize.fusion import FusionAttempt
 from planners.homosize.synthesis import Synthesis
 from planners.text.byte_units import human_bytes
 
@@ -48,7 +48,7 @@ def _groups(synthesis: Synthesis) -> list[str]:
     return [head, *_table(["phases", "requests", "bytes", "steps", "product"], rows)]
 
 
-def _fusions(trials: Sequence[Trial]) -> list[str]:
+def _fusions(trials: Sequence[FusionAttempt]) -> list[str]:
     accepted = sum(trial.accepted for trial in trials)
     head = f"Fusion of adjacent groups: {accepted:,} of {len(trials):,} trials accepted"
     rows = [
@@ -82,7 +82,7 @@ def _layers(synthesis: Synthesis) -> list[str]:
 
 
 def _sums(synthesis: Synthesis) -> list[str]:
-    bubbles = bubbles_of(synthesis)
+    bubbles = fragmentation_of(synthesis)
     used, in_groups, in_layers = (
         human_bytes(bubbles.mean_bytes(share))
         for share in (bubbles.used, bubbles.in_groups, bubbles.in_layers)

@@ -1,4 +1,4 @@
-"""Bubbles: reserved memory that nothing uses for a time, and where it lies."""
+"""Fragmentation: reserved memory that nothing uses for a time, and where it lies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from planners.homosize.synthesis import Synthesis
 
 
 @dataclass(frozen=True)
-class Bubbles:
+class Fragmentation:
     """What a plan reserves over time, in byte-steps: ``used + in_groups + in_layers == reserved``.
 
     Parameters
@@ -36,7 +36,7 @@ class Bubbles:
         return round(byte_steps / self.steps) if self.steps else 0
 
 
-def bubbles_of(synthesis: Synthesis) -> Bubbles:
+def fragmentation_of(synthesis: Synthesis) -> Fragmentation:
     """Account for the byte-steps of a published plan.
 
     Parameters
@@ -46,14 +46,14 @@ def bubbles_of(synthesis: Synthesis) -> Bubbles:
 
     Returns
     -------
-    Bubbles
+    Fragmentation
         Exact, in Python's integers.
     """
     plan, requests = synthesis.plan, synthesis.requests
     if not requests.count:
-        return Bubbles(0, 0, 0, 0, 0)
+        return Fragmentation(0, 0, 0, 0, 0)
     steps = int(requests.end.max()) - int(requests.start.min())
     reserved = plan.peak * steps
     of_units = int((plan.size * (plan.end - plan.start).astype(object)).sum())
     in_groups = sum(local.reserved - local.used for local in plan.plans)
-    return Bubbles(steps, reserved, of_units - in_groups, in_groups, reserved - of_units)
+    return Fragmentation(steps, reserved, of_units - in_groups, in_groups, reserved - of_units)

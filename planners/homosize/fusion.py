@@ -11,13 +11,13 @@ import numpy as np
 
 from planners import _core
 from planners.homosize.homophase import LocalPlan, plan_locally, stacking_order
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import Requests
 from planners.model.budget import Budget
 
 
 @dataclass(frozen=True)
-class Trial:
+class FusionAttempt:
     """Two adjacent plans, and what came of fusing them.
 
     Parameters
@@ -45,8 +45,8 @@ class Trial:
 
 
 def fuse_adjacent(
-    plans: list[LocalPlan], choices: Choices, budget: Budget | None = None
-) -> tuple[list[LocalPlan], list[Trial]]:
+    plans: list[LocalPlan], choices: PaperVariant, budget: Budget | None = None
+) -> tuple[list[LocalPlan], list[FusionAttempt]]:
     """Fuse adjacent plans as long as their merit grows.
 
     Note: why this ends. A fusion without leftover guests leaves one plan less. One with them
@@ -68,7 +68,7 @@ def fuse_adjacent(
     plans : list of LocalPlan
         What was fused stands where the first of its plans stood, what was left over where the
         second did.
-    trials : list of Trial
+    trials : list of FusionAttempt
         What was tried, in order.
 
     Raises
@@ -82,7 +82,7 @@ def fuse_adjacent(
     """
     waiting = list(plans)
     result: list[LocalPlan] = []
-    trials: list[Trial] = []
+    trials: list[FusionAttempt] = []
     while waiting:
         plan = waiting.pop(0)
         while choices.fusion and (found := _find_partner(plan, waiting, trials, choices, budget)):
@@ -95,7 +95,7 @@ def fuse_adjacent(
 
 
 def fuse(
-    one: LocalPlan, other: LocalPlan, choices: Choices, budget: Budget | None = None
+    one: LocalPlan, other: LocalPlan, choices: PaperVariant, budget: Budget | None = None
 ) -> list[LocalPlan]:
     """Insert the smaller of two plans into the larger, by the published stepping.
 
@@ -153,7 +153,7 @@ def are_adjacent(one: LocalPlan, other: LocalPlan) -> bool:
     return one.phase_end == other.phase_start or other.phase_end == one.phase_start
 
 
-def merit(plans: Sequence[LocalPlan], choices: Choices) -> Fraction:
+def merit(plans: Sequence[LocalPlan], choices: PaperVariant) -> Fraction:
     """Return what has to grow for a fusion to be accepted.
 
     Parameters
@@ -183,8 +183,8 @@ def merit(plans: Sequence[LocalPlan], choices: Choices) -> Fraction:
 def _find_partner(
     plan: LocalPlan,
     waiting: list[LocalPlan],
-    trials: list[Trial],
-    choices: Choices,
+    trials: list[FusionAttempt],
+    choices: PaperVariant,
     budget: Budget | None,
 ) -> tuple[int, list[LocalPlan]] | None:
     """Return which of the waiting plans is fused with this one, and what becomes of the two."""
@@ -206,9 +206,11 @@ def _find_partner(
     return best
 
 
-def _trial(one: LocalPlan, other: LocalPlan, fused: list[LocalPlan], choices: Choices) -> Trial:
+def _trial(
+    one: LocalPlan, other: LocalPlan, fused: list[LocalPlan], choices: PaperVariant
+) -> FusionAttempt:
     host, guest = host_and_guest(one, other)
-    return Trial(
+    return FusionAttempt(
         (host.phase_start, host.phase_end),
         (guest.phase_start, guest.phase_end),
         host.size,

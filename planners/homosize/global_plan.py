@@ -9,7 +9,7 @@ import numpy as np
 
 from planners import _core
 from planners.homosize.homophase import LocalPlan
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import Requests
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
@@ -75,7 +75,7 @@ class GlobalPlan:
 
 
 def plan_globally(
-    plans: list[LocalPlan], singles: Requests, choices: Choices, budget: Budget | None = None
+    plans: list[LocalPlan], singles: Requests, choices: PaperVariant, budget: Budget | None = None
 ) -> GlobalPlan:
     """Give every unit a place in a memory layer, from the largest size down.
 

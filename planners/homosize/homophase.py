@@ -28,7 +28,7 @@ from operator import not_
 import numpy as np
 
 from planners.greedy.place import place
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import Requests
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem
@@ -85,7 +85,7 @@ class LocalPlan:
         return Fraction(self.used, self.reserved)
 
 
-def homophase_groups(requests: Requests, choices: Choices) -> tuple[list[LocalPlan], Requests]:
+def homophase_groups(requests: Requests, choices: PaperVariant) -> tuple[list[LocalPlan], Requests]:
     """Group requests by the phases of allocation and free, and plan each group.
 
     Parameters
@@ -125,7 +125,7 @@ def homophase_groups(requests: Requests, choices: Choices) -> tuple[list[LocalPl
     return list(compress(plans, kept)), requests.select(~grouped)
 
 
-def plan_locally(members: Requests, choices: Choices) -> LocalPlan:
+def plan_locally(members: Requests, choices: PaperVariant) -> LocalPlan:
     """Plan the requests of one group.
 
     Parameters
@@ -148,12 +148,12 @@ def plan_locally(members: Requests, choices: Choices) -> LocalPlan:
     return LocalPlan(members, address, int(members.phase_start[0]), int(members.phase_end[0]))
 
 
-def stacking_order(members: Requests, choices: Choices) -> IntColumn:
+def stacking_order(members: Requests, choices: PaperVariant) -> IntColumn:
     """Return the order in which the members of one group are placed, as indices."""
     return np.lexsort(_stacking_keys(members, choices))
 
 
-def _stacking_keys(members: Requests, choices: Choices) -> tuple[IntColumn, ...]:
+def _stacking_keys(members: Requests, choices: PaperVariant) -> tuple[IntColumn, ...]:
     """Return sort keys, the least urgent first; ties stay in the order of the problem."""
     if choices.order == "end":
         return members.start, -members.end

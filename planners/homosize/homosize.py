@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from planners.greedy.incumbent import Attempts, answer_with_best
+from planners.greedy.incumbent import Incumbent, answer_with_best
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.homosize.dynamic_placement import place_dynamic
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import require_plain_lifetimes, static_requests
 from planners.homosize.structured_orders import address_order, structured_orders
 from planners.homosize.synthesis import Synthesis, synthesize
@@ -66,7 +66,7 @@ def homosize(
     fusion
         Whether adjacent groups are fused.
     leftover, acceptance, least_product, layers_too
-        As in :class:`Choices`: where the paper's public code differs.
+        As in :class:`PaperVariant`: where the paper's public code differs.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def homosize(
     TimeoutError, KeyboardInterrupt
         Before the first plan was complete.
     """
-    choices = Choices(
+    choices = PaperVariant(
         phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
         least_product=least_product, layers_too=layers_too,
     )  # fmt: skip
@@ -93,7 +93,9 @@ def homosize(
     return _plan_best(problem, choices, budget)
 
 
-def plan_as_published(problem: Problem, choices: Choices, budget: Budget) -> tuple[Plan, Synthesis]:
+def plan_as_published(
+    problem: Problem, choices: PaperVariant, budget: Budget
+) -> tuple[Plan, Synthesis]:
     """Plan the static requests as the paper does, and the dynamic ones around them.
 
     Parameters
@@ -125,8 +127,8 @@ def plan_as_published(problem: Problem, choices: Choices, budget: Budget) -> tup
     return place_dynamic(problem, offsets, budget), synthesis
 
 
-def _plan_best(problem: Problem, choices: Choices, budget: Budget) -> Result:
-    attempts = Attempts(problem, _with_node_limit(problem, budget))
+def _plan_best(problem: Problem, choices: PaperVariant, budget: Budget) -> Result:
+    attempts = Incumbent(problem, _with_node_limit(problem, budget))
     return answer_with_best(attempts, partial(_attempt_all, choices=choices))
 
 
@@ -138,7 +140,7 @@ def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
     return replace(budget, node_limit=limit)
 
 
-def _attempt_all(attempts: Attempts, choices: Choices) -> None:
+def _attempt_all(attempts: Incumbent, choices: PaperVariant) -> None:
     """Improve the best plan until it meets the bound or the attempts are over.
 
     Note: why two rounds. An attempt that asks for no less than the bound ends at the first request
@@ -174,7 +176,7 @@ def _attempt_all(attempts: Attempts, choices: Choices) -> None:
     pressure.run(attempts, only_goal=False)
 
 
-def _share_kept(attempts: Attempts) -> tuple[float, int]:
+def _share_kept(attempts: Incumbent) -> tuple[float, int]:
     """Return the seconds and attempts that the search for a proof leaves to what follows it."""
     budget, kept = attempts.budget, 1 - SHARE_FOR_A_PROOF
     limit = budget.node_limit
@@ -184,7 +186,7 @@ def _share_kept(attempts: Attempts) -> tuple[float, int]:
     )
 
 
-def _offer_published(attempts: Attempts, choices: Choices) -> None:
+def _offer_published(attempts: Incumbent, choices: PaperVariant) -> None:
     """Try the published plan, with groups and with layers alone, each with every tensor sunk."""
     problem = attempts.problem
     readings = {

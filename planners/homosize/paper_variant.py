@@ -9,7 +9,7 @@ from planners.registry import UnsupportedProblemError
 
 
 @dataclass(frozen=True)
-class Choices:
+class PaperVariant:
     """One reading of sections 4 and 5.1; the defaults are the readings that measured best.
 
     Parameters

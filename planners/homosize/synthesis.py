@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planners.homosize.fusion import Trial, fuse_adjacent
+from planners.homosize.fusion import FusionAttempt, fuse_adjacent
 from planners.homosize.global_plan import GlobalPlan, plan_globally
 from planners.homosize.homophase import LocalPlan, homophase_groups
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import Requests
 from planners.model.budget import Budget
 
@@ -30,7 +30,7 @@ class Synthesis:
 
     requests: Requests
     groups: list[LocalPlan]
-    trials: list[Trial]
+    trials: list[FusionAttempt]
     plan: GlobalPlan
 
     @property
@@ -39,7 +39,9 @@ class Synthesis:
         return sum(trial.accepted for trial in self.trials)
 
 
-def synthesize(requests: Requests, choices: Choices, budget: Budget | None = None) -> Synthesis:
+def synthesize(
+    requests: Requests, choices: PaperVariant, budget: Budget | None = None
+) -> Synthesis:
     """Plan requests by HomoPhase groups, fusion, and HomoSize layers.
 
     Parameters
@@ -72,7 +74,7 @@ def synthesize(requests: Requests, choices: Choices, budget: Budget | None = Non
     return min(whole, layers, key=lambda synthesis: synthesis.plan.peak)
 
 
-def _synthesize(requests: Requests, choices: Choices, budget: Budget | None) -> Synthesis:
+def _synthesize(requests: Requests, choices: PaperVariant, budget: Budget | None) -> Synthesis:
     groups, singles = homophase_groups(requests, choices)
     plans, trials = fuse_adjacent(groups, choices, budget)
     return Synthesis(requests, groups, trials, plan_globally(plans, singles, choices, budget))

@@ -22,8 +22,8 @@ class Blocks:
 
     Parameters
     ----------
-    offsets
-        Block ``b`` has the members ``members[offsets[b]:offsets[b + 1]]``.
+    indptr
+        Block ``b`` has the members ``members[indptr[b]:indptr[b + 1]]``.
     members
         Tensor indices, in the order in which they follow each other in memory.
     before
@@ -42,7 +42,7 @@ class Blocks:
     safe-optimized-static-memory-allocation, section 4.1.
     """
 
-    offsets: IntColumn
+    indptr: IntColumn
     members: IntColumn
     before: IntColumn
     size: IntColumn

@@ -25,7 +25,7 @@ from planners.errors import GaplessError, InstanceError
 from planners.model.columns import IntColumn, read_only
 from planners.model.core_instance import lifetimes_decide
 from planners.model.graph import Graph
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
 from planners.safety.algorithms import core_graph
 from planners.text.byte_units import both_bytes, counted
@@ -133,7 +133,7 @@ def lifetime_bound(problem: Problem) -> Bound:
     """
     if not problem.tensor_count:
         return Bound("lifetime", 0, np.empty(0, dtype=np.int64))
-    steps, live = live_profile(problem)
+    steps, live = liveness(problem)
     peak_step = steps[np.argmax(live)]
     tensor, start, end = problem.segments().T
     alive = tensor[(start <= peak_step) & (peak_step < end)]
@@ -243,7 +243,7 @@ def block_bound(problem: Problem) -> Bound:
     # An unpinned block starts at its residue at the lowest.
     end = np.where(blocks.pinned >= 0, blocks.pinned, blocks.residue) + blocks.size
     largest = int(np.argmax(end))
-    members = blocks.members[blocks.offsets[largest] : blocks.offsets[largest + 1]]
+    members = blocks.members[blocks.indptr[largest] : blocks.indptr[largest + 1]]
     return Bound("block", int(end[largest]), members)
 
 

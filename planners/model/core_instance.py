@@ -32,7 +32,7 @@ def make_core_instance(problem: Problem) -> _core.Instance:
         The rows of unsafe pairs would take more memory than ``MAX_ROW_BYTES``.
     """
     blocks = _core.Blocks(
-        problem.blocks.offsets,
+        problem.blocks.indptr,
         problem.blocks.members.astype(np.int32),
         problem.blocks.before,
         problem.blocks.size,

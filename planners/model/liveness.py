@@ -8,7 +8,7 @@ from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
 
-def live_profile(problem: Problem) -> tuple[IntColumn, IntColumn]:
+def liveness(problem: Problem) -> tuple[IntColumn, IntColumn]:
     """Return the steps at which the live bytes change, and what is alive from each on.
 
     Parameters

@@ -87,7 +87,7 @@ class Plan:
         """
         blocks = problem.blocks
         offsets = np.empty(problem.tensor_count, dtype=np.int64)
-        offsets[blocks.members] = np.repeat(heads, np.diff(blocks.offsets)) + blocks.before
+        offsets[blocks.members] = np.repeat(heads, np.diff(blocks.indptr)) + blocks.before
         return cls.of(problem, offsets)
 
 

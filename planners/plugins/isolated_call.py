@@ -53,7 +53,7 @@ class Ended:
     signal: int = 0
 
 
-def call_in_child(
+def call_isolated(
     call: Callable[[], bytes],
     *,
     seconds: float = math.inf,

@@ -14,7 +14,7 @@ from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result, Status, no_plan_found
 from planners.model.problem import Problem
-from planners.plugins.isolated_call import Ended, call_in_child
+from planners.plugins.isolated_call import Ended, call_isolated
 from planners.plugins.planner_answer import MalformedAnswerError, take_in
 
 # What a planner that looks at its clock may take longer than it has; then its process is killed.
@@ -87,7 +87,7 @@ def answer_in_isolation(
         standard_output.leave_to_the_parent()
         return _packed(answer())
 
-    sent = call_in_child(
+    sent = call_isolated(
         in_the_child,
         seconds=budget.remaining_seconds() + isolation.grace_seconds,
         memory_bytes=isolation.memory_bytes,

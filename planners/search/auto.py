@@ -11,9 +11,9 @@ import numpy as np
 
 from planners.exact.branch_and_bound.branch_and_bound import Resumable
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
-from planners.exact.search_outcome import Outcome, result_of
-from planners.exact.warm_start import Start
-from planners.greedy.incumbent import SECONDS_A_BLOCK, Attempts
+from planners.exact.search_outcome import SearchOutcome, result_of
+from planners.exact.warm_start import WarmStart
+from planners.greedy.incumbent import SECONDS_A_BLOCK, Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stacking import stack_rest
@@ -22,8 +22,8 @@ from planners.model.plan import Plan, Result, above_capacity, no_plan_found
 from planners.model.problem import Problem, Safety, Scalar
 from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
-from planners.search.large_neighbourhood import Windows
-from planners.search.order_search import OrderWalk
+from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
+from planners.search.order_search import OrderSearch
 
 NAME = "auto"
 
@@ -93,7 +93,7 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
     budget = _with_node_limit(problem, budget)
     if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
         return no_plan_found("the time limit leaves no room for a plan")
-    attempts = Attempts(problem, budget, problem.capacity)
+    attempts = Incumbent(problem, budget, problem.capacity)
     if attempts.bound.bytes > attempts.goal:
         bound = attempts.bound
         return above_capacity(bound.name, bound.bytes, attempts.goal)
@@ -114,16 +114,16 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
     statistics: dict[str, Scalar] = {"attempts": attempts.count, "found_by": attempts.found_by}
     if interrupted:
         statistics["interrupted"] = True
-    outcome = Outcome(
+    outcome = SearchOutcome(
         exhausted=step.exhausted,
         lower_bound=step.lower_bound,
         reason=reason,
         statistics=statistics,
     )
-    return result_of(problem, Start(attempts.best, attempts.bound), NAME, outcome)
+    return result_of(problem, WarmStart(attempts.best, attempts.bound), NAME, outcome)
 
 
-def _offer_without_reuse(attempts: Attempts) -> None:
+def _offer_without_reuse(attempts: Incumbent) -> None:
     """Offer a plan in which no two blocks share a byte, for there was no time for another."""
     problem = attempts.problem
     nowhere = np.zeros(problem.tensor_count, dtype=np.int64)
@@ -140,7 +140,7 @@ def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
     return replace(budget, node_limit=limit)
 
 
-def _search(attempts: Attempts, step: ExactStep) -> None:
+def _search(attempts: Incumbent, step: ExactStep) -> None:
     """Improve the best plan until the attempts are over.
 
     Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
@@ -166,7 +166,7 @@ def _search(attempts: Attempts, step: ExactStep) -> None:
             search(1 << min(turn, MOST_DOUBLINGS))
 
 
-def _prove(attempts: Attempts, portfolio: Portfolio) -> None:
+def _prove(attempts: Incumbent, portfolio: Portfolio) -> None:
     """Ask everything for a plan that meets the goal, and for nothing less."""
     attempts.ask_for_bounds()
     if attempts.problem.safety is not Safety.PAIRS:
@@ -175,7 +175,7 @@ def _prove(attempts: Attempts, portfolio: Portfolio) -> None:
 
 
 def _searches(
-    attempts: Attempts, portfolio: Portfolio, step: ExactStep
+    attempts: Incumbent, portfolio: Portfolio, step: ExactStep
 ) -> list[Callable[[int], object]]:
     """Return the searches that take turns; each is told how long its turn is."""
     problem = attempts.problem
@@ -183,10 +183,10 @@ def _searches(
     if step.applies:
         searches.append(step.run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
-        walk = OrderWalk(attempts, [order for _, order in portfolio.orders()])
+        walk = OrderSearch(attempts, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
     if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
-        windows = Windows(attempts, partial(place_window, exact=step.search))
+        windows = LargeNeighbourhoodSearch(attempts, partial(place_window, exact=step.search))
         searches.append(windows.improve)
     searches.append(lambda _: attempts.ask_for_bounds())
     return searches
@@ -217,11 +217,11 @@ def place_window(
         The time limit passed.
     """
     assert problem.capacity is not None
-    attempts = Attempts(problem, budget, problem.capacity)
+    attempts = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
     portfolio.run_first(attempts)
     if not attempts.over:
-        OrderWalk(attempts, [order for _, order in portfolio.orders()]).run()
+        OrderSearch(attempts, [order for _, order in portfolio.orders()]).run()
     assert attempts.best is not None
     nodes = attempts.count
     if attempts.best.peak > problem.capacity and not problem.contiguous:

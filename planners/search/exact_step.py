@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.model.budget import Budget
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan, Result, Status
@@ -39,7 +39,7 @@ class ExactStep:
         The exact search.
     """
 
-    def __init__(self, attempts: Attempts, search: ExactSearch) -> None:
+    def __init__(self, attempts: Incumbent, search: ExactSearch) -> None:
         self.search = search
         self.exhausted = False
         self.lower_bound = 0

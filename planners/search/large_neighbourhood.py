@@ -1,6 +1,6 @@
 """Large-neighbourhood search: some blocks around one that ends too high are placed anew.
 
-Note [Windows]
+Note [LargeNeighbourhoodSearch]
 ~~~~~~~~~~~~~~
 A better plan has every block end at or below a target. Of the best plan, few blocks end higher: at
 a small gap mostly one in each place where memory is tight. They are mended one after the other. The
@@ -23,7 +23,7 @@ from random import Random
 
 import numpy as np
 
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
@@ -44,7 +44,7 @@ NODES_A_WINDOW = 4_000
 FIRST_SHARE = 0.5
 
 
-class Windows:
+class LargeNeighbourhoodSearch:
     """Mends the best plan window by window.
 
     Parameters
@@ -55,13 +55,13 @@ class Windows:
         What places a window anew.
     """
 
-    def __init__(self, attempts: Attempts, search: WindowSearch) -> None:
+    def __init__(self, attempts: Incumbent, search: WindowSearch) -> None:
         self._attempts = attempts
         self._search = search
         self._random = Random(attempts.budget.seed)
         self._share = FIRST_SHARE
         blocks = attempts.problem.blocks
-        self._first_member = blocks.members[blocks.offsets[:-1]]
+        self._first_member = blocks.members[blocks.indptr[:-1]]
 
     def improve(self, targets: int) -> None:
         """Try to mend the best plan below one target after the other.
@@ -160,7 +160,7 @@ class Windows:
         problem = self._attempts.problem
         blocks = problem.blocks
         near: set[int] = set()
-        for tensor in blocks.members[blocks.offsets[block] : blocks.offsets[block + 1]].tolist():
+        for tensor in blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]].tolist():
             near.update(blocks.block_of[problem.core.unsafe_with(tensor)].tolist())
         near.discard(block)
         return near

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 
@@ -23,7 +23,7 @@ LEAST_ATTEMPTS = 100
 PATIENCE = 30
 
 
-class OrderWalk:
+class OrderSearch:
     """Walks through orders in which first fit takes the blocks.
 
     Note [Squeaky wheel] in ``order_search.h`` says how. A walk goes on from where it was; where
@@ -37,7 +37,7 @@ class OrderWalk:
         Orders of blocks to start from, the most promising first; at least one.
     """
 
-    def __init__(self, attempts: Attempts, starts: Sequence[IntColumn]) -> None:
+    def __init__(self, attempts: Incumbent, starts: Sequence[IntColumn]) -> None:
         self._attempts = attempts
         self._starts = [start.astype(np.int32) for start in starts]
         self._instance = attempts.problem.core.with_rows()

@@ -39,7 +39,7 @@ class Subproblem:
         blocks = whole.blocks
         self._blocks = [block for block in free if blocks.pinned[block] == NOT_PINNED]
         self._members = [
-            blocks.members[blocks.offsets[block] : blocks.offsets[block + 1]].tolist()
+            blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]].tolist()
             for block in self._blocks
         ]
         moving = [tensor for members in self._members for tensor in members]
@@ -103,6 +103,6 @@ class Subproblem:
 def _offset_of(whole: Problem, tensor: int, heads: IntColumn) -> int:
     blocks = whole.blocks
     block = int(blocks.block_of[tensor])
-    members = blocks.members[blocks.offsets[block] : blocks.offsets[block + 1]].tolist()
-    before = blocks.before[blocks.offsets[block] + members.index(tensor)]
+    members = blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]].tolist()
+    before = blocks.before[blocks.indptr[block] + members.index(tensor)]
     return int(heads[block] + before)

@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from evaluation.benchmarks import auto
-from evaluation.benchmarks.contestants import Side
+from evaluation.benchmarks.contestants import ContestantRuns
 from evaluation.benchmarks.figure import Figure
 from instances.synthetic import data_parallel_graph, training_trace
 from planners import Bound, Problem, Result, Status, write_problem
 from planners.model.plan import Plan, feasible
 
 
-def side(peak: int | None, seconds: float, lower_bound: int = 0) -> Side:
+def side(peak: int | None, seconds: float, lower_bound: int = 0) -> ContestantRuns:
     result = (
         Result(Status.INVALID, Plan([0], 1))
         if peak is None
         else feasible(Plan([0], peak), lower_bound, "a proof")
     )
-    return Side(result, (seconds,), (0,))
+    return ContestantRuns(result, (seconds,), (0,))
 
 
-def entry(name: str, **sides: list[Side]) -> auto.Entry:
-    return auto.Entry(name, 1, Bound("lifetime", 8, np.array([0])), 12, dict(sides))
+def entry(name: str, **sides: list[ContestantRuns]) -> auto.AutoEntry:
+    return auto.AutoEntry(name, 1, Bound("lifetime", 8, np.array([0])), 12, dict(sides))
 
 
 def shown(cells: Sequence[str | Figure]) -> list[str]:

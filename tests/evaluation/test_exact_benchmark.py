@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from evaluation.benchmarks import exact, exact_runs
-from evaluation.benchmarks.contestants import Side
-from evaluation.benchmarks.exact_runs import Question, Runs, decision_question
+from evaluation.benchmarks.contestants import ContestantRuns
+from evaluation.benchmarks.exact_runs import Question, SeedRuns, decision_question
 from evaluation.benchmarks.variants import VARIATIONS, vary
 from instances.synthetic import random_lifetimes, tight_capacity
 from planners import Problem, Result, Status, registry, run, write_problem
@@ -32,10 +32,12 @@ WRONG = Result(Status.INVALID, PLAN)
 
 def runs(
     results: Sequence[Result], seconds: Sequence[float] = (1.0,), question: Question = FITS
-) -> Runs:
+) -> SeedRuns:
     costs = list(seconds) * len(results) if len(seconds) == 1 else list(seconds)
-    sides = (Side(result, (cost,), (0,)) for result, cost in zip(results, costs, strict=True))
-    return Runs(question, 10.0, tuple(sides))
+    sides = (
+        ContestantRuns(result, (cost,), (0,)) for result, cost in zip(results, costs, strict=True)
+    )
+    return SeedRuns(question, 10.0, tuple(sides))
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -127,7 +129,7 @@ def test_a_ratio_says_where_the_time_was_over() -> None:
 
 
 def test_the_least_time_of_a_row_is_marked_and_a_limit_shown() -> None:
-    row = exact.Row(FITS, runs([FOUND], [3.0]), (runs([NOTHING], [8.0]), runs([FOUND], [2.0])))
+    row = exact.ProofRow(FITS, runs([FOUND], [3.0]), (runs([NOTHING], [8.0]), runs([FOUND], [2.0])))
     assert exact._costs(row) == [
         "3,000",
         "3,000",
@@ -141,7 +143,7 @@ def test_the_least_time_of_a_row_is_marked_and_a_limit_shown() -> None:
 
 
 def test_a_total_is_the_sum_and_says_if_it_is_a_bound() -> None:
-    row = exact.Row(FITS, runs([FOUND] * 3, [1, 2, 6]), (runs([NOTHING], [8.0]),))
+    row = exact.ProofRow(FITS, runs([FOUND] * 3, [1, 2, 6]), (runs([NOTHING], [8.0]),))
     assert exact._total_row([row, row], 1) == [
         "all",
         "",
@@ -233,7 +235,9 @@ def test_variants_count_what_fits_and_what_was_spent() -> None:
 def test_a_peer_whose_time_was_over_is_not_asked_again(
     answer: Result, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exact_runs, "run_side", lambda *_: Side(answer, (1.0,), (0,)))
+    monkeypatch.setattr(
+        exact_runs, "run_contestant", lambda *_: ContestantRuns(answer, (1.0,), (0,))
+    )
     question = decision_question(write_rows(tmp_path, "a.9.csv"), None)
     assert len(exact_runs.peer_runs(question, 10, 4, threads=1).sides) == count
 

@@ -13,9 +13,9 @@ from planners import Problem, Result, write_problem
 from planners.model.plan import Plan, Status, feasible
 
 
-def side(peak: int | None, seconds: float, memory: int = 1 << 20) -> greedy.Side:
+def side(peak: int | None, seconds: float, memory: int = 1 << 20) -> greedy.ContestantRuns:
     result = Result(Status.INVALID, Plan([0], 1)) if peak is None else feasible(Plan([0], peak))
-    return greedy.Side(result, (seconds, 2 * seconds, 3 * seconds), (memory,) * 3)
+    return greedy.ContestantRuns(result, (seconds, 2 * seconds, 3 * seconds), (memory,) * 3)
 
 
 def test_a_missing_peer_is_one_line(

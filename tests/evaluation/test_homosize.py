@@ -10,8 +10,8 @@ import pytest
 from evaluation.benchmarks import homosize, homosize_cases
 from evaluation.benchmarks.contestants import Source
 from evaluation.benchmarks.homosize_cases import (
-    Case,
-    Runs,
+    RecordedCase,
+    VariantRuns,
     cases_of,
     last_microbatch,
     longer_iteration,
@@ -64,9 +64,9 @@ def trace_file(tmp_path: Path) -> Path:
     return path
 
 
-def in_this_process(source: Source, parameters: Parameters, repetitions: int) -> Runs:
+def in_this_process(source: Source, parameters: Parameters, repetitions: int) -> VariantRuns:
     results = [run(source(), get("homosize", **parameters)) for _ in range(repetitions)]
-    return Runs(results, [1 << 20] * repetitions)
+    return VariantRuns(results, [1 << 20] * repetitions)
 
 
 def test_a_trace_is_its_last_iteration_with_persistent_blocks_and_without(
@@ -131,13 +131,15 @@ def test_a_variant_runs_in_processes_of_its_own(trace_file: Path) -> None:
     assert runs.added_bytes[0] >= 0
 
 
-def runs_of(peak: int, *cpu_seconds: float) -> Runs:
+def runs_of(peak: int, *cpu_seconds: float) -> VariantRuns:
     answer = feasible(Plan([0], peak))
-    return Runs([replace(answer, cpu_seconds=one) for one in cpu_seconds], [7] * len(cpu_seconds))
+    return VariantRuns(
+        [replace(answer, cpu_seconds=one) for one in cpu_seconds], [7] * len(cpu_seconds)
+    )
 
 
 def test_the_worst_run_is_compared_with_the_faster_planner_of_the_public_code() -> None:
-    case = Case("qwen-moe-R", "all", False, lambda: training_trace(4), 4, 8, 8, dense=False)
+    case = RecordedCase("qwen-moe-R", "all", False, lambda: training_trace(4), 4, 8, 8, dense=False)
     assert homosize._is_compared(case)
     assert homosize._against_public_code(case, runs_of(8, 0.1, 0.69, 0.2)) == pytest.approx(100)
     assert runs_of(8, 0.1, 0.69, 0.2).took() == "0.200 (0.690)"
@@ -145,7 +147,7 @@ def test_the_worst_run_is_compared_with_the_faster_planner_of_the_public_code() 
 
 @pytest.mark.parametrize(("peak", "reached"), [(1000, "yes"), (1001, "yes"), (1002, "no")])
 def test_an_efficiency_is_reached_or_not(peak: int, reached: str) -> None:
-    case = Case("x", "all", True, lambda: training_trace(4), 4, 1000, 1000, dense=True)
+    case = RecordedCase("x", "all", True, lambda: training_trace(4), 4, 1000, 1000, dense=True)
     (row,) = homosize._efficiency_rows("dense", [(case, {"homosize": runs_of(peak, 1.0)})], 0.999)
     assert row[-1] == reached
 

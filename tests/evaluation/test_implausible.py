@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from evaluation.benchmarks import auto, collection, committed, exact, greedy, homosize
-from evaluation.benchmarks.contestants import Side
+from evaluation.benchmarks.contestants import ContestantRuns
 from evaluation.benchmarks.figure import Figure, efficiency, gap, greedy_peak, mean_gap
-from evaluation.benchmarks.homosize_cases import Case, Runs
+from evaluation.benchmarks.homosize_cases import RecordedCase, VariantRuns
 from evaluation.benchmarks.page import ImplausiblePageError, Page
 from instances.synthetic import random_lifetimes, training_trace
 from planners import Bound, GaplessError, Plan, Problem, feasible, get, write_problem
@@ -103,8 +103,8 @@ def test_auto_without_reuse_ends_the_collection_and_writes_nothing(
     assert error.count("\n") == 1
 
 
-def side(peak: int, seconds: float = 1.0) -> Side:
-    return Side(feasible(Plan([0], peak)), (seconds,), (0,))
+def side(peak: int, seconds: float = 1.0) -> ContestantRuns:
+    return ContestantRuns(feasible(Plan([0], peak)), (seconds,), (0,))
 
 
 def add_to_auto(page: Page, peak: int) -> None:
@@ -114,8 +114,8 @@ def add_to_auto(page: Page, peak: int) -> None:
 
 
 def add_to_homosize(page: Page, peak: int) -> None:
-    case = Case("mine", "all", True, partial(training_trace, 4), 4, 8, 12, dense=True)
-    runs = Runs([feasible(Plan([0], peak))], [0])
+    case = RecordedCase("mine", "all", True, partial(training_trace, 4), 4, 8, 12, dense=True)
+    runs = VariantRuns([feasible(Plan([0], peak))], [0])
     homosize._add_quality(page, [(case, dict.fromkeys(homosize.VARIANTS, runs))])
 
 
@@ -145,7 +145,7 @@ def test_the_exact_page_holds_the_smallest_peak_against_both(tmp_path: Path) -> 
     question = exact.Question(path, None)
     for peak, fault in ((400, ""), (300, BELOW_BOUND), (401, ABOVE_GREEDY)):
         answer = replace(side(peak), result=feasible(Plan([0], peak), 400, "lifetime"))
-        figure = exact._minimum(exact.Runs(question, 1.0, (answer,)), greedy=400)
+        figure = exact._minimum(exact.VariantRuns(question, 1.0, (answer,)), greedy=400)
         assert fault in figure.fault
         assert bool(fault) == bool(figure.fault)
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from evaluation.benchmarks.isolated_measurement import Job, run_in_child
+from evaluation.benchmarks.isolated_measurement import MeasuredCall, run_isolated
 from planners.errors import GaplessError, InstanceError
 
 MIB = 1 << 20
@@ -52,32 +52,34 @@ def process_and_cores(_state: object) -> tuple[int, set[int]]:
 
 
 def test_the_answer_is_made_of_state_and_value() -> None:
-    run = run_in_child(Job(partial(keep, 2), len, both))
+    run = run_isolated(MeasuredCall(partial(keep, 2), len, both))
     assert run.answer == (b"xx", 2)
     assert run.cpu_seconds >= 0
     assert run.added_bytes < SLACK
 
 
 def test_what_the_call_takes_is_counted() -> None:
-    run = run_in_child(Job(nothing, partial(keep_from, count=64 * MIB), length))
+    run = run_isolated(MeasuredCall(nothing, partial(keep_from, count=64 * MIB), length))
     assert run.answer == 64 * MIB
     assert 64 * MIB <= run.added_bytes < 64 * MIB + SLACK
 
 
 def test_what_was_there_before_is_not_counted() -> None:
-    run = run_in_child(Job(partial(keep, 64 * MIB), len, both))
+    run = run_isolated(MeasuredCall(partial(keep, 64 * MIB), len, both))
     assert run.added_bytes < SLACK
 
 
 def test_an_earlier_peak_is_not_counted() -> None:
-    run = run_in_child(
-        Job(partial(take_and_give_back, 128 * MIB), partial(keep_from, count=64 * MIB), length)
+    run = run_isolated(
+        MeasuredCall(
+            partial(take_and_give_back, 128 * MIB), partial(keep_from, count=64 * MIB), length
+        )
     )
     assert 64 * MIB <= run.added_bytes < 64 * MIB + SLACK
 
 
 def test_each_child_is_a_process_of_its_own_on_the_same_cores() -> None:
-    runs = [run_in_child(Job(nothing, process_and_cores, both)) for _ in range(2)]
+    runs = [run_isolated(MeasuredCall(nothing, process_and_cores, both)) for _ in range(2)]
     processes = {run.answer[1][0] for run in runs}
     assert len(processes | {os.getpid()}) == 3
     assert all(run.answer[1][1] == os.sched_getaffinity(0) for run in runs)
@@ -85,9 +87,9 @@ def test_each_child_is_a_process_of_its_own_on_the_same_cores() -> None:
 
 def test_an_error_of_the_job_is_raised_here() -> None:
     with pytest.raises(InstanceError, match="field size: wrong"):
-        run_in_child(Job(nothing, raise_instance_error, both))
+        run_isolated(MeasuredCall(nothing, raise_instance_error, both))
 
 
 def test_a_child_that_dies_is_one_line() -> None:
     with pytest.raises(GaplessError, match="died before it answered"):
-        run_in_child(Job(nothing, die, both))
+        run_isolated(MeasuredCall(nothing, die, both))

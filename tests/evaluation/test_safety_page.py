@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.benchmarks import safety
-from evaluation.benchmarks.safety import Entry, safety_page
+from evaluation.benchmarks.safety import SafetyEntry, safety_page
 from instances.synthetic import training_graph
 from planners import GaplessError, Graph, Problem, write_problem
 
@@ -22,11 +22,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def entry(*changes: float) -> Entry:
+def entry(*changes: float) -> SafetyEntry:
     graph = PROBLEM.graph
     assert graph is not None
     cost = {"1opt": [1.0] * len(changes), "2": [1 + change for change in changes]}
-    return Entry("x", PROBLEM, graph, cost, safety.PAPER_NETWORKS[0])
+    return SafetyEntry("x", PROBLEM, graph, cost, safety.PAPER_NETWORKS[0])
 
 
 def test_a_network_of_the_paper_stands_beside_its_times(

@@ -25,8 +25,8 @@ from evaluation.benchmarks.allocation_pairs import (
 from evaluation.benchmarks.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.page import Page
 from evaluation.benchmarks.training import CASES, training_page
-from gpu_runtime.training.allocator_comparison import Findings, run_study
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Answer, Failure
 from instances.extract.models import find_model
 from planners.errors import DeviceError, GaplessError
@@ -36,7 +36,7 @@ from tests.gpu_runtime.training.worker_results import CHECK, TIME, planned_check
 MICROSECONDS = {Allocator.DEFAULT: 2.0, Allocator.EXPANDABLE: 3.0, Allocator.PLANNED: 1.0}
 
 
-def child(job: Job) -> Answer:
+def child(job: RunSpecification) -> Answer:
     if job.label == "time expandable":
         return Failure("out of memory: much")
     if job.allocator is Allocator.PLANNED:
@@ -70,9 +70,9 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> None:
     monkeypatch.setattr(training, "require_sound", lambda _: None)
-    jobs: list[Job] = []
+    jobs: list[RunSpecification] = []
 
-    def remembering(job: Job) -> Answer:
+    def remembering(job: RunSpecification) -> Answer:
         jobs.append(job)
         return child(job)
 
@@ -123,7 +123,7 @@ def test_pairs_are_compared_with_native_ones_of_the_same_turn(turns: Turns) -> N
 
 
 @pytest.mark.parametrize("job", CASES, ids=lambda job: job.model)
-def test_every_case_is_one_that_its_model_has(job: Job) -> None:
+def test_every_case_is_one_that_its_model_has(job: RunSpecification) -> None:
     find_model(job.model).settings(**job.shape, precision=job.settings.weights_precision)
     assert job.settings.steps >= 5
 
@@ -135,7 +135,7 @@ def test_turns_are_warmed_up_and_checked(monkeypatch: pytest.MonkeyPatch) -> Non
 
     for served in (20, 19):
         plan = replace(PLAN, planned_requests=served)
-        monkeypatch.setattr(allocator_probe.HostMemory, "plan", lambda _, plan=plan: plan)
+        monkeypatch.setattr(allocator_probe.HostProbe, "plan", lambda _, plan=plan: plan)
         for case in allocation_pairs.CASES:
             refused = case.in_step and served == 19
             with (
@@ -196,7 +196,7 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
     together = Barrier(3)
     jobs: list[str] = []
 
-    def waiting(job: Job) -> Answer:
+    def waiting(job: RunSpecification) -> Answer:
         if job.purpose is Purpose.CHECK:
             together.wait(30)
         jobs.append(job.to_json())
@@ -204,19 +204,21 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
 
     alone: list[str] = []
 
-    def remembering(job: Job) -> Answer:
+    def remembering(job: RunSpecification) -> Answer:
         alone.append(job.to_json())
         return child(job)
 
-    side_by_side, one_by_one = Findings(), Findings()
-    run_study(CASES[0], tuple(Allocator), side_by_side, lambda *_: None, ChecksAtOnce(waiting))
-    run_study(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
+    side_by_side, one_by_one = AllocatorComparison(), AllocatorComparison()
+    compare_allocators(
+        CASES[0], tuple(Allocator), side_by_side, lambda *_: None, ChecksAtOnce(waiting)
+    )
+    compare_allocators(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
     assert sorted(jobs) == sorted(alone)
     assert side_by_side.checks == one_by_one.checks
 
 
 def test_an_error_of_a_check_is_raised_where_its_answer_is_asked_for() -> None:
-    def refusing(job: Job) -> Answer:
+    def refusing(job: RunSpecification) -> Answer:
         if job.allocator is Allocator.EXPANDABLE:
             raise OSError("no more processes")
         return child(job)

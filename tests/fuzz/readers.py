@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from instances.catalogue.catalogue_entry import Entry
+from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.listing import description, plain_table, record
 from instances.convert.conversion import Conversion, convert
@@ -27,7 +27,7 @@ from planners import Budget, Problem, bounds_of, get, read_any, run
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
 from planners.files.formats import formats
 from planners.files.plan_file import read_saved_plan
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.referee.check import find_violation
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.mutations import mutated
@@ -135,9 +135,15 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
         problem = DYNAMIC if path.stem == "space" else PLANNED
         return [lambda: read_saved_plan(problem, path)]
     excerpt = random.choice(
-        (Excerpt(), Excerpt(-1), Excerpt(0, round_to=512), Excerpt(1, persistent=False),
-         Excerpt(-1, dynamic_modules=("head*",)), Excerpt(round_to=1 << 40))
-    )  # fmt: skip
+        (
+            RecordingSlice(),
+            RecordingSlice(-1),
+            RecordingSlice(0, round_to=512),
+            RecordingSlice(1, persistent=False),
+            RecordingSlice(-1, dynamic_modules=("head*",)),
+            RecordingSlice(round_to=1 << 40),
+        )
+    )
     output = path.with_name(random.choice(TARGETS))
     planner = random.choice((None, "greedy-size-first"))
     selection = random.choice(
@@ -147,7 +153,7 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
     return [lambda: _plan(read_any(path, excerpt)), lambda: _convert_and_read(conversion)]
 
 
-def _list(entries: Mapping[str, Entry]) -> None:
+def _list(entries: Mapping[str, CatalogueEntry]) -> None:
     plain_table(entries.values(), Path())
     for entry in entries.values():
         description(entry, Path())

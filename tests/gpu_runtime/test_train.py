@@ -12,17 +12,21 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gpu_runtime import train
-from gpu_runtime.training.allocator_comparison import Findings, Listen, run_study
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.allocator_comparison import (
+    AllocatorComparison,
+    Listen,
+    compare_allocators,
+)
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Answer, Failure
 from gpu_runtime.verification.cuda.driver import require_gpu
 from planners.command_line import standard_output
 from tests.gpu_runtime.training.worker_results import CHECK, PLAN, TIME, planned_check, planned_time
 
-Child = Callable[[Job], Answer]
+Child = Callable[[RunSpecification], Answer]
 
 
-def answer(job: Job) -> Answer:
+def answer(job: RunSpecification) -> Answer:
     if job.allocator is Allocator.PLANNED:
         return planned_check() if job.purpose is Purpose.CHECK else planned_time()
     return CHECK if job.purpose is Purpose.CHECK else TIME
@@ -37,11 +41,14 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
     def run(*arguments: str, child: Child = answer) -> Result:
         def study(
-            job: Job, allocators: tuple[Allocator, ...], findings: Findings, listen: Listen
+            job: RunSpecification,
+            allocators: tuple[Allocator, ...],
+            findings: AllocatorComparison,
+            listen: Listen,
         ) -> None:
-            run_study(job, allocators, findings, listen, child)
+            compare_allocators(job, allocators, findings, listen, child)
 
-        monkeypatch.setattr(train, "run_study", study)
+        monkeypatch.setattr(train, "compare_allocators", study)
         return CliRunner().invoke(train.app, ["bert-base", *arguments])
 
     return run
@@ -68,9 +75,9 @@ def test_json_is_one_object(command: Callable[..., Result]) -> None:
 
 
 def test_every_option_reaches_the_children(command: Callable[..., Result]) -> None:
-    jobs: list[Job] = []
+    jobs: list[RunSpecification] = []
 
-    def child(job: Job) -> Answer:
+    def child(job: RunSpecification) -> Answer:
         jobs.append(job)
         return answer(job)
 
@@ -93,7 +100,7 @@ def test_every_option_reaches_the_children(command: Callable[..., Result]) -> No
 
 
 def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
-    def child(job: Job) -> Answer:
+    def child(job: RunSpecification) -> Answer:
         if job.label == "check planned":
             return replace(planned_check(), losses=(("0x1p+0", "0x1p+0"), CHECK.losses[1]))
         return answer(job)
@@ -106,7 +113,7 @@ def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
 
 
 def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> None:
-    def child(job: Job) -> Answer:
+    def child(job: RunSpecification) -> Answer:
         if job.label == "check planned":
             return replace(CHECK, plan=replace(PLAN, planned_steps=0))
         return answer(job)
@@ -117,7 +124,7 @@ def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> N
 
 
 def test_a_child_that_fails_exits_2_after_the_rest(command: Callable[..., Result]) -> None:
-    def child(job: Job) -> Answer:
+    def child(job: RunSpecification) -> Answer:
         return Failure("out of memory: much") if job.label == "time default" else answer(job)
 
     result = command(child=child)
@@ -128,7 +135,7 @@ def test_a_child_that_fails_exits_2_after_the_rest(command: Callable[..., Result
 
 
 def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
-    def child(job: Job) -> Answer:
+    def child(job: RunSpecification) -> Answer:
         if job.label == "time planned":
             raise KeyboardInterrupt
         return answer(job)
@@ -217,7 +224,7 @@ def test_without_a_gpu_nothing_is_started(
     def no_driver() -> None:
         require_gpu("nowhere.so.1")
 
-    def child(job: Job) -> Answer:
+    def child(job: RunSpecification) -> Answer:
         raise AssertionError(f"{job.label} was started")
 
     monkeypatch.setattr(train, "require_gpu", no_driver)

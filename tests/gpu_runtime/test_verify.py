@@ -213,7 +213,7 @@ def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
 def test_a_judged_plan_is_not_searched_for_mistakes(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_runtime.verify.unsafe_sharers", lambda *_arguments: 1 / 0)
+    monkeypatch.setattr("gpu_runtime.verify.unsafe_overlaps", lambda *_arguments: 1 / 0)
     assert verify(graph, "--trials", "1").exit_code == 0
 
 

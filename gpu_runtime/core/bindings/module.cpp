@@ -86,7 +86,7 @@ void bind_plan(nb::module_& module) {
 void bind_figures(nb::module_& module) {
     nb::class_<StepCounts>(module, "StepCounts", "Requests of one planned step.")
         .def_ro("planned", &StepCounts::planned)
-        .def_ro("outliving", &StepCounts::outliving)
+        .def_ro("escaping", &StepCounts::escaping)
         .def_ro("fallback", &StepCounts::fallback)
         .def_ro("missing", &StepCounts::missing);
     nb::class_<Figures>(module, "Figures", "Bytes of the moment, peaks and counts since a reset.")
@@ -101,7 +101,7 @@ void bind_figures(nb::module_& module) {
         .def_ro("steps", &Figures::steps)
         .def_ro("planned_steps", &Figures::planned_steps)
         .def_ro("planned_requests", &Figures::planned_requests)
-        .def_ro("outliving_requests", &Figures::outliving_requests)
+        .def_ro("escaping_requests", &Figures::escaping_requests)
         .def_ro("fallback_requests", &Figures::fallback_requests)
         .def_ro("fallback_bytes", &Figures::fallback_bytes)
         .def_ro("missing_requests", &Figures::missing_requests)

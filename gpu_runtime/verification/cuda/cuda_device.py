@@ -15,9 +15,9 @@ from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.cuda import driver as cuda
 from gpu_runtime.verification.cuda.context import Buffer, Context, Event, Stream, open_context
 from gpu_runtime.verification.cuda.work_table import WorkTable, make_work_table
-from gpu_runtime.verification.device import BrokenWord, DeviceFigures, ForeignWords, Outcome
+from gpu_runtime.verification.device import BrokenWord, DeviceFigures, DeviceOutcome, ForeignWords
 from gpu_runtime.verification.execution_order import execution_order
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.stamp_pattern import WORD_BYTES
 from gpu_runtime.verification.trials import Disturbance, Trial
 
@@ -80,7 +80,7 @@ class CudaDevice:
         NVRTC is not installed.
     """
 
-    def __init__(self, program: NodeProgram, layout: Layout) -> None:
+    def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         if layout.cell_start is not None:
             raise ValueError("a GPU holds every byte; compressed layouts are for the CPU")
         self._program = program
@@ -108,7 +108,7 @@ class CudaDevice:
             copy_bytes_per_second,
         )
 
-    def run(self, trial: Trial) -> Outcome:
+    def run(self, trial: Trial) -> DeviceOutcome:
         """Run the whole program once; an undisturbed trial also tells how long a lap is.
 
         Parameters
@@ -118,7 +118,7 @@ class CudaDevice:
 
         Returns
         -------
-        Outcome
+        DeviceOutcome
             What was not as stamped.
         """
         if trial.disturbance is Disturbance.NONE:
@@ -137,7 +137,7 @@ class CudaDevice:
         self._context.driver.call("cuCtxSynchronize")
         self._undo.close()
 
-    def _run_undisturbed(self, trial: Trial) -> Outcome:
+    def _run_undisturbed(self, trial: Trial) -> DeviceOutcome:
         """Run stream by stream and as a recorded graph, and keep the graph where it is faster."""
         order = range(self._program.node_count)
         # Once for the driver to load what it loads at a first launch.
@@ -185,7 +185,7 @@ class CudaDevice:
         self._fork = self._event(context)
         self._joins = [self._event(context) for _ in self._streams]
 
-    def _finish(self, trial: Trial, submit: Callable[[], object]) -> Outcome:
+    def _finish(self, trial: Trial, submit: Callable[[], object]) -> DeviceOutcome:
         """Set a trial up, run what a call submits, and read what was found."""
         delays = np.zeros(self._program.node_count, dtype=DELAY)
         delays["before_ns"] = trial.before * self._lap_seconds * 1e9
@@ -198,9 +198,9 @@ class CudaDevice:
         seconds = self._main.seconds_of(submit)
         (findings,) = self._findings.get(FINDINGS, 1)
         if not findings["wrong"]:
-            return Outcome(seconds)
+            return DeviceOutcome(seconds)
         count = min(int(findings["broken"]), BROKEN_WORDS)
-        outcome = Outcome(
+        outcome = DeviceOutcome(
             seconds,
             foreign_words(self._slots.get(SLOT, SLOTS)),
             broken_words(self._broken.get(BROKEN, count)),
@@ -265,7 +265,7 @@ class CudaDevice:
         return event
 
 
-def _one_trial(seconds: float, runs: Sequence[Outcome]) -> Outcome:
+def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:
     """Return what runs of one trial found, each wrong word once."""
     foreign: dict[tuple[int, int], ForeignWords] = {}
     for words in chain.from_iterable(run.foreign for run in runs):
@@ -273,7 +273,9 @@ def _one_trial(seconds: float, runs: Sequence[Outcome]) -> Outcome:
         if words.plan_bytes > known.plan_bytes:
             foreign[words.victim, words.writer] = words
     broken = dict.fromkeys(chain.from_iterable(run.broken for run in runs))
-    return Outcome(seconds, list(foreign.values()), list(broken), max(run.lost for run in runs))
+    return DeviceOutcome(
+        seconds, list(foreign.values()), list(broken), max(run.lost for run in runs)
+    )
 
 
 def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
@@ -319,7 +321,7 @@ def broken_words(rows: NDArray[np.void]) -> list[BrokenWord]:
     ]
 
 
-def _begin_order(program: NodeProgram, trial: Trial) -> list[int]:
+def _begin_order(program: StampCheckProgram, trial: Trial) -> list[int]:
     """Return the nodes as they begin on a simulated clock.
 
     Submitted in the order of their indices, a node that is to pass a held one might come so late

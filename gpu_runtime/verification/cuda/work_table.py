@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_runtime.verification.arena_layout import Layout
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from planners.model.columns import IntColumn
 
 # A chunk is some microseconds of one block's work. A tensor of 16 MiB is shared by all blocks of a
@@ -49,7 +49,7 @@ class WorkTable:
     nodes: Table
 
 
-def make_work_table(program: NodeProgram, layout: Layout) -> WorkTable:
+def make_work_table(program: StampCheckProgram, layout: Layout) -> WorkTable:
     """Return the chunks of a program's nodes.
 
     Parameters

@@ -40,7 +40,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from instances.extract.eager.request_recorder import Request, RequestRecorder
+from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.eager.workspaces import (
     FREE,
     RESULTS,
@@ -77,7 +77,7 @@ class AllocationMode(_Mode):
         self.recording = True
         self.scalars_on_host = False
         self._libraries = LibraryWorkspaces()
-        self._watched: dict[int, tuple[weakref.ref[Any], Request | None]] = {}
+        self._watched: dict[int, tuple[weakref.ref[Any], AllocatorRequest | None]] = {}
         # The engine's latest addition: the storages of its first summand and of its result.
         self._addition: tuple[int, int] | None = None
 
@@ -168,7 +168,7 @@ class AllocationMode(_Mode):
         return self.scalars_on_host and scalars and not made_of_tensors
 
     def _follow(self, script: Sequence[int], new: Sequence[Tensor]) -> None:
-        taken: list[Request] = []
+        taken: list[AllocatorRequest] = []
         for step in script:
             if step == RESULTS:
                 for tensor in new:
@@ -181,7 +181,7 @@ class AllocationMode(_Mode):
         while taken:
             self.recorder.free(taken.pop())
 
-    def _watch(self, storage: Any, request: Request | None) -> None:
+    def _watch(self, storage: Any, request: AllocatorRequest | None) -> None:
         key = storage._cdata
         self._watched[key] = (weakref.ref(storage, self._end_of(key)), request)
 

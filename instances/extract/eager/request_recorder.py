@@ -13,7 +13,7 @@ NEVER = -1
 
 
 @dataclass
-class Request:
+class AllocatorRequest:
     """A request that is being recorded; events are numbered from 0, :data:`NEVER` is none."""
 
     size: int
@@ -40,13 +40,13 @@ class RequestRecorder:
     """
 
     current_module: Callable[[], str] = lambda: ""
-    requests: list[Request] = field(default_factory=list)
+    requests: list[AllocatorRequest] = field(default_factory=list)
     _module_index: dict[str, int] = field(default_factory=dict)
     _marks: list[tuple[int, Phase]] = field(default_factory=list)
-    _given_back: list[Request] = field(default_factory=list)
+    _given_back: list[AllocatorRequest] = field(default_factory=list)
     _events: int = 0
 
-    def allocate(self, size: int) -> Request:
+    def allocate(self, size: int) -> AllocatorRequest:
         """Record an allocation.
 
         Parameters
@@ -56,15 +56,15 @@ class RequestRecorder:
 
         Returns
         -------
-        Request
+        AllocatorRequest
             What :meth:`free` takes.
         """
         self._tell_frees()
-        request = Request(size, self._event(), self._module())
+        request = AllocatorRequest(size, self._event(), self._module())
         self.requests.append(request)
         return request
 
-    def free(self, request: Request) -> None:
+    def free(self, request: AllocatorRequest) -> None:
         """Record that a block is given back and that the device is done with it.
 
         Parameters

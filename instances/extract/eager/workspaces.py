@@ -35,14 +35,14 @@ Rule = Callable[[Sequence[Any], "Sequence[Tensor]"], Script]
 
 
 @dataclass(frozen=True)
-class Device:
+class GpuModel:
     """What a kernel's launch depends on."""
 
     multiprocessors: int = 132
     threads_per_multiprocessor: int = 2048
 
 
-HOPPER = Device()
+HOPPER = GpuModel()
 WARP = 32
 FLOAT32_BYTES = 4
 INT64_BYTES = 8
@@ -136,7 +136,7 @@ def column_sum_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
     return (RESULTS, buffer, counters) if buffer else NO_WORKSPACE
 
 
-def staging_bytes(outputs: int, rows: int, device: Device) -> tuple[int, int]:
+def staging_bytes(outputs: int, rows: int, device: GpuModel) -> tuple[int, int]:
     """Return the buffer and the counters of a sum over rows, in bytes.
 
     Parameters

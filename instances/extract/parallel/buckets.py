@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instances.extract.parallel.communication_ops import ALL_REDUCE
-from instances.extract.tracing.storages import Kernel, Phase
+from instances.extract.tracing.storages import Kernel, StepPhase
 
 
 def fill_buckets(
@@ -63,7 +63,7 @@ def find_ready_nodes(kernels: Sequence[Kernel], gradients: Sequence[int]) -> dic
     """
     ready_at = dict.fromkeys(gradients, -1)
     for node, kernel in enumerate(kernels):
-        if kernel.phase is not Phase.OPTIMIZER:
+        if kernel.phase is not StepPhase.OPTIMIZER:
             ready_at.update(dict.fromkeys(ready_at.keys() & kernel.touches, node))
     return ready_at
 
@@ -107,7 +107,7 @@ def insert_all_reduces(
     buckets = [tuple(ready[position] for position in bucket) for bucket in positions]
     due: dict[int, list[Kernel]] = {}
     for bucket in buckets:
-        all_reduce = Kernel(ALL_REDUCE, Phase.BACKWARD, writes=bucket)
+        all_reduce = Kernel(ALL_REDUCE, StepPhase.BACKWARD, writes=bucket)
         due.setdefault(ready_at[bucket[-1]], []).append(all_reduce)
     merged: list[Kernel] = []
     for node, kernel in enumerate(kernels):

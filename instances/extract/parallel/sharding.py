@@ -46,7 +46,7 @@ from instances.extract.parallel.parameter_units import (
     find_runs,
     group_units,
 )
-from instances.extract.tracing.storages import Kernel, Phase, StorageTable
+from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable
 from planners.errors import InstanceError
 
 # Shards are whole 4-byte words: collectives of 16-bit numbers are aligned to that as well.
@@ -160,7 +160,7 @@ def _require_unwritten(
     kernels: Sequence[Kernel], parameters: Sequence[int], storages: StorageTable
 ) -> None:
     for kernel in kernels:
-        for storage in kernel.writes if kernel.phase is not Phase.OPTIMIZER else ():
+        for storage in kernel.writes if kernel.phase is not StepPhase.OPTIMIZER else ():
             if storage in parameters:
                 raise InstanceError(
                     f"operator {kernel.op} writes parameter {storages.name[storage]} in the "
@@ -206,7 +206,7 @@ def _find_divided(
     """
     divided = {*parameters, *gradients}
     for kernel in kernels:
-        if kernel.phase is Phase.OPTIMIZER:
+        if kernel.phase is StepPhase.OPTIMIZER:
             sizes = {size[storage] for storage in divided.intersection(kernel.touches)}
             divided.update(storage for storage in kernel.touches if size[storage] in sizes)
     return divided
@@ -230,7 +230,7 @@ class _Gathers:
         self._copies: dict[int, int] = {}
         unit_of = {p: bucket.unit for bucket in buckets for p in bucket.parameters}
         reads = [
-            () if kernel.phase is Phase.OPTIMIZER else unit_of.keys() & kernel.reads
+            () if kernel.phase is StepPhase.OPTIMIZER else unit_of.keys() & kernel.reads
             for kernel in kernels
         ]
         uses = [{unit_of[parameter] for parameter in read} for read in reads]
@@ -264,7 +264,7 @@ class _Gathers:
         return tuple(dict.fromkeys(full))
 
     def _gather(
-        self, bucket: _Bucket, residency: Residency, phase: Phase, after: tuple[int, ...]
+        self, bucket: _Bucket, residency: Residency, phase: StepPhase, after: tuple[int, ...]
     ) -> Kernel:
         full = {parameter: self._copy(parameter) for parameter in bucket.parameters}
         for node in residency.readers:
@@ -317,12 +317,14 @@ class _Reductions:
             self._shard_of.update(dict.fromkeys(bucket.gradients, shard))
             self.chains.append((*bucket.gradients, *padding))
             node = max(ready_at[gradient] for gradient in bucket.gradients)
-            kernel = Kernel(REDUCE_SCATTER, Phase.BACKWARD, bucket.gradients, (), (shard, *padding))
+            kernel = Kernel(
+                REDUCE_SCATTER, StepPhase.BACKWARD, bucket.gradients, (), (shard, *padding)
+            )
             self.behind.setdefault(node, []).append(kernel)
 
     def rewrite(self, kernel: Kernel) -> Kernel:
         """Let a kernel of the optimizer work on shards instead of gradients."""
-        if kernel.phase is not Phase.OPTIMIZER:
+        if kernel.phase is not StepPhase.OPTIMIZER:
             return kernel
         return replace(kernel, reads=self._shards(kernel.reads), writes=self._shards(kernel.writes))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from planners.errors import InstanceError
 
 
-class Phase(enum.Enum):
+class StepPhase(enum.Enum):
     """Part of the training step that an operation belongs to."""
 
     FORWARD = "forward"
@@ -40,7 +40,7 @@ class TracedOp:
 
     name: str
     op: str
-    phase: Phase
+    phase: StepPhase
     inputs: tuple[int, ...]
     mutated: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -103,7 +103,7 @@ class Kernel:
     """
 
     op: str
-    phase: Phase
+    phase: StepPhase
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     creates: tuple[int, ...] = ()
@@ -174,7 +174,7 @@ def merge_storages(trace: Trace) -> list[Kernel]:
         An old parameter is read after its new value was written, so that one storage cannot
         hold both.
     """
-    kernels = [Kernel("input", Phase.FORWARD, creates=trace.batch)]
+    kernels = [Kernel("input", StepPhase.FORWARD, creates=trace.batch)]
     known = {*trace.batch, *trace.persistent}
     overwritten: set[int] = set()
     for op in trace.ops:
@@ -189,7 +189,7 @@ def merge_storages(trace: Trace) -> list[Kernel]:
             inputs = _distinct(trace.updates.get(storage, storage) for storage in op.inputs)
             reads = tuple(storage for storage in inputs if storage not in writes)
             kernels.append(Kernel(op.op, op.phase, reads, writes, creates))
-    kernels.append(Kernel("output", Phase.OPTIMIZER, reads=_distinct(trace.returned)))
+    kernels.append(Kernel("output", StepPhase.OPTIMIZER, reads=_distinct(trace.returned)))
     return kernels
 
 

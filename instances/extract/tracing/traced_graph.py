@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from instances.extract.tracing.gpu_kernels import FLOAT32_RESULTS
-from instances.extract.tracing.storages import Phase, TracedOp
+from instances.extract.tracing.storages import StepPhase, TracedOp
 
 FLOAT32_BYTES = 4
 
@@ -101,7 +101,7 @@ class TracedGraph:
         return self.storages.of(node.meta["val"])[0]
 
 
-def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[Phase, Set[str]]) -> TracedGraph:
+def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[StepPhase, Set[str]]) -> TracedGraph:
     """Read a recorded graph.
 
     Kernels whose results nobody uses are left out, as any compiler would: leftovers of building
@@ -136,7 +136,9 @@ def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[Phase, Set[str]]) ->
     return TracedGraph(tuple(ops), storages, tuple(given), frozenset(held), tuple(returned))
 
 
-def _read_op(node: Node, storages: Storages, phase_starts: Mapping[Phase, Set[str]]) -> TracedOp:
+def _read_op(
+    node: Node, storages: Storages, phase_starts: Mapping[StepPhase, Set[str]]
+) -> TracedOp:
     target: Any = node.target
     schema = getattr(target, "_schema", None)
     inputs = storages.of([_value(argument) for argument in node.all_input_nodes])
@@ -145,7 +147,7 @@ def _read_op(node: Node, storages: Storages, phase_starts: Mapping[Phase, Set[st
     for result in FLOAT32_RESULTS.get(name, ()):
         storages.size[outputs[result]] = FLOAT32_BYTES * node.meta["val"][result].numel()
     mutated = () if schema is None else storages.of(list(_written_arguments(node, schema)))
-    phase = Phase.FORWARD
+    phase = StepPhase.FORWARD
     for later, earlier_nodes in phase_starts.items():
         if node.name not in earlier_nodes:
             phase = later

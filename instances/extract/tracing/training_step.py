@@ -37,7 +37,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from instances.extract.tracing.building import Build
 from instances.extract.tracing.gpu_kernels import gpu_kernels
 from instances.extract.tracing.optimizers import Optimizer, clip_factor
-from instances.extract.tracing.storages import Phase, Trace
+from instances.extract.tracing.storages import StepPhase, Trace
 from instances.extract.tracing.traced_graph import TracedGraph, read_graph, storage_key
 
 
@@ -97,10 +97,10 @@ class _Step:
     """The traced function, and where in the graph its phases begin."""
 
     def __init__(self, module: torch.nn.Module, optimizer: Optimizer, clip_norm: float) -> None:
-        self.module = _LossAndGradients(module, lambda: self._begin(Phase.BACKWARD))
+        self.module = _LossAndGradients(module, lambda: self._begin(StepPhase.BACKWARD))
         self.optimizer = optimizer
         self.clip_norm = clip_norm
-        self.phase_starts: dict[Phase, set[str]] = {}
+        self.phase_starts: dict[StepPhase, set[str]] = {}
 
     def __call__(
         self,
@@ -113,13 +113,13 @@ class _Step:
         named = {f"module.{name}": tensor for name, tensor in {**trained, **kept}.items()}
         loss, found = functional_call(self.module, named, (batch, parameters))
         gradients = _unshared(found, [*parameters, *kept.values(), *batch.values()])
-        self._begin(Phase.OPTIMIZER)
+        self._begin(StepPhase.OPTIMIZER)
         with torch.no_grad():
             new_parameters, new_state = self._update(parameters, gradients, state)
         flat_state = [tensor for tensors in new_state for tensor in tensors]
         return loss.detach(), *gradients, *new_parameters, *flat_state
 
-    def _begin(self, phase: Phase) -> None:
+    def _begin(self, phase: StepPhase) -> None:
         mode: Any = get_proxy_mode()
         self.phase_starts[phase] = {node.name for node in mode.tracer.graph.nodes}
 

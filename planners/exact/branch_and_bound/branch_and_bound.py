@@ -9,11 +9,11 @@ from itertools import count, cycle, islice
 from random import Random
 
 from planners import _core
-from planners.exact.branch_and_bound.components import SearchPart, lowest_heads, search_parts
+from planners.exact.branch_and_bound.components import Component, components_of, lowest_heads
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.plan_exactly import plan_exactly
-from planners.exact.search_outcome import Outcome
-from planners.exact.warm_start import Start
+from planners.exact.search_outcome import SearchOutcome
+from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result
 from planners.model.problem import Problem, Scalar
@@ -224,7 +224,7 @@ class Resumable:
             problem, budget, NAME, lambda start: self._resume(start, budget).outcome(), incumbent
         )
 
-    def _resume(self, start: Start, budget: Budget) -> _Search:
+    def _resume(self, start: WarmStart, budget: Budget) -> _Search:
         if self._search is None:
             self._search = _Search(self._problem, start, budget, Rules())
         else:
@@ -236,7 +236,7 @@ class Resumable:
 class _Part:
     """What is known of one part, in units: no plan below ``least``, one with ``most``."""
 
-    part: SearchPart
+    part: Component
     least: int
     most: int
     heads: list[int]
@@ -269,7 +269,7 @@ class _NodesSpentError(Exception):
 
 
 class _Search:
-    def __init__(self, problem: Problem, start: Start, budget: Budget, rules: Rules) -> None:
+    def __init__(self, problem: Problem, start: WarmStart, budget: Budget, rules: Rules) -> None:
         self.problem, self.start, self.budget = problem, start, budget
         self.rules = rules
         self.core_rules = rules.for_core()
@@ -280,7 +280,7 @@ class _Search:
         self.scaled: ScaledBlocks = scale_blocks(problem)
         known = self.scaled.heads(problem, start.plan)
         self.parts = [
-            self._known(part, known) for part in search_parts(problem, self.scaled, budget)
+            self._known(part, known) for part in components_of(problem, self.scaled, budget)
         ]
         # A block without bytes is in no part, but its pin counts.
         alone = (
@@ -291,7 +291,7 @@ class _Search:
             self.scaled.up(start.bound.bytes), max(alone, default=0), *(p.least for p in self.parts)
         )
 
-    def resume(self, start: Start, budget: Budget) -> None:
+    def resume(self, start: WarmStart, budget: Budget) -> None:
         """Get ready to go on, from a plan that may be better by now."""
         self.start, self.budget = start, budget
         self.nodes_before = self.counters["nodes"]
@@ -302,7 +302,7 @@ class _Search:
             if end < part.most:
                 part.heads, part.most = heads, end
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         reason, interrupted = "", False
         try:
             self._search()
@@ -311,7 +311,7 @@ class _Search:
         except KeyboardInterrupt:
             reason, interrupted = "interrupted", True
         target = self._target()
-        return Outcome(
+        return SearchOutcome(
             self._plan(),
             exhausted=target is not None and self.least > target,
             lower_bound=self.least * self.scaled.unit,
@@ -319,7 +319,7 @@ class _Search:
             statistics=self._statistics(interrupted),
         )
 
-    def _known(self, part: SearchPart, known: list[int]) -> _Part:
+    def _known(self, part: Component, known: list[int]) -> _Part:
         """Return a part with what the plan at the start says of it.
 
         Its offsets are rounded down to units, which keeps the plan valid: sizes, pins and the
@@ -353,7 +353,7 @@ class _Search:
                     part.cut_short = question
                     raise
 
-    def _questions(self, part: SearchPart) -> Iterator[_Question]:
+    def _questions(self, part: Component) -> Iterator[_Question]:
         """Yield what to ask, round by round; see the note on the schedule."""
         chains = isinstance(part.search, _core.DisjunctiveSearch)
         orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
@@ -450,7 +450,7 @@ class _Search:
         """Return the nodes since the search began or went on."""
         return self.counters["nodes"] - self.nodes_before
 
-    def _end(self, part: SearchPart, heads: list[int]) -> int:
+    def _end(self, part: Component, heads: list[int]) -> int:
         blocks: list[int] = part.blocks.tolist()
         return max(
             head + self.scaled.size[block] for head, block in zip(heads, blocks, strict=True)

@@ -29,7 +29,7 @@ MOST_CLIQUE_MEMBERS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class SearchPart:
+class Component:
     """Blocks that no unsafe pair ties to any other block.
 
     Parameters
@@ -47,7 +47,7 @@ class SearchPart:
     search: _core.CanonicalSearch | _core.DisjunctiveSearch
 
 
-def search_parts(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list[SearchPart]:
+def components_of(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list[Component]:
     """Return the parts of a problem; blocks without bytes are in none.
 
     Parameters
@@ -61,7 +61,7 @@ def search_parts(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list
 
     Returns
     -------
-    list of SearchPart
+    list of Component
         In the order of their sections.
 
     Raises
@@ -150,7 +150,7 @@ def _part(
     rows: IntColumn,
     blocks: IntColumn,
     budget: Budget,
-) -> SearchPart:
+) -> Component:
     number = np.full(problem.blocks.count, -1)
     number[blocks] = np.arange(len(blocks))
     # Members are the tensors with bytes, sorted by block.
@@ -182,7 +182,7 @@ def _part(
     alone = max(scaled.lowest(block) + scaled.size[block] for block in blocks.tolist())
     single = len(tensors) == len(blocks)
     engine = _core.CanonicalSearch if single else _core.DisjunctiveSearch
-    return SearchPart(
+    return Component(
         blocks,
         max(int(np.cumsum(totals).max()), alone),
         engine(core, budget.remaining_seconds()),

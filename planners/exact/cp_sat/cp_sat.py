@@ -12,13 +12,13 @@ from planners.exact.cp_sat.offset_model import OffsetModel, build_model, require
 from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import require_time, solver_seconds
 from planners.exact.plan_exactly import plan_exactly
-from planners.exact.search_outcome import Outcome
+from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time, require_package
-from planners.exact.warm_start import Start
+from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result
 from planners.model.problem import Problem, Scalar
-from planners.plugins.isolated_call import Ended, call_in_child
+from planners.plugins.isolated_call import Ended, call_isolated
 from planners.registry import register
 
 NAME = "cp-sat"
@@ -75,7 +75,7 @@ def cp_sat(problem: Problem, budget: Budget) -> Result:
     )
 
 
-def _search(problem: Problem, budget: Budget, start: Start) -> Outcome:
+def _search(problem: Problem, budget: Budget, start: WarmStart) -> SearchOutcome:
     require_room_for_pairs(problem)  # sooner than an import
     cp_model = load_in_time(_load_cp_model, "OR-Tools", budget)
     return _Search(cp_model, problem, start, budget).outcome()
@@ -126,7 +126,7 @@ def _solve(cp_model: Any, solver: Any, model: OffsetModel) -> bytes:
 class _Search:
     cp_model: Any
     problem: Problem
-    start: Start
+    start: WarmStart
     budget: Budget
     conflicts: int = 0
     branches: int = 0
@@ -134,7 +134,7 @@ class _Search:
     reason: str = "the budget was spent before the proof"
     scaled: ScaledBlocks = field(init=False)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         self.scaled = scale_blocks(self.problem)
         least = self.scaled.up(self.start.bound.bytes)
         capacity = self.problem.capacity
@@ -153,14 +153,14 @@ class _Search:
             answer = _Answer()
         return self._outcome(answer, max(least, answer.bound))
 
-    def _outcome(self, answer: _Answer, least: int) -> Outcome:
+    def _outcome(self, answer: _Answer, least: int) -> SearchOutcome:
         """Answer with what was found, and with the bound in units that was proven."""
         statistics: dict[str, Scalar] = {"branches": self.branches, "conflicts": self.conflicts}
         reason = self.reason
         if self.interrupted:
             statistics["interrupted"] = True
             reason = "interrupted"
-        return Outcome(
+        return SearchOutcome(
             answer.plan,
             exhausted=answer.infeasible,
             lower_bound=least * self.scaled.unit,
@@ -182,7 +182,7 @@ class _Search:
         self._set_parameters(solver.parameters, share)
         # A process can be ended, also in the middle of a long presolve; a thread could not.
         try:
-            answer = call_in_child(
+            answer = call_isolated(
                 lambda: _solve(self.cp_model, solver, model),
                 seconds=self.budget.remaining_seconds(),
                 most_bytes=MOST_BYTES_A_HEAD * (1 + self.scaled.count),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from planners.exact.cliques import clique_cover
 from planners.exact.common_unit import ScaledBlocks
-from planners.exact.disjunctions import separations_of
-from planners.exact.ilp.longest_paths import least_heads
+from planners.exact.disjunctions import disjunctions_of
+from planners.exact.ilp.longest_paths import longest_path_heads
 from planners.exact.ilp.milp_model import MilpModel
 from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import sections_of
@@ -88,7 +88,7 @@ class BigM:
         self.milp.objective = None if decide else self._peak
         self._heads = [self._add_head(block) for block in range(scaled.count)]
         pairs = list_unsafe_pairs(problem, MOST_PAIRS)
-        self._separations, self._belongs = separations_of(scaled, pairs)
+        self._separations, self._belongs = disjunctions_of(scaled, pairs)
         self._add_separations(pairs)
         self._add_cliques(pairs)
 
@@ -112,7 +112,7 @@ class BigM:
                 distances.append((first, second, separation.above))
             else:
                 distances.append((second, first, -separation.below))
-        heads = least_heads(self._scaled, distances, self._most)
+        heads = longest_path_heads(self._scaled, distances, self._most)
         return None if heads is None else self._scaled.plan(self._problem, heads)
 
     def _add_head(self, block: int) -> tuple[int, int, int]:

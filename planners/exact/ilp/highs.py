@@ -15,7 +15,7 @@ from planners.exact.ilp.milp_model import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import require_time, solver_seconds
 from planners.exact.solver_package import require_package
 from planners.model.budget import Budget
-from planners.plugins.isolated_call import Ended, call_in_child
+from planners.plugins.isolated_call import Ended, call_isolated
 
 Solver = Callable[[MilpModel, Budget], MilpAnswer]
 
@@ -89,7 +89,7 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
     # SciPy cannot stop HiGHS, which looks at its clock only between steps, and its own presolve
     # and checks are long ones; a process can be ended.
     try:
-        answer = call_in_child(
+        answer = call_isolated(
             search,
             seconds=budget.remaining_seconds(),
             most_bytes=MOST_BYTES_A_COLUMN * (1 + columns),

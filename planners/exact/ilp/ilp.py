@@ -11,9 +11,9 @@ from planners.exact.ilp.cbc import load_cbc, require_cbc
 from planners.exact.ilp.highs import Solver, load_highs, require_highs
 from planners.exact.ilp.milp_model import MilpAnswer
 from planners.exact.plan_exactly import plan_exactly
-from planners.exact.search_outcome import Outcome
+from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time
-from planners.exact.warm_start import Start
+from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
 from planners.model.plan import Result
 from planners.model.problem import Problem
@@ -42,8 +42,8 @@ def _register(
 
 
 def _search(
-    problem: Problem, budget: Budget, start: Start, solver: str, load: Callable[[], Solver]
-) -> Outcome:
+    problem: Problem, budget: Budget, start: WarmStart, solver: str, load: Callable[[], Solver]
+) -> SearchOutcome:
     """Look for a plan that beats the incumbent, or, with a capacity, for one that fits."""
     scaled = scale_blocks(problem)
     decide = problem.capacity is not None
@@ -51,13 +51,13 @@ def _search(
     least = scaled.up(start.bound.bytes)
     program = BigM(problem, scaled, least, most, decide=decide, budget=budget)
     if program.contradiction:
-        return Outcome(exhausted=True)
+        return SearchOutcome(exhausted=True)
     # The import comes last: most models are too large, which is found out sooner.
     solve = load_in_time(load, solver, budget)
     return _outcome(program, scaled, most, solve(program.milp, budget))
 
 
-def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer) -> Outcome:
+def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer) -> SearchOutcome:
     """Take from an answer in floating point what holds in whole numbers.
 
     Note: what is believed. The plan is worked out again from the ordering binaries, so it is
@@ -81,7 +81,7 @@ def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer)
         bound = min(math.ceil(answer.bound - margin), most + 1) * scaled.unit
         if plan is not None and not reason and bound < plan.peak:
             reason = f"the solver's bound is no proof within its tolerance of {TOLERANCE}"
-    return Outcome(plan, answer.infeasible and safe, max(0, bound), reason, answer.statistics)
+    return SearchOutcome(plan, answer.infeasible and safe, max(0, bound), reason, answer.statistics)
 
 
 _register(

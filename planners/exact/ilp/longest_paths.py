@@ -9,7 +9,7 @@ from planners.exact.common_unit import ScaledBlocks
 from planners.model.blocks import NOT_PINNED
 
 
-def least_heads(
+def longest_path_heads(
     scaled: ScaledBlocks, distances: Iterable[tuple[int, int, int]], peak: int
 ) -> list[int] | None:
     """Return the least offsets that keep every block as far above others as they must be.

@@ -233,12 +233,12 @@ def test_what_outlives_a_profiled_step_lies_together() -> None:
     # into the holes; in order, the idle pages between move along and are no more than a sixteenth.
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
-    outliving = []
+    escaping = []
     most = 0
     for _ in range(30):
         heap.allocator.begin_step(StepMode.PROFILED)
         passing = [heap.allocate(PAGE // 2 + 1) for _ in range(40)]
-        outliving += [heap.allocate(PAGE // 4) for _ in range(16)]
+        escaping += [heap.allocate(PAGE // 4) for _ in range(16)]
         most = max(most, memory.created_bytes - pages_of(list(heap.live.values())))
         for block in passing:
             heap.free(block)
@@ -247,7 +247,7 @@ def test_what_outlives_a_profiled_step_lies_together() -> None:
     assert most <= (23 + 30 * 4) * PAGE // 16 + 24 * PAGE
     heap.allocator.give_back()
     # Of each step, four pages and perhaps a part of one at either end.
-    assert memory.created_bytes == pages_of(outliving) <= 30 * 5 * PAGE
+    assert memory.created_bytes == pages_of(escaping) <= 30 * 5 * PAGE
     assert memory.created_bytes == memory.mapped_bytes
 
 

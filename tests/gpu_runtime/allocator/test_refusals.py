@@ -127,7 +127,7 @@ def device_calls() -> int:
     assert workload.refusals == []
     figures = workload.heap.allocator.figures()
     assert figures.planned_requests == 16
-    assert figures.outliving_requests == 4
+    assert figures.escaping_requests == 4
     assert figures.fallback_requests == figures.refused_frees == 0
     return memory.calls
 

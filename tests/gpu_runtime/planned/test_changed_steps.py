@@ -144,7 +144,7 @@ def test_what_outlives_a_step_is_as_planned() -> None:
     training = Training(patience=1)
     program = [*within(2, 100), *[Request(300, 0, Life.KEPT)] * 4]
     training.run(program, 3)
-    assert training.memory.report().outliving_requests == 4
+    assert training.memory.report().escaping_requests == 4
     assert plan_is_kept(training, program + within(6, 500))
     assert not plan_is_kept(training, program + within(7, 500))
     training.free_all()

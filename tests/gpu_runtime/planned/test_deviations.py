@@ -31,7 +31,7 @@ def check_counts(training: Training, plan_requests: int) -> None:
     report = training.memory.report()
     assert (
         report.planned_requests
-        + report.outliving_requests
+        + report.escaping_requests
         + report.mismatch_counts.get("in_use", 0)
         + report.missing_requests
         == plan_requests * report.planned_steps

@@ -173,7 +173,7 @@ def test_the_report_as_text() -> None:
     assert values["arena"] == "4,096 bytes"
     assert values["outlives"] == "0 bytes"
     assert values["bound"] == "4,096 bytes, no plan needs less"
-    assert values["requests"] == "3 planned, 0 outliving"
+    assert values["requests"] == "3 planned, 0 escaping"
     assert values["fallback"] == "1 requests, 1,234 bytes"
     assert values["missing"] == "1 requests"
     assert lines[-1] == (

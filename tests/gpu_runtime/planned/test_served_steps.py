@@ -54,7 +54,7 @@ def test_a_step_that_repeats_is_served_at_the_same_addresses(seed: int) -> None:
             assert not is_in or block.address == address
     report = training.memory.report()
     assert report.planned_requests == 7 * sum(in_plan)
-    assert report.outliving_requests == 7 * (len(program) - sum(in_plan))
+    assert report.escaping_requests == 7 * (len(program) - sum(in_plan))
     training.check_account()
     training.free_all()
 
@@ -143,8 +143,8 @@ def test_planned_bytes_and_bound_by_an_account_of_live_bytes(seed: int) -> None:
         for k, request in enumerate(program)
         if not has_place(request, k, program)
     )
-    assert report.outliving_bytes == persisting + 2 * renewed
-    assert report.planned_bytes == report.arena_bytes + report.outliving_bytes
+    assert report.escaping_bytes == persisting + 2 * renewed
+    assert report.planned_bytes == report.arena_bytes + report.escaping_bytes
     live = most_live_in_the_arena(program)
     assert report.lower_bound == live + persisting + renewed
     assert report.arena_bytes >= live

@@ -216,7 +216,7 @@ class Training:
         assert report.requested_bytes == self.peak_requested
         assert report.allocated_bytes == self.peak_bytes
         assert (
-            report.planned_requests + report.outliving_requests + report.fallback_requests
+            report.planned_requests + report.escaping_requests + report.fallback_requests
             == self.requests_in_planned_steps
         )
         assert sum(report.mismatch_counts.values()) == report.fallback_requests

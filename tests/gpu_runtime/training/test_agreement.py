@@ -8,13 +8,13 @@ import pytest
 
 from gpu_runtime.training.agreement import compare
 from gpu_runtime.training.run_specification import Allocator
-from gpu_runtime.training.worker_result import CheckAnswer
+from gpu_runtime.training.worker_result import CheckResult
 from tests.gpu_runtime.training.worker_results import CHECK, planned_check
 
 OTHER = "ff" * 32
 
 
-def changed_gradient(step: int, name: str) -> CheckAnswer:
+def changed_gradient(step: int, name: str) -> CheckResult:
     gradients = [dict(named) for named in CHECK.gradients]
     gradients[step][name] = OTHER
     return replace(CHECK, gradients=tuple(gradients))
@@ -39,7 +39,7 @@ def test_equal_runs_agree_and_are_counted() -> None:
         (replace(CHECK, buffers={"norm.mean": OTHER}), "buffer norm.mean at the end"),
     ],
 )  # fmt: skip
-def test_a_difference_is_named(answer: CheckAnswer, where: str) -> None:
+def test_a_difference_is_named(answer: CheckResult, where: str) -> None:
     found = compare({Allocator.DEFAULT: CHECK, Allocator.EXPANDABLE: answer})
     assert not found.is_bit_identical
     (difference,) = found.differences

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.training.allocator_comparison import Findings, run_study
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Answer, Failure
 from planners.errors import GaplessError
 from tests.gpu_runtime.training.worker_results import (
@@ -27,11 +27,13 @@ EVERY = tuple(Allocator)
 class Children:
     """Answers as children would, and remembers the jobs."""
 
-    def __init__(self, change: Callable[[Job], Answer | None] = lambda _: None) -> None:
+    def __init__(
+        self, change: Callable[[RunSpecification], Answer | None] = lambda _: None
+    ) -> None:
         self.change = change
-        self.jobs: list[Job] = []
+        self.jobs: list[RunSpecification] = []
 
-    def __call__(self, job: Job) -> Answer:
+    def __call__(self, job: RunSpecification) -> Answer:
         self.jobs.append(job)
         changed = self.change(job)
         if changed is not None:
@@ -41,9 +43,9 @@ class Children:
         return CHECK if job.purpose is Purpose.CHECK else TIME
 
 
-def study(children: Children, allocators: tuple[Allocator, ...] = EVERY) -> Findings:
-    findings = Findings()
-    run_study(JOB, allocators, findings, lambda *_: None, children)
+def study(children: Children, allocators: tuple[Allocator, ...] = EVERY) -> AllocatorComparison:
+    findings = AllocatorComparison()
+    compare_allocators(JOB, allocators, findings, lambda *_: None, children)
     return findings
 
 
@@ -63,10 +65,10 @@ def test_checks_come_before_timings() -> None:
 
 def test_progress_is_told_before_and_after() -> None:
     told: list[tuple[str, bool]] = []
-    run_study(
+    compare_allocators(
         JOB,
         (Allocator.DEFAULT,),
-        Findings(),
+        AllocatorComparison(),
         lambda job, seconds: told.append((job.label, seconds is None)),
         Children(),
     )
@@ -75,7 +77,7 @@ def test_progress_is_told_before_and_after() -> None:
 
 
 def test_without_a_deterministic_algorithm_every_check_is_made_again() -> None:
-    def refuse(job: Job) -> Answer | None:
+    def refuse(job: RunSpecification) -> Answer | None:
         if job.purpose is Purpose.CHECK and job.allocator is Allocator.EXPANDABLE and job.strict:
             return Failure("no", undetermined="max_pool_backward")
         return None
@@ -91,7 +93,7 @@ def test_without_a_deterministic_algorithm_every_check_is_made_again() -> None:
 
 
 def test_no_strict_check_is_compared_with_one_that_is_not() -> None:
-    def refuse(job: Job) -> Answer | None:
+    def refuse(job: RunSpecification) -> Answer | None:
         if job.label == "check default" and not job.strict:
             return Failure("died")
         if job.label == "check expandable" and job.strict:
@@ -102,7 +104,7 @@ def test_no_strict_check_is_compared_with_one_that_is_not() -> None:
 
 
 def test_what_failed_before_all_is_made_again_does_not_count() -> None:
-    def refuse(job: Job) -> Answer | None:
+    def refuse(job: RunSpecification) -> Answer | None:
         if job.label == "check default" and job.strict:
             return Failure("died")
         if job.label == "check expandable" and job.strict:
@@ -137,14 +139,14 @@ def test_what_would_fail_everywhere_ends_the_study() -> None:
 
 
 def test_an_interrupted_study_keeps_what_it_has() -> None:
-    def interrupt(job: Job) -> Answer | None:
+    def interrupt(job: RunSpecification) -> Answer | None:
         if job.label == "check planned":
             raise KeyboardInterrupt
         return None
 
-    findings = Findings()
+    findings = AllocatorComparison()
     with pytest.raises(KeyboardInterrupt):
-        run_study(JOB, EVERY, findings, lambda *_: None, Children(interrupt))
+        compare_allocators(JOB, EVERY, findings, lambda *_: None, Children(interrupt))
     assert list(findings.checks) == [Allocator.DEFAULT, Allocator.EXPANDABLE]
 
 
@@ -155,7 +157,7 @@ def test_an_interrupted_study_keeps_what_it_has() -> None:
 def test_a_plan_that_served_nothing_does_not_pass(
     purpose: Purpose, plan: MemoryReport | None
 ) -> None:
-    def unplanned(job: Job) -> Answer | None:
+    def unplanned(job: RunSpecification) -> Answer | None:
         if job.purpose is not purpose or job.allocator is not Allocator.PLANNED:
             return None
         return replace(CHECK if purpose is Purpose.CHECK else TIME, plan=plan)

@@ -25,10 +25,10 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
 
 
 def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> None:
-    from gpu_runtime.training.allocator_probe import PlannedSide, open_memory
+    from gpu_runtime.training.allocator_probe import PlannedProbe, open_probe
 
-    memory = open_memory(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
-    assert isinstance(memory, PlannedSide)
+    memory = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
+    assert isinstance(memory, PlannedProbe)
     weights = allocator.allocate(1000)
     before = memory.plan()
     assert before is not None
@@ -46,7 +46,7 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
     assert peaks.requested == 4 * PAGE + 1 + 1000
     assert peaks.allocated == 4 * PAGE + 512 + 1024
     assert peaks.reserved == 6 * PAGE
-    assert plan.planned_bytes == peaks.allocated == plan.arena_bytes + plan.outliving_bytes
+    assert plan.planned_bytes == peaks.allocated == plan.arena_bytes + plan.escaping_bytes
     assert plan.lower_bound == plan.planned_bytes
     assert (plan.status, plan.reason) == ("optimal", "")
     assert (plan.steps, plan.planned_steps, plan.planned_requests) == (2, 2, 4)
@@ -55,9 +55,9 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
 
 
 def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
-    from gpu_runtime.training.allocator_probe import open_memory
+    from gpu_runtime.training.allocator_probe import open_probe
 
-    memory = open_memory(Allocator.PLANNED, "cuda")
+    memory = open_probe(Allocator.PLANNED, "cuda")
     for size in (PAGE, PAGE, PAGE, PAGE, 2 * PAGE):
         with memory.step():
             allocator.free(allocator.allocate(size))
@@ -72,25 +72,25 @@ def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
 def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from gpu_runtime.training.allocator_probe import NativeMemory, open_memory
+    from gpu_runtime.training.allocator_probe import NativeProbe, open_probe
 
     figures = {f"{kind}_bytes.all.{which}": number * (10 if which == "peak" else 1)
                for number, kind in enumerate(("requested", "allocated", "reserved", "active"), 1)
                for which in ("peak", "current")}  # fmt: skip
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda: figures)
     for allocator in (Allocator.DEFAULT, Allocator.EXPANDABLE):
-        memory = open_memory(allocator, "cuda")
-        assert isinstance(memory, NativeMemory)
+        memory = open_probe(allocator, "cuda")
+        assert isinstance(memory, NativeProbe)
         assert memory.peaks() == PeakFigures(10, 20, 30)
         assert memory.plan() is None
 
 
 def test_the_processor_has_no_allocator_to_choose() -> None:
-    from gpu_runtime.training.allocator_probe import HostMemory, open_memory, require_device
+    from gpu_runtime.training.allocator_probe import HostProbe, open_probe, require_device
 
     require_device("cpu")
     for allocator in Allocator:
-        assert isinstance(open_memory(allocator, "cpu"), HostMemory)
+        assert isinstance(open_probe(allocator, "cpu"), HostProbe)
 
 
 def test_without_a_device_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

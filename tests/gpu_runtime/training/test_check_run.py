@@ -11,8 +11,8 @@ import pytest
 
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import compare
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
-from gpu_runtime.training.worker_result import CheckAnswer
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.worker_result import CheckResult
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import MODELS
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
@@ -32,14 +32,14 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     register_tiny_bert(monkeypatch)
 
 
-def check(job: Job) -> CheckAnswer:
-    from gpu_runtime.training.allocator_probe import HostMemory
+def check(job: RunSpecification) -> CheckResult:
+    from gpu_runtime.training.allocator_probe import HostProbe
     from gpu_runtime.training.check_run import run_check
 
-    return run_check(job, HostMemory())
+    return run_check(job, HostProbe())
 
 
-def first_difference(one: CheckAnswer, other: CheckAnswer) -> str:
+def first_difference(one: CheckResult, other: CheckResult) -> str:
     (found,) = compare({Allocator.DEFAULT: one, Allocator.PLANNED: other}).differences
     return found.where
 
@@ -213,12 +213,12 @@ def test_a_check_chooses_deterministic_kernels_and_puts_all_back(
 
 
 def test_steps_run_in_the_allocators_step() -> None:
-    from gpu_runtime.training.allocator_probe import HostMemory
+    from gpu_runtime.training.allocator_probe import HostProbe
     from gpu_runtime.training.check_run import run_check
 
     steps: list[str] = []
 
-    class Counting(HostMemory):
+    class Counting(HostProbe):
         @contextmanager
         def step(self) -> Iterator[None]:
             steps.append("begin")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.training.allocator_comparison import Findings
+from gpu_runtime.training.allocator_comparison import AllocatorComparison
 from gpu_runtime.training.comparison_report import (
     HEADINGS,
     notes,
@@ -33,9 +33,9 @@ from tests.gpu_runtime.training.worker_results import (
 )
 
 
-def findings() -> Findings:
+def findings() -> AllocatorComparison:
     checks = {Allocator.DEFAULT: CHECK, Allocator.PLANNED: planned_check()}
-    return Findings(checks, {Allocator.DEFAULT: TIME, Allocator.PLANNED: planned_time()})
+    return AllocatorComparison(checks, {Allocator.DEFAULT: TIME, Allocator.PLANNED: planned_time()})
 
 
 def cells(allocator: Allocator) -> dict[str, str]:
@@ -67,7 +67,7 @@ def test_the_table_is_aligned() -> None:
     assert len(lines) == 3
     assert lines[0].split()[0] == "allocator"
     assert lines[2].startswith("*  planned ")
-    assert plain_table(Findings()) == ""
+    assert plain_table(AllocatorComparison()) == ""
 
 
 @pytest.mark.parametrize(("width", "is_wide"), [(160, True), (80, False), (40, False)])
@@ -91,7 +91,7 @@ def test_a_terminal_breaks_no_number(width: int, is_wide: bool) -> None:
 def test_the_last_line_says_what_was_compared() -> None:
     plan, verdict = notes(findings())
     assert plan == (
-        "plan by auto, optimal: arena 3.000 and outliving 1.000 GiB, together 4,294,967,296 "
+        "plan by auto, optimal: arena 3.000 and escaping 1.000 GiB, together 4,294,967,296 "
         "bytes, lower bound 4,294,967,296; 30 of 30 steps served by it"
     )
     assert verdict == (
@@ -115,7 +115,7 @@ def test_one_check_alone_compares_nothing() -> None:
     found = findings()
     del found.checks[Allocator.DEFAULT]
     assert notes(found)[-1] == ("no bits were compared: that takes the checks of two allocators")
-    assert notes(Findings()) == []
+    assert notes(AllocatorComparison()) == []
 
 
 def test_a_difference_is_named() -> None:
@@ -129,7 +129,7 @@ def test_a_difference_is_named() -> None:
     )
 
 
-def with_plan(plan: MemoryReport) -> Findings:
+def with_plan(plan: MemoryReport) -> AllocatorComparison:
     found = findings()
     found.timings[Allocator.PLANNED] = replace(planned_time(), plan=plan)
     return found
@@ -167,7 +167,7 @@ def test_what_is_not_deterministic_is_told() -> None:
 
 def test_without_figures_of_memory_there_is_a_row_all_the_same() -> None:
     time = replace(TIME, peaks=None, whole_run_reserved=None, device_bytes=None)
-    (row,) = study_rows(Findings(timings={Allocator.EXPANDABLE: time}))
+    (row,) = study_rows(AllocatorComparison(timings={Allocator.EXPANDABLE: time}))
     assert row[2:10] == ("-",) * 8
     assert row[HEADINGS.index("to default")] == "-"
 

@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 
 from evaluation.benchmarks.checks_at_once import ChecksAtOnce
-from gpu_runtime.training.allocator_comparison import Findings, run_study
+from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, plain_table
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import run_child
-from gpu_runtime.training.worker_result import CheckAnswer, Failure, TimeAnswer
+from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
 
 pytestmark = pytest.mark.gpu
@@ -22,8 +22,8 @@ PAGE_BYTES = 2 << 20
 PART_PAGES = 3
 
 
-def small(model: str, settings: TraceSettings, **shape: int | bool) -> Job:
-    return Job(
+def small(model: str, settings: TraceSettings, **shape: int | bool) -> RunSpecification:
+    return RunSpecification(
         Purpose.CHECK, Allocator.DEFAULT, model, shape, replace(settings, steps=6), timed_steps=10
     )
 
@@ -41,15 +41,17 @@ each_model = pytest.mark.parametrize("model", list(JOBS))
 
 
 @cache
-def findings_of(model: str) -> Findings:
+def findings_of(model: str) -> AllocatorComparison:
     """Run every child once; the tests look at what came out."""
-    findings = Findings()
-    run_study(JOBS[model], tuple(Allocator), findings, lambda *_: None, ChecksAtOnce(run_child))
+    findings = AllocatorComparison()
+    compare_allocators(
+        JOBS[model], tuple(Allocator), findings, lambda *_: None, ChecksAtOnce(run_child)
+    )
     print(plain_table(findings), *notes(findings), sep="\n")
     return findings
 
 
-def timing(model: str, allocator: Allocator) -> TimeAnswer:
+def timing(model: str, allocator: Allocator) -> TimeResult:
     findings = findings_of(model)
     assert not findings.failures
     return findings.timings[allocator]
@@ -126,7 +128,7 @@ def test_another_seed_gives_other_bits() -> None:
     one = findings_of("bert-base").checks[Allocator.PLANNED]
     job = replace(JOBS["bert-base"], allocator=Allocator.PLANNED, seed=1)
     other = run_child(job)
-    assert isinstance(other, CheckAnswer), other
+    assert isinstance(other, CheckResult), other
     assert one.losses[0] != other.losses[0]
     assert one.parameters != other.parameters
 

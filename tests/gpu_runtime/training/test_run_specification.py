@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from instances.extract.eager.trace_settings import TraceSettings
 from tests.gpu_runtime.training.worker_results import JOB
 
@@ -13,13 +13,15 @@ def test_a_job_arrives_as_it_was_sent() -> None:
     job = replace(JOB, purpose=Purpose.TIME, allocator=Allocator.PLANNED, strict=False)
     line = job.to_json()
     assert "\n" not in line
-    assert Job.from_json(line) == job
-    assert Job.from_json(line).label == "time planned"
+    assert RunSpecification.from_json(line) == job
+    assert RunSpecification.from_json(line).label == "time planned"
 
 
 def test_the_command_says_what_is_not_as_by_default() -> None:
     assert JOB.command == (
         "python -m gpu_runtime.train bert-base --batch 2 --checkpointing --microbatches 2"
     )
-    plain = Job(Purpose.TIME, Allocator.DEFAULT, "resnet-50", settings=TraceSettings(steps=9))
+    plain = RunSpecification(
+        Purpose.TIME, Allocator.DEFAULT, "resnet-50", settings=TraceSettings(steps=9)
+    )
     assert plain.command == "python -m gpu_runtime.train resnet-50"

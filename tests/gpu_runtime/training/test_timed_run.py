@@ -55,11 +55,11 @@ def test_only_steps_after_the_reset_are_timed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_processor_counts_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu_runtime.training.allocator_probe import HostMemory
+    from gpu_runtime.training.allocator_probe import HostProbe
     from gpu_runtime.training.timed_run import run_timed
 
     register_tiny_bert(monkeypatch)
-    answer = run_timed(tiny_job(Purpose.TIME), HostMemory())
+    answer = run_timed(tiny_job(Purpose.TIME), HostProbe())
     assert answer.peaks is None
     assert answer.whole_run_reserved is None
     assert answer.plan is None
@@ -93,12 +93,12 @@ def test_on_a_gpu_steps_are_timed_by_its_own_clock(monkeypatch: pytest.MonkeyPat
 
 def test_what_the_process_took_is_what_is_free_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpu_runtime.training import timed_run
-    from gpu_runtime.training.allocator_probe import HostMemory
+    from gpu_runtime.training.allocator_probe import HostProbe
 
     register_tiny_bert(monkeypatch)
     free = iter([100, 40])
     monkeypatch.setattr(timed_run, "_free_bytes", lambda _device: next(free))
-    assert timed_run.run_timed(tiny_job(Purpose.TIME), HostMemory()).device_bytes == 60
+    assert timed_run.run_timed(tiny_job(Purpose.TIME), HostProbe()).device_bytes == 60
 
 
 def test_the_peak_of_the_whole_run_may_be_that_of_the_timed_steps(

@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.training import worker_processes
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import child_environment, run_child
-from gpu_runtime.training.worker_result import CheckAnswer, Failure, TimeAnswer
+from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
 from tests.gpu_runtime.training.worker_results import CHECK, JOB
 from tests.repository import ROOT
 
 # No GPU in these tests, and no more work than a network of images of 32 pixels.
-SMALL = Job(
+SMALL = RunSpecification(
     Purpose.CHECK,
     Allocator.DEFAULT,
     "mobilenet-v2",
@@ -67,10 +67,10 @@ def test_the_environment_chooses_expandable_segments_and_determinism() -> None:
 
 def test_a_child_gets_its_job_and_its_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys; from gpu_runtime.training.run_specification import Job; "
-        "from gpu_runtime.training.worker_result import Failure, write_answer; "
-        "job = Job.from_json(sys.stdin.readline()); print('noise'); "
-        "print(write_answer(Failure(f'{job.label} {job.seed}')))"
+        "import sys; from gpu_runtime.training.run_specification import RunSpecification; "
+        "from gpu_runtime.training.worker_result import Failure, write_result; "
+        "job = RunSpecification.from_json(sys.stdin.readline()); print('noise'); "
+        "print(write_result(Failure(f'{job.label} {job.seed}')))"
     )
     assert run_as_child(monkeypatch, code) == Failure("check default 7")
 
@@ -101,11 +101,11 @@ def test_a_child_that_dies_after_its_answer_has_failed(
     def code(answer: str) -> str:
         return (
             "import os, sys; from gpu_runtime.training.worker_result import *; "
-            f"print(write_answer({answer}), flush=True); {end}"
+            f"print(write_result({answer}), flush=True); {end}"
         )
 
     died = Failure(f"the process died after its answer, {how}")
-    assert run_as_child(monkeypatch, code("TimeAnswer((1.0,))")) == died
+    assert run_as_child(monkeypatch, code("TimeResult((1.0,))")) == died
     assert run_as_child(monkeypatch, code("Failure('no memory')")) == Failure("no memory")
 
 
@@ -186,13 +186,13 @@ def wait_until(holds: Callable[[], bool]) -> None:
 @pytest.mark.torch
 def test_a_real_child_checks_and_times() -> None:
     check = run_child(SMALL)
-    assert isinstance(check, CheckAnswer), check
+    assert isinstance(check, CheckResult), check
     assert len(check.losses) == len(check.gradients) == 2
     assert len(check.gradients[0]) == len(check.parameters) == 158
     assert any(name.endswith("running_mean") for name in check.buffers)
     assert check == run_child(replace(SMALL, allocator=Allocator.EXPANDABLE))
     timed = run_child(replace(SMALL, purpose=Purpose.TIME))
-    assert isinstance(timed, TimeAnswer), timed
+    assert isinstance(timed, TimeResult), timed
     assert len(timed.step_seconds) == 2
     assert timed.peaks is None
 
@@ -210,7 +210,7 @@ def test_a_real_child_checks_and_times() -> None:
     ids=["model", "device"],
 )  # fmt: skip
 def test_a_real_child_says_what_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, job: Job, failure: Failure
+    monkeypatch: pytest.MonkeyPatch, job: RunSpecification, failure: Failure
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert run_child(job) == failure
@@ -266,9 +266,9 @@ def test_the_answer_of_a_check_survives_a_pipe(monkeypatch: pytest.MonkeyPatch) 
     big = replace(CHECK, parameters={f"layer.{number}": "ab" * 32 for number in range(5000)})
     code = (
         "from dataclasses import replace; "
-        "from gpu_runtime.training.worker_result import write_answer; "
+        "from gpu_runtime.training.worker_result import write_result; "
         "from tests.gpu_runtime.training.worker_results import CHECK; "
-        "print(write_answer(replace(CHECK, parameters="
+        "print(write_result(replace(CHECK, parameters="
         "{f'layer.{number}': 'ab' * 32 for number in range(5000)})))"
     )
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

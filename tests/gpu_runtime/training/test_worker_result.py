@@ -10,8 +10,8 @@ from gpu_runtime.training.worker_result import (
     Answer,
     Failure,
     PeakFigures,
-    read_answer,
-    write_answer,
+    read_result,
+    write_result,
 )
 from tests.gpu_runtime.training.worker_results import (
     CHECK,
@@ -37,15 +37,15 @@ from tests.gpu_runtime.training.worker_results import (
     ids=lambda answer: type(answer).__name__,
 )
 def test_an_answer_arrives_as_it_was_sent(answer: Answer) -> None:
-    line = write_answer(answer)
+    line = write_result(answer)
     assert "\n" not in line
-    assert read_answer(line) == answer
+    assert read_result(line) == answer
 
 
 @pytest.mark.parametrize("line", ["", "hello", "[]", "{}", '{"kind": "other"}', "3"])
 def test_anything_else_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        read_answer(line)
+        read_result(line)
 
 
 def test_efficiency_is_allocated_of_reserved() -> None:

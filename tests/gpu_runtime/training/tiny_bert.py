@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import MODELS, Model
 from instances.extract.models.tokens import token_batch
@@ -37,9 +37,9 @@ def register_tiny_bert(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "tiny", model)
 
 
-def tiny_job(purpose: Purpose, **shape: int | bool) -> Job:
+def tiny_job(purpose: Purpose, **shape: int | bool) -> RunSpecification:
     settings = TraceSettings(steps=2, microbatches=2, precision="float32")
-    return Job(
+    return RunSpecification(
         purpose, Allocator.DEFAULT, "tiny", shape, settings,
         warm_up=2, timed_steps=3, device="cpu",
     )  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpu_runtime.allocator.memory_report import MemoryReport, MismatchRecord
-from gpu_runtime.training.run_specification import Allocator, Job, Purpose
-from gpu_runtime.training.worker_result import CheckAnswer, PeakFigures, TimeAnswer
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.worker_result import CheckResult, PeakFigures, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
 
 GIB = 1 << 30
 
-JOB = Job(
+JOB = RunSpecification(
     Purpose.CHECK,
     Allocator.DEFAULT,
     "bert-base",
@@ -31,12 +31,12 @@ PLAN = MemoryReport(
     reserved_bytes=4 * GIB + (1 << 20),
     planned_bytes=4 * GIB,
     arena_bytes=3 * GIB,
-    outliving_bytes=GIB,
+    escaping_bytes=GIB,
     lower_bound=4 * GIB,
     steps=30,
     planned_steps=30,
     planned_requests=60_000,
-    outliving_requests=0,
+    escaping_requests=0,
     fallback_requests=0,
     fallback_bytes=0,
     missing_requests=0,
@@ -49,14 +49,14 @@ MISMATCHES = tuple(
     for number in range(7)
 )
 
-CHECK = CheckAnswer(
+CHECK = CheckResult(
     losses=(("0x1.0p+3", "0x1.1p+3"), ("0x1.2p+3", "0x1.3p+3")),
     gradients=({"a.weight": "11" * 32, "b.weight": "22" * 32},) * 2,
     parameters={"a.weight": "33" * 32, "b.weight": "44" * 32},
     buffers={"norm.mean": "55" * 32},
 )
 
-TIME = TimeAnswer(
+TIME = TimeResult(
     step_seconds=(0.010, 0.013, 0.011),
     peaks=PeakFigures(3 * GIB, 4 * GIB, 5 * GIB),
     whole_run_reserved=6 * GIB,
@@ -65,10 +65,10 @@ TIME = TimeAnswer(
 )
 
 
-def planned_check() -> CheckAnswer:
+def planned_check() -> CheckResult:
     return replace(CHECK, plan=PLAN)
 
 
-def planned_time() -> TimeAnswer:
+def planned_time() -> TimeResult:
     peaks = PeakFigures(PLAN.requested_bytes, PLAN.allocated_bytes, PLAN.reserved_bytes)
     return replace(TIME, step_seconds=(0.010, 0.012, 0.0111), peaks=peaks, plan=PLAN)

@@ -12,8 +12,8 @@ from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.cuda import cuda_device
 from gpu_runtime.verification.cuda.context import KERNEL
 from gpu_runtime.verification.cuda.work_table import make_work_table
-from gpu_runtime.verification.device import Outcome
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.device import DeviceOutcome
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials import Trial
 from tests.gpu_runtime.cpp_program import compile_cpp, new_folder
 
@@ -73,7 +73,7 @@ def host_library() -> ctypes.CDLL:
 class HostKernel:
     """Runs the nodes of a program one after the other, each by the kernel."""
 
-    def __init__(self, program: NodeProgram, layout: Layout) -> None:
+    def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         self.table = make_work_table(program, layout)
         nodes = program.node_count
         # 16-byte loads need an aligned arena, as a GPU's is.
@@ -104,10 +104,10 @@ class HostKernel:
         """Run one node."""
         host_library().run_on_host(ctypes.byref(self.program), ctypes.c_uint(node))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> DeviceOutcome:
         """Return what was found since the beginning."""
         (found,) = self.findings
-        return Outcome(
+        return DeviceOutcome(
             0.0,
             cuda_device.foreign_words(self.slots),
             cuda_device.broken_words(self.broken[: int(found["broken"])]),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from random import Random
 
-from gpu_runtime.verification.adversarial_delays import Attack, AttackQueue, plan_attack
+from gpu_runtime.verification.adversarial_delays import (
+    AdversarialDelays,
+    DelayQueue,
+    plan_adversarial_delays,
+)
 from gpu_runtime.verification.execution_order import execution_order
-from gpu_runtime.verification.stamp_check_program import NodeProgram, make_program
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram, make_program
 from gpu_runtime.verification.trials import Trial, make_trial
 from planners import Safety
 from tests.definitions import descendants, unsafe
 from tests.random_problems import random_problem
 
 
-def collide(program: NodeProgram, trial: Trial, a: int, b: int) -> bool:
+def collide(program: StampCheckProgram, trial: Trial, a: int, b: int) -> bool:
     """Return whether a trial stamps one of two tensors over the other before that is checked."""
     holder, lost = None, set[int]()
     for node, ends in execution_order(program, trial):
@@ -34,7 +38,7 @@ def test_an_attack_brings_every_unsafe_pair_and_no_safe_one_to_collide() -> None
         program, wrong = make_program(problem), unsafe(problem)
         for a in range(problem.tensor_count):
             for b in range(a):
-                attack = plan_attack(program, a, b)
+                attack = plan_adversarial_delays(program, a, b)
                 assert (attack is not None) == ((b, a) in wrong)
                 if attack is not None:
                     assert collide(program, make_trial(program, 0, seed, attack), a, b)
@@ -58,7 +62,7 @@ def test_random_trials_keep_the_order_that_the_arcs_give() -> None:
 
 def test_random_trials_bring_about_orders_that_an_undisturbed_one_does_not() -> None:
     """Ten streams of one node: any of them may come first, and any last."""
-    program = NodeProgram(tuple(range(10)), ((),) * 10, ((),) * 10, ((),) * 10)
+    program = StampCheckProgram(tuple(range(10)), ((),) * 10, ((),) * 10, ((),) * 10)
     ends = [
         [node for node, at_end in execution_order(program, make_trial(program, n, 0)) if at_end]
         for n in range(100)
@@ -68,8 +72,8 @@ def test_random_trials_bring_about_orders_that_an_undisturbed_one_does_not() -> 
 
 
 def test_a_queue_attacks_each_pair_in_turn_until_it_is_seen() -> None:
-    apart = NodeProgram((0, 1, 2), ((0,), (1,), (2,)), ((0,), (1,), (2,)), ((), (), ()))
-    queue = AttackQueue(apart, [(0, 1), (0, 2), (1, 2)])
+    apart = StampCheckProgram((0, 1, 2), ((0,), (1,), (2,)), ((0,), (1,), (2,)), ((), (), ()))
+    queue = DelayQueue(apart, [(0, 1), (0, 2), (1, 2)])
     seen: set[tuple[int, int]] = set()
 
     def next_first() -> int | None:
@@ -85,15 +89,15 @@ def test_a_queue_attacks_each_pair_in_turn_until_it_is_seen() -> None:
 
 
 def test_on_one_stream_there_is_nothing_to_attack() -> None:
-    alone = NodeProgram((0, 0, 0), ((0,), (1,), ()), ((), (1,), (0,)), ((), (), ()))
-    assert plan_attack(alone, 0, 1) is not None
-    assert AttackQueue(alone, [(0, 1)]).next(lambda _a, _b: False) is None
+    alone = StampCheckProgram((0, 0, 0), ((0,), (1,), ()), ((), (1,), (0,)), ((), (), ()))
+    assert plan_adversarial_delays(alone, 0, 1) is not None
+    assert DelayQueue(alone, [(0, 1)]).next(lambda _a, _b: False) is None
 
 
 def test_what_collides_in_any_order_needs_no_attack() -> None:
     #   stream 0   makes 0 and 1
     #   stream 1                    makes 2, reads 0 and 1
-    both = NodeProgram((0, 1), ((0, 1), (2,)), ((), (0, 1, 2)), ((), (0,)))
+    both = StampCheckProgram((0, 1), ((0, 1), (2,)), ((), (0, 1, 2)), ((), (0,)))
     for pair in ((0, 1), (0, 2)):
-        assert plan_attack(both, *pair) == Attack(None, None, within=False)
-        assert AttackQueue(both, [pair]).next(lambda _a, _b: False) is None
+        assert plan_adversarial_delays(both, *pair) == AdversarialDelays(None, None, within=False)
+        assert DelayQueue(both, [pair]).next(lambda _a, _b: False) is None

@@ -7,12 +7,12 @@ import pytest
 
 from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.corruption import CorruptionLedger
-from gpu_runtime.verification.device import BrokenWord, ForeignWords, Outcome
-from gpu_runtime.verification.stamp_check_program import NodeProgram
+from gpu_runtime.verification.device import BrokenWord, DeviceOutcome, ForeignWords
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.stamp_pattern import pattern_bytes
 from gpu_runtime.verification.trials import make_trial
 
-TRIAL = make_trial(NodeProgram((), (), (), ()), 0, seed=1)
+TRIAL = make_trial(StampCheckProgram((), (), (), ()), 0, seed=1)
 
 #   byte    0    3  4    8        16
 #   0       |-------------------|
@@ -36,7 +36,7 @@ def word_of(**bytes_of: tuple[int, int]) -> int:
 
 def found_in(word: int, mask: int = 0xFF) -> dict[int | None, int]:
     ledger = CorruptionLedger(LAYOUT, is_unsafe)
-    ledger.add(TRIAL, Outcome(0.0, broken=[BrokenWord(0, 0, word, mask)]))
+    ledger.add(TRIAL, DeviceOutcome(0.0, broken=[BrokenWord(0, 0, word, mask)]))
     return {found.writer: found.bytes for found in ledger.corruptions()}
 
 
@@ -74,9 +74,9 @@ def test_of_two_that_explain_as_much_the_unsafe_one_is_named(
 def test_trials_and_bytes_add_up_and_the_lowest_offset_counts() -> None:
     ledger = CorruptionLedger(LAYOUT, is_unsafe)
     for number, first in ((0, 1), (1, 0)):
-        trial = make_trial(NodeProgram((), (), (), ()), number, seed=1)
+        trial = make_trial(StampCheckProgram((), (), (), ()), number, seed=1)
         words = [ForeignWords(0, 3, 8, first), ForeignWords(0, 3, 8, 1)]
-        ledger.add(trial, Outcome(0.0, words, lost=2))
+        ledger.add(trial, DeviceOutcome(0.0, words, lost=2))
     (found,) = ledger.corruptions()
     assert (found.bytes, found.words, found.offset, found.trials) == (32, 4, 0, (0, 1))
     assert found.unsafe is False

@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime.verification.adversarial_delays import Attack
+from gpu_runtime.verification.adversarial_delays import AdversarialDelays
 from gpu_runtime.verification.arena_layout import Layout, full_layout
 from gpu_runtime.verification.cuda import cuda_device
 from gpu_runtime.verification.cuda.cuda_device import CudaDevice
@@ -19,9 +19,9 @@ from gpu_runtime.verification.cuda.driver import CONNECTIONS_VARIABLE, Driver, r
 from gpu_runtime.verification.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.verification.injection import inject, moved
 from gpu_runtime.verification.simulated_device import SimulatedDevice
-from gpu_runtime.verification.stamp_check_program import NodeProgram, make_program
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram, make_program
 from gpu_runtime.verification.trials import make_trial
-from gpu_runtime.verification.verification import Request, verify
+from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety, place
 from planners.errors import DeviceError, GaplessError
 from tests.definitions import descendants
@@ -54,7 +54,7 @@ def test_right_plans_pass() -> None:
     for seed in range(40):
         problem = graph_problem(seed)
         plan = place(problem, "size", "first")
-        found = verify(problem, plan.offsets, CudaDevice, Request(trials=3, seed=seed))
+        found = verify(problem, plan.offsets, CudaDevice, VerificationRequest(trials=3, seed=seed))
         assert found.passed
         assert found.figures.arena_bytes == plan.peak
         assert found.figures.reserved_bytes == max(-(-plan.peak // 512), 1) * 512
@@ -73,7 +73,7 @@ def test_what_one_stream_corrupts_is_found_with_its_writer() -> None:
             injections = inject(problem, plan, 2, seed)
         except GaplessError:
             continue
-        offsets, request = moved(plan, injections), Request(trials=3, seed=seed)
+        offsets, request = moved(plan, injections), VerificationRequest(trials=3, seed=seed)
         found = verify(problem, offsets, CudaDevice, request)
         assert found.corruptions == verify(problem, offsets, SimulatedDevice, request).corruptions
         assert all(found.caught(injection) for injection in injections)
@@ -103,10 +103,10 @@ def test_a_held_node_leaves_room_for_those_that_are_to_pass_it(
     host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda_device, "HELD_BLOCKS", 2)
-    apart = NodeProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
+    apart = StampCheckProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
     size = 3 * LEAST_CHUNK_BYTES
     device = CudaDevice(apart, Layout(np.array([0, size]), np.array([size, size]), 2 * size))
-    attack = Attack(first=1, last=None, within=False)
+    attack = AdversarialDelays(first=1, last=None, within=False)
     blocks = []
     for number in (0, 1):
         host.host_forget_launches()
@@ -117,12 +117,14 @@ def test_a_held_node_leaves_room_for_those_that_are_to_pass_it(
     assert blocks == [{0: 4, 1: 4}, {0: 4, 1: 2}]
 
 
-def launched_nodes(program: NodeProgram) -> list[int]:
+def launched_nodes(program: StampCheckProgram) -> list[int]:
     """Return the nodes with something to do."""
     return [n for n in range(program.node_count) if program.stamps[n] or program.checks[n]]
 
 
-def precedes_by_submission(host: ctypes.CDLL, program: NodeProgram) -> list[set[tuple[int, int]]]:
+def precedes_by_submission(
+    host: ctypes.CDLL, program: StampCheckProgram
+) -> list[set[tuple[int, int]]]:
     """Return who precedes whom by streams and events, for each time that all was submitted."""
     nodes = launched_nodes(program)
     return [

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.device import ForeignWords
-from gpu_runtime.verification.host_arena import BLOCK_BYTES, Findings, HostArena
+from gpu_runtime.verification.host_arena import BLOCK_BYTES, ArenaFindings, HostArena
 from gpu_runtime.verification.stamp_pattern import pattern_bytes
 
 KEY = 0x1234567890ABCDEF
@@ -26,8 +26,8 @@ def content(arena: HostArena) -> NDArray[np.uint8]:
     return arena._bytes
 
 
-def found_in(arena: HostArena, tensor: int) -> Findings:
-    findings = Findings()
+def found_in(arena: HostArena, tensor: int) -> ArenaFindings:
+    findings = ArenaFindings()
     arena.check(tensor, KEY, findings)
     return findings
 
@@ -38,7 +38,7 @@ def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) ->
     arena = arena_of((offset, size))
     arena.stamp(0, KEY)
     stamped = content(arena).copy()
-    assert found_in(arena, 0) == Findings()
+    assert found_in(arena, 0) == ArenaFindings()
     arena.close()
     np.testing.assert_array_equal(
         stamped[offset : offset + size], pattern_bytes(0, offset, size, KEY)

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from gpu_runtime.verification.injection import inject, moved
-from gpu_runtime.verification.overlaps import unsafe_sharers, without_streams
+from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
 from instances.synthetic import training_graph
 from planners import Problem, place
 from planners.errors import GaplessError, InstanceError
@@ -22,7 +22,7 @@ def test_each_tensor_lies_on_an_unsafe_partner_within_the_arena() -> None:
     for seed in range(10):
         injections = inject(PROBLEM, plan, 8, seed)
         offsets = moved(plan, injections)
-        sharing = set(unsafe_sharers(PROBLEM, offsets))
+        sharing = set(unsafe_overlaps(PROBLEM, offsets))
         touched = [tensor for it in injections for tensor in (it.tensor, it.partner)]
         assert len(set(touched)) == 16
         for it in injections:
@@ -54,9 +54,9 @@ def test_half_lie_exactly_on_their_partner_and_the_others_share_a_word_or_more()
 def test_a_right_plan_has_no_unsafe_sharers_and_the_referee_agrees_on_wrong_ones() -> None:
     right = place(PROBLEM, "size", "first")
     wrong = place(without_streams(PROBLEM), "size", "first")
-    assert unsafe_sharers(PROBLEM, right.offsets) == []
+    assert unsafe_overlaps(PROBLEM, right.offsets) == []
     assert find_violation(PROBLEM, Plan.of(PROBLEM, wrong.offsets)) is not None
-    assert unsafe_sharers(PROBLEM, wrong.offsets) != []
+    assert unsafe_overlaps(PROBLEM, wrong.offsets) != []
 
 
 def test_streams_are_ignored_and_nothing_else() -> None:

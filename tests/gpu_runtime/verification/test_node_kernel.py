@@ -11,14 +11,14 @@ from gpu_runtime.verification.arena_layout import Layout, full_layout
 from gpu_runtime.verification.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.verification.device import ForeignWords
 from gpu_runtime.verification.simulated_device import SimulatedDevice
-from gpu_runtime.verification.stamp_check_program import NodeProgram, make_program
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram, make_program
 from gpu_runtime.verification.stamp_pattern import pattern_bytes
 from gpu_runtime.verification.trials import make_trial
 from planners import Problem, Safety
 from tests.gpu_runtime.verification.host_kernel import HostKernel, host_library
 from tests.random_problems import random_problem
 
-ALONE = NodeProgram(stream=(0,), stamps=((0,),), checks=((0,),), awaits=((),))
+ALONE = StampCheckProgram(stream=(0,), stamps=((0,),), checks=((0,),), awaits=((),))
 
 
 def one_tensor(offset: int, size: int) -> Layout:
@@ -41,7 +41,7 @@ def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) ->
 
 @pytest.mark.parametrize("place", [0, 5, 100, 4096, LEAST_CHUNK_BYTES, 2 * LEAST_CHUNK_BYTES + 4])
 def test_one_wrong_byte_is_seen(place: int) -> None:
-    write_and_read = NodeProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
+    write_and_read = StampCheckProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
     kernel = HostKernel(write_and_read, one_tensor(3, 2 * LEAST_CHUNK_BYTES + 5))
     trial = make_trial(write_and_read, 0, seed=3)
     kernel.begin(trial)
@@ -92,7 +92,7 @@ def total(found: list[ForeignWords]) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def test_more_wrong_words_than_there_is_room_for_are_counted() -> None:
-    write_and_read = NodeProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
+    write_and_read = StampCheckProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
     kernel = HostKernel(write_and_read, one_tensor(0, 800))
     kernel.program.broken_capacity = 10
     trial = make_trial(write_and_read, 0, seed=3)

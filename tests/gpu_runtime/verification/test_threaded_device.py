@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_runtime.verification.adversarial_delays import Attack
+from gpu_runtime.verification.adversarial_delays import AdversarialDelays
 from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.host_arena import HostArena
-from gpu_runtime.verification.scheduler import ThreadOrder
+from gpu_runtime.verification.scheduler import StreamScheduler
 from gpu_runtime.verification.simulated_device import SimulatedDevice
-from gpu_runtime.verification.stamp_check_program import NodeProgram, make_program
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram, make_program
 from gpu_runtime.verification.threaded_device import SHORTEST_LAP_SECONDS, ThreadedDevice
 from gpu_runtime.verification.trials import Trial, make_trial
-from gpu_runtime.verification.verification import Request, verify
+from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety
 from planners.errors import DeviceError
 from tests.definitions import descendants
@@ -32,9 +32,9 @@ from tests.random_problems import random_problem
 FOREVER_SECONDS = 100
 
 # Stream 0 and stream 1, nothing between them, a node and a tensor each.
-APART = NodeProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
+APART = StampCheckProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
 # Stream 0 makes, stream 1 reads.
-AFTER = NodeProgram((0, 1), ((0,), ()), ((), (0,)), ((), (0,)))
+AFTER = StampCheckProgram((0, 1), ((0,), ()), ((), (0,)), ((), (0,)))
 
 Call = tuple[str, int]
 
@@ -50,7 +50,7 @@ def side_by_side(count: int, size: int = 64) -> Layout:
     return Layout(np.arange(count) * size, np.full(count, size), count * size)
 
 
-def run_once(program: NodeProgram, trial: Trial) -> None:
+def run_once(program: StampCheckProgram, trial: Trial) -> None:
     """Run a trial in which no tensor lies on another."""
     device = ThreadedDevice(program, side_by_side(program.node_count))
     try:
@@ -76,7 +76,7 @@ def around(
     monkeypatch.setattr(HostArena, name, observed)
 
 
-def one_tensor_a_node(seed: int) -> tuple[NodeProgram, list[set[int]]]:
+def one_tensor_a_node(seed: int) -> tuple[StampCheckProgram, list[set[int]]]:
     """Return nodes with the arcs of a random graph, and who follows each by its paths."""
     problem = random_problem(Random(seed), Safety.GRAPH, (1, 9), features=frozenset())
     assert problem.graph is not None
@@ -120,7 +120,11 @@ def test_arcs_order_nodes_under_delays_and_holds(monkeypatch: pytest.MonkeyPatch
         program, after = one_tensor_a_node(seed)
         nodes = range(program.node_count)
         rng = Random(seed)
-        held = Attack(*rng.sample(nodes, 2), within=rng.random() < 0.5) if len(nodes) > 1 else None
+        held = (
+            AdversarialDelays(*rng.sample(nodes, 2), within=rng.random() < 0.5)
+            if len(nodes) > 1
+            else None
+        )
         for number, attack in ((0, None), (1, None), (2, None), (3, held)):
             moments: list[Call] = []
             with monkeypatch.context() as patched:
@@ -145,7 +149,7 @@ def test_on_one_stream_it_finds_what_the_clock_finds() -> None:
         reach = max(1, problem.naive_bytes // 2)
         offsets = np.array([rng.randrange(reach) for _ in range(problem.tensor_count)])
         threads, clock = (
-            verify(problem, offsets, device, Request(trials=2, seed=seed))
+            verify(problem, offsets, device, VerificationRequest(trials=2, seed=seed))
             for device in (ThreadedDevice, SimulatedDevice)
         )
         assert threads.corruptions == clock.corruptions
@@ -155,11 +159,11 @@ def test_on_one_stream_it_finds_what_the_clock_finds() -> None:
 
 def test_delays_are_slept_in_laps_where_the_trial_says(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, float]] = []
-    alone = NodeProgram((0,), ((0,),), ((0,),), ((),))
+    alone = StampCheckProgram((0,), ((0,),), ((0,),), ((),))
     around(monkeypatch, "stamp", lambda _tensor: calls.append(("stamp", 0)))
     around(monkeypatch, "check", lambda _tensor: calls.append(("check", 0)))
     monkeypatch.setattr(
-        ThreadOrder, "rest", lambda _order, _node, seconds: calls.append(("rest", seconds))
+        StreamScheduler, "rest", lambda _order, _node, seconds: calls.append(("rest", seconds))
     )
     device = ThreadedDevice(alone, side_by_side(1))
     lap = max(device.run(make_trial(alone, 0, 0)).seconds, SHORTEST_LAP_SECONDS)
@@ -181,7 +185,7 @@ def test_an_error_ends_all_threads_and_is_raised_as_it_is(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """One stream fails, another waits for it, and a third sleeps for longer than any test."""
-    program = NodeProgram(
+    program = StampCheckProgram(
         (0, 1, 2), ((0,), (), (1,)), ((0,), (0,), (1,)), ((), (0,), ())
     )  # fmt: skip
     error = BrokenMemoryError("the third bank")
@@ -219,7 +223,7 @@ def test_ctrl_c_ends_all_threads_and_keeps_what_was_found(
             interrupt_main_thread()
 
     around(monkeypatch, "stamp", interrupt)
-    found = verify(problem, np.array([0, 0, 8]), ThreadedDevice, Request(trials=500))
+    found = verify(problem, np.array([0, 0, 8]), ThreadedDevice, VerificationRequest(trials=500))
     assert found.interrupted
     assert not found.passed
     assert found.trials in (2, 3)
@@ -252,6 +256,6 @@ def test_without_enough_threads_it_is_one_line(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("stream", [(), (0,)])
 def test_programs_without_work(stream: tuple[int, ...]) -> None:
     nothing = ((),) * len(stream)
-    program = NodeProgram(stream, nothing, nothing, nothing)
+    program = StampCheckProgram(stream, nothing, nothing, nothing)
     for number in range(3):
         run_once(program, make_trial(program, number, 0))

@@ -9,16 +9,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime.verification.adversarial_delays import plan_attack
+from gpu_runtime.verification.adversarial_delays import plan_adversarial_delays
 from gpu_runtime.verification.arena_layout import full_layout
 from gpu_runtime.verification.corruption import Corruption
-from gpu_runtime.verification.device import BrokenWord, ForeignWords, Outcome
+from gpu_runtime.verification.device import BrokenWord, DeviceOutcome, ForeignWords
 from gpu_runtime.verification.injection import Injection, inject, moved
-from gpu_runtime.verification.overlaps import unsafe_sharers, without_streams
+from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
 from gpu_runtime.verification.simulated_device import SimulatedDevice
 from gpu_runtime.verification.stamp_check_program import make_program
 from gpu_runtime.verification.trials import Disturbance, Trial, make_trial
-from gpu_runtime.verification.verification import OpenDevice, Request, Verification, verify
+from gpu_runtime.verification.verification import (
+    OpenDevice,
+    Verification,
+    VerificationRequest,
+    verify,
+)
 from instances.synthetic import training_graph
 from planners import Graph, Plan, Problem, Safety, place
 from planners.errors import GaplessError, InstanceError
@@ -63,7 +68,11 @@ def most_injections(problem: Problem, plan: Plan, seed: int) -> list[Injection]:
 
 
 def verify_with(
-    problem: Problem, plan: Plan, injections: list[Injection], device: OpenDevice, request: Request
+    problem: Problem,
+    plan: Plan,
+    injections: list[Injection],
+    device: OpenDevice,
+    request: VerificationRequest,
 ) -> Verification:
     attacked = tuple((injection.tensor, injection.partner) for injection in injections)
     return verify(problem, moved(plan, injections), device, replace(request, attacked=attacked))
@@ -76,7 +85,7 @@ def require_a_right_judgement(
     injected, unseen = 0, []
     for seed in range(PLANS):
         problem, plan = random_plan(seed, unit)
-        request = Request(trials=TRIALS, seed=seed, is_compressed=is_compressed)
+        request = VerificationRequest(trials=TRIALS, seed=seed, is_compressed=is_compressed)
         untouched = verify(problem, plan.offsets, device, request)
         assert untouched.corruptions == []
         assert untouched.passed
@@ -107,7 +116,7 @@ def test_a_tensor_that_leaves_its_chain_is_caught(is_compressed: bool) -> None:
     left = 0
     for seed in range(12):
         injections = inject(problem, plan, 4, seed)
-        request = Request(seed=seed, is_compressed=is_compressed)
+        request = VerificationRequest(seed=seed, is_compressed=is_compressed)
         found = verify_with(problem, plan, injections, SimulatedDevice, request)
         assert all(found.caught(injection) for injection in injections)
         assert found.false_alarms(injections) == []
@@ -127,7 +136,7 @@ def test_a_few_bytes_at_any_offset_are_missed(
     problem = Problem([size, size, 3], [0, 1, 0], [3, 4, 5])
     offsets = np.array([offset, offset, offset + size])
     for is_compressed in (False, True):
-        request = Request(trials=4, seed=size, is_compressed=is_compressed)
+        request = VerificationRequest(trials=4, seed=size, is_compressed=is_compressed)
         found = verify(problem, offsets, host_device, request)
         assert pairs_of(found) == {(0, 1)}
         assert {it.offset for it in found.corruptions} <= {offset // 8 * 8, offset}
@@ -143,7 +152,7 @@ def test_compressed_memory_reports_the_same_corruptions_and_bytes() -> None:
         full, small = (
             verify_with(
                 problem, plan, aligned, SimulatedDevice,
-                Request(trials=4, seed=seed, is_compressed=is_compressed),
+                VerificationRequest(trials=4, seed=seed, is_compressed=is_compressed),
             )
             for is_compressed in (False, True)
         )  # fmt: skip
@@ -156,8 +165,10 @@ def test_compressed_memory_reports_the_same_corruptions_and_bytes() -> None:
 def test_a_plan_that_ignores_streams_is_caught(device: OpenDevice) -> None:
     problem = six_streams()
     plan = place(without_streams(problem), "size", "first")
-    wrong = unsafe_sharers(problem, plan.offsets)
-    found = verify(problem, plan.offsets, device, Request(trials=20, attacked=tuple(wrong)))
+    wrong = unsafe_overlaps(problem, plan.offsets)
+    found = verify(
+        problem, plan.offsets, device, VerificationRequest(trials=20, attacked=tuple(wrong))
+    )
     assert pairs_of(found)
     assert pairs_of(found) <= set(wrong)
     assert found.false_alarms() == []
@@ -167,9 +178,9 @@ def test_random_delays_find_what_nobody_tells_them_to_look_for() -> None:
     """On the clock, where a seed decides what they find."""
     problem = six_streams()
     plan = place(without_streams(problem), "size", "first")
-    found = verify(problem, plan.offsets, SimulatedDevice, Request(trials=20))
+    found = verify(problem, plan.offsets, SimulatedDevice, VerificationRequest(trials=20))
     assert len(pairs_of(found)) > 20
-    assert pairs_of(found) <= set(unsafe_sharers(problem, plan.offsets))
+    assert pairs_of(found) <= set(unsafe_overlaps(problem, plan.offsets))
 
 
 def six_streams() -> Problem:
@@ -197,7 +208,7 @@ def test_one_attack_shows_any_unsafe_pair_and_no_trial_a_safe_one(device: OpenDe
         for pair in combinations(range(problem.tensor_count), 2):
             offsets = apart.copy()
             offsets[pair[1]] = offsets[pair[0]]
-            attack = plan_attack(program, *pair)
+            attack = plan_adversarial_delays(program, *pair)
             opened = device(program, full_layout(problem, offsets))
             # Without an attack, the delays are random.
             found = opened.run(make_trial(program, 1, seed, attack))
@@ -213,7 +224,7 @@ def test_one_attack_shows_any_unsafe_pair_and_no_trial_a_safe_one(device: OpenDe
 def test_streams_with_nothing_between_them_collide_when_told_to(device: OpenDevice) -> None:
     problem = Problem([4096, 4096], graph=APART)
     offsets = np.zeros(2, dtype=np.int64)
-    found = verify(problem, offsets, device, Request(trials=2, attacked=((0, 1),)))
+    found = verify(problem, offsets, device, VerificationRequest(trials=2, attacked=((0, 1),)))
     (first, *_) = found.corruptions
     assert {first.victim, first.writer} == {0, 1}
     assert first.unsafe
@@ -224,7 +235,7 @@ def test_streams_with_nothing_between_them_collide_when_told_to(device: OpenDevi
 def test_an_attack_shows_what_an_undisturbed_run_does_not() -> None:
     problem = Problem([4096, 4096], graph=APART)
     offsets = np.zeros(2, dtype=np.int64)
-    request = Request(trials=1, attacked=((0, 1),))
+    request = VerificationRequest(trials=1, attacked=((0, 1),))
     assert verify(problem, offsets, SimulatedDevice, request).passed
     found = verify(problem, offsets, SimulatedDevice, replace(request, trials=2))
     (collision,) = found.corruptions
@@ -236,18 +247,18 @@ def test_an_attack_shows_what_an_undisturbed_run_does_not() -> None:
 class TellingDevice(SimulatedDevice):
     """A device that answers with what it was told to."""
 
-    answer = Outcome(0.1)
+    answer = DeviceOutcome(0.1)
 
-    def run(self, trial: Trial) -> Outcome:
+    def run(self, trial: Trial) -> DeviceOutcome:
         return replace(self.answer, seconds=1.0 + trial.number)
 
 
 def test_words_that_a_device_had_no_room_for_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem([8], [0], [1])
     right = np.zeros(1, dtype=np.int64)
-    assert verify(problem, right, TellingDevice, Request(trials=2)).passed
-    monkeypatch.setattr(TellingDevice, "answer", Outcome(0.1, lost=3))
-    found = verify(problem, right, TellingDevice, Request(trials=2))
+    assert verify(problem, right, TellingDevice, VerificationRequest(trials=2)).passed
+    monkeypatch.setattr(TellingDevice, "answer", DeviceOutcome(0.1, lost=3))
+    found = verify(problem, right, TellingDevice, VerificationRequest(trials=2))
     assert (found.corruptions, found.lost, found.passed) == ([], 6, False)
 
 
@@ -267,12 +278,12 @@ def test_every_other_trial_attacks_and_more_where_pairs_are_left(
     graph = Graph(op=["op"] * 3, stream=[0, 1, 2], producer=[0, 1, 2], consumers=[[], [], []])
     made: list[bool] = []
 
-    def run(_device: TellingDevice, trial: Trial) -> Outcome:
+    def run(_device: TellingDevice, trial: Trial) -> DeviceOutcome:
         made.append(trial.is_directed)
-        return Outcome(0.1)
+        return DeviceOutcome(0.1)
 
     monkeypatch.setattr(TellingDevice, "run", run)
-    request = Request(trials=6, attacked=tuple(pairs))
+    request = VerificationRequest(trials=6, attacked=tuple(pairs))
     found = verify(Problem([8] * 3, graph=graph), np.array([0, 8, 16]), TellingDevice, request)
     assert made == directed
     assert found.directed_trials == sum(directed)
@@ -285,8 +296,8 @@ def test_alarms_are_false_where_nothing_that_was_moved_has_part_in_them(
     problem = Problem([8] * 5, [0, 0, 2, 2, 4], [1, 1, 3, 3, 5])
     foreign = [ForeignWords(*pair, 8, 0) for pair in ((0, 1), (2, 3), (0, 4))]
     broken = [BrokenWord(1, 1, 0, 0xFF)]
-    monkeypatch.setattr(TellingDevice, "answer", Outcome(0.1, foreign, broken))
-    found = verify(problem, np.array([0, 8, 0, 8, 0]), TellingDevice, Request(trials=1))
+    monkeypatch.setattr(TellingDevice, "answer", DeviceOutcome(0.1, foreign, broken))
+    found = verify(problem, np.array([0, 8, 0, 8, 0]), TellingDevice, VerificationRequest(trials=1))
     injection = Injection(0, 1, 8)
 
     def pairs(alarms: list[Corruption]) -> set[tuple[int, int | None]]:
@@ -302,7 +313,9 @@ def test_a_seed_says_everything() -> None:
     problem = Problem([64, 64], graph=APART)
     offsets = np.zeros(2, dtype=np.int64)
     first, again, other = (
-        verify(problem, offsets, SimulatedDevice, Request(trials=30, seed=seed)).corruptions
+        verify(
+            problem, offsets, SimulatedDevice, VerificationRequest(trials=30, seed=seed)
+        ).corruptions
         for seed in (4, 4, 5)
     )
     assert first == again
@@ -312,15 +325,15 @@ def test_a_seed_says_everything() -> None:
 def test_what_a_verification_needs() -> None:
     pairs = Problem([1, 1], unsafe_pairs=[(0, 1)])
     with pytest.raises(InstanceError, match="lifetimes or a graph are needed"):
-        verify(pairs, np.zeros(2, dtype=np.int64), SimulatedDevice, Request())
+        verify(pairs, np.zeros(2, dtype=np.int64), SimulatedDevice, VerificationRequest())
     with pytest.raises(GaplessError, match="trials: at least 1 is needed, found 0"):
-        Request(trials=0)
+        VerificationRequest(trials=0)
     with pytest.raises(GaplessError, match="seed: at least 0 is needed, found -1"):
-        Request(seed=-1)
+        VerificationRequest(seed=-1)
 
 
 @pytest.mark.parametrize("size", [[], [0, 0]])
 def test_nothing_to_stamp(device: OpenDevice, size: list[int]) -> None:
     problem = Problem(size, [0] * len(size), [1] * len(size))
     offsets = np.zeros(len(size), dtype=np.int64)
-    assert verify(problem, offsets, device, Request(trials=3)).passed
+    assert verify(problem, offsets, device, VerificationRequest(trials=3)).passed

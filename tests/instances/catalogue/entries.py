@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from instances.catalogue.catalogue_entry import Best, Entry, Facts
+from instances.catalogue.catalogue_entry import Best, CatalogueEntry, Facts
 
 FACTS = Facts(
     digest="sha256:" + "0" * 64,
@@ -18,9 +18,9 @@ FACTS = Facts(
 BEST = Best(2048, "optimal", 2048, "antichain", "greedy-size-first", "0.1.0", "0123456789ab")
 
 
-def entry(name: str = "toy", **changes: Any) -> Entry:
+def entry(name: str = "toy", **changes: Any) -> CatalogueEntry:
     """Return an entry with some fields changed."""
-    whole = Entry(
+    whole = CatalogueEntry(
         name=name,
         kind="extracted graph",
         file=f"{name}.json.gz",

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from instances.__main__ import app as collection
 from instances.catalogue.best_plan import GREEDY
-from instances.catalogue.catalogue_entry import CONSTRUCTION, Entry
+from instances.catalogue.catalogue_entry import CONSTRUCTION, CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue, write_catalogue
 from instances.catalogue.facts import facts_of
 from instances.catalogue.make import module_and_arguments
@@ -54,7 +54,7 @@ def committed_files() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 
-def beaten(entry: Entry, result: Result) -> str:
+def beaten(entry: CatalogueEntry, result: Result) -> str:
     """Say that a plan beats the best known, and what records it; empty where it does not."""
     assert result.peak is not None, f"{entry.name}: {result.planner} has no plan: {result.reason}"
     if result.peak >= entry.best.peak:

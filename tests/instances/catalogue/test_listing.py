@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from instances.catalogue.catalogue_entry import Entry
+from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.listing import choose_entries, description, plain_table, record, rich_table
 from planners.errors import InstanceError
 from tests.instances.catalogue.entries import BEST, FACTS, entry
@@ -22,7 +22,7 @@ CATALOGUE = {
 }
 
 
-def names(entries: list[Entry]) -> list[str]:
+def names(entries: list[CatalogueEntry]) -> list[str]:
     return [entry.name for entry in entries]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from instances.catalogue.catalogue_entry import Entry
+from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.facts import facts_of
 from instances.catalogue.make import make, module_and_arguments
 from instances.synthetic import neighbour_ring
@@ -17,7 +17,7 @@ from planners.model.digest import problem_digest
 from tests.instances.catalogue.entries import entry
 
 
-def ring() -> Entry:
+def ring() -> CatalogueEntry:
     problem = neighbour_ring(3, seed=1)
     command = str(problem.origin["command"])
     return entry("ring", command=command, made_with="numpy 0.1", facts=facts_of(problem))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from instances.extract.tracing.storages import Kernel, Phase, Trace, TracedOp
+from instances.extract.tracing.storages import Kernel, StepPhase, Trace, TracedOp
 
-FORWARD, BACKWARD, OPTIMIZER = Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER
+FORWARD, BACKWARD, OPTIMIZER = StepPhase.FORWARD, StepPhase.BACKWARD, StepPhase.OPTIMIZER
 
 
 def tiny_trace(**changes: Any) -> Trace:

@@ -17,7 +17,7 @@ from instances.formats.perfetto_trace import write_perfetto_trace
 from planners import Plan, Problem, place
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.graph import Graph
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 
 PROBLEM = Problem([10, 20, 10, 0], [5, 5, 7, 5], [7, 9, 9, 6], tensor_name=["a", "b", "c", "none"])
 PLAN = Plan.of(PROBLEM, [0, 10, 0, 0])
@@ -120,4 +120,4 @@ def test_no_lane_holds_two_tensors_at_once(
         alive[start:end] += 1
     assert len(lanes) == alive.max(), "as few lanes as tensors are alive at once"
     live = [e["args"]["bytes"] for e in trace["traceEvents"] if e["name"] == "live bytes"]
-    assert live == live_profile(problem)[1].tolist()
+    assert live == liveness(problem)[1].tolist()

@@ -20,7 +20,7 @@ from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
 from planners.compare.reference import Reference, reference_of
 from planners.errors import InstanceError
 from planners.files.formats import read_any
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 
 BASE = 0x7F0000000000
 FRAMES = [{"name": "forward", "filename": "model.py", "line": 7}]
@@ -95,10 +95,10 @@ def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
 
 def test_an_excerpt_and_what_was_reserved_come_along(tmp_path: Path) -> None:
     path = dumped(tmp_path, snapshot(EVENTS))
-    assert read_any(path, Excerpt(round_to=512)).size.tolist() == [512, 1024, 512]
+    assert read_any(path, RecordingSlice(round_to=512)).size.tolist() == [512, 1024, 512]
     assert reference_of(read_any(path)) == Reference("PyTorch", 1 << 21, exact=True)
     with pytest.raises(InstanceError, match=r"run\.pickle: the trace marks no phases"):
-        read_any(path, Excerpt(-1))
+        read_any(path, RecordingSlice(-1))
 
 
 def test_a_free_without_an_allocation_was_there_before(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from planners import Problem, write_problem
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError, InstanceError
 from planners.files.formats import formats, read_any
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import shown
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 
@@ -120,7 +120,7 @@ def test_a_bomb_takes_little(
     path = tmp_path / name
     path.write_bytes(make())
     formats()
-    excerpt = Excerpt(-1) if name.endswith(".txt") else Excerpt()
+    excerpt = RecordingSlice(-1) if name.endswith(".txt") else RecordingSlice()
 
     def read(say: Callable[[str], None]) -> None:
         limit_cpu(SECONDS)

@@ -17,7 +17,7 @@ from instances.formats.recorded_trace import (
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import InstanceError
 from planners.files.formats import read_any
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 
 NAMES = np.array(["segment_alloc", "alloc", "free_requested", "free_completed"])
 # segment | A alloc | B alloc | A freed in two events | A's address again | B freed | (open end)
@@ -119,9 +119,9 @@ def test_phases_and_modules_that_we_write_reach_the_problem(tmp_path: Path) -> N
     path = tmp_path / "ours.npz"
     write_recorded_trace(two_iterations(), path)
     expected = {
-        Excerpt(): ([64, 10, 20], [-1, 0, 3], [5, 1, 4], [-1, 0, 0], [-1, 1, 1]),
-        Excerpt(1): ([64, 20], [-1, 0], [2, 1], [-1, 0], [-1, 1]),
-        Excerpt(0, persistent=False): ([10], [0], [1], [0], [1]),
+        RecordingSlice(): ([64, 10, 20], [-1, 0, 3], [5, 1, 4], [-1, 0, 0], [-1, 1, 1]),
+        RecordingSlice(1): ([64, 20], [-1, 0], [2, 1], [-1, 0], [-1, 1]),
+        RecordingSlice(0, persistent=False): ([10], [0], [1], [0], [1]),
     }
     for excerpt, (size, phase_start, phase_end, layer_start, layer_end) in expected.items():
         problem = read_any(path, excerpt)
@@ -131,7 +131,7 @@ def test_phases_and_modules_that_we_write_reach_the_problem(tmp_path: Path) -> N
             ("layer_start", layer_start), ("layer_end", layer_end),
         ):  # fmt: skip
             assert getattr(problem, column).tolist() == values, (excerpt, column)
-    dynamic = read_any(path, Excerpt(-1, dynamic_modules=("mlp",))).dynamic
+    dynamic = read_any(path, RecordingSlice(-1, dynamic_modules=("mlp",))).dynamic
     assert dynamic is not None
     assert dynamic.tolist() == [False, True]
     assert read_any(path).origin["peak_reserved"] == 2 << 20
@@ -141,9 +141,9 @@ def test_an_excerpt_that_the_file_does_not_have(tmp_path: Path) -> None:
     path = tmp_path / "ours.npz"
     write_recorded_trace(two_iterations(), path)
     with pytest.raises(InstanceError, match=r"ours\.npz: iteration 2: the trace has the iter"):
-        read_any(path, Excerpt(2))
+        read_any(path, RecordingSlice(2))
     with pytest.raises(InstanceError, match=r"run\.npz: the trace marks no phases"):
-        read_any(write_trace(tmp_path / "run.npz"), Excerpt(-1))
+        read_any(write_trace(tmp_path / "run.npz"), RecordingSlice(-1))
 
 
 @pytest.mark.parametrize("array", ["addr", "stream"])

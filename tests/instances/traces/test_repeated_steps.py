@@ -7,7 +7,7 @@ import pytest
 
 from instances.traces.repeated_steps import repeat_steps
 from planners import InstanceError, Problem
-from planners.model.liveness import live_profile
+from planners.model.liveness import liveness
 
 # Weights, an activation of each microbatch, a gradient that the second one makes, an update:
 #
@@ -57,7 +57,7 @@ def test_lifetimes_alone_will_do() -> None:
 
 def test_live_bytes_repeat() -> None:
     # What is made in the steps and outlives them is made once, in the first repetition.
-    steps, live = live_profile(repeat_steps(PROBLEM, 2, 5, times=2))
+    steps, live = liveness(repeat_steps(PROBLEM, 2, 5, times=2))
     profile = dict(zip(steps.tolist(), live.tolist(), strict=True))
     assert profile == {0: 12, 2: 11, 3: 13, 4: 10, 5: 13, 7: 10, 8: 11, 9: 0}
     assert np.max(live) == 13

@@ -12,8 +12,8 @@ from instances.extract.eager.request_recorder import RequestRecorder
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.trace_differences import (
-    Difference,
     IterationFigures,
+    RequestDifference,
     find_differences,
     iteration_figures,
     live_after_allocations,
@@ -58,10 +58,10 @@ def test_what_differs_stands_alone() -> None:
     recorded = two_iterations(1, 20, 3, 4, 5, 40, 6)
     other = two_iterations(1, 21, 3, 4, 5, 6, 50, backward=8)
     assert find_differences(recorded, other) == {
-        Difference(Phase.FORWARD, (20,), (21,)): 1,
-        Difference(Phase.FORWARD, (40,), ()): 1,
-        Difference(Phase.FORWARD, (), (50,)): 1,
-        Difference(Phase.BACKWARD, (7,), (8,)): 1,
+        RequestDifference(Phase.FORWARD, (20,), (21,)): 1,
+        RequestDifference(Phase.FORWARD, (40,), ()): 1,
+        RequestDifference(Phase.FORWARD, (), (50,)): 1,
+        RequestDifference(Phase.BACKWARD, (7,), (8,)): 1,
     }
 
 

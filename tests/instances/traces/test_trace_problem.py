@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
 from instances.traces.iterations import iteration_phases, iteration_window
-from instances.traces.trace_problem import excerpt_problem, iteration_problem, whole_problem
+from instances.traces.trace_problem import iteration_problem, slice_problem, whole_problem
 from planners.compare.reference import Reference, reference_of
 from planners.errors import InstanceError
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.model.digest import problem_digest
 
 FORWARD, BACKWARD, OPTIMIZER = (int(phase) for phase in Phase)
@@ -115,17 +115,17 @@ def test_what_was_reserved_goes_with_a_problem_that_has_all_of_it() -> None:
 def test_an_excerpt_is_the_whole_or_an_iteration() -> None:
     trace = three_iterations()
 
-    def digest(excerpt: Excerpt) -> str:
-        return problem_digest(excerpt_problem(trace, excerpt))
+    def digest(excerpt: RecordingSlice) -> str:
+        return problem_digest(slice_problem(trace, excerpt))
 
-    assert digest(Excerpt()) == problem_digest(whole_problem(trace))
-    assert digest(Excerpt(persistent=False, round_to=8)) == problem_digest(
+    assert digest(RecordingSlice()) == problem_digest(whole_problem(trace))
+    assert digest(RecordingSlice(persistent=False, round_to=8)) == problem_digest(
         whole_problem(trace, persistent=False, round_to=8)
     )
-    assert digest(Excerpt(-1, persistent=False, round_to=8)) == problem_digest(
+    assert digest(RecordingSlice(-1, persistent=False, round_to=8)) == problem_digest(
         iteration_problem(trace, 2, persistent=False, round_to=8)
     )
-    dynamic = excerpt_problem(trace, Excerpt(0, dynamic_modules=("*experts",))).dynamic
+    dynamic = slice_problem(trace, RecordingSlice(0, dynamic_modules=("*experts",))).dynamic
     assert dynamic is not None
     assert dynamic.sum() == 2
 

@@ -17,7 +17,7 @@ from planners.dynamic.static_part import static_part
 from planners.files.formats import read_any
 from planners.files.plan_file import read_saved_plan
 from planners.files.problem_file import write_problem
-from planners.files.recording_slice import LAST, Excerpt
+from planners.files.recording_slice import LAST, RecordingSlice
 from planners.model.problem import Problem
 from tests.planners.compare.conftest import Compare
 
@@ -205,7 +205,7 @@ def test_a_saved_plan_says_where_dynamic_tensors_may_lie(
     target = tmp_path / "plan.json"
     answer = compare(recording, *QUICK, *LAST_ITERATION, *options, "--save-plan", target)
     assert answer.exit_code == 0, answer.output
-    whole = read_any(recording, Excerpt(LAST))
+    whole = read_any(recording, RecordingSlice(LAST))
     part = static_part(whole)
     saved = read_saved_plan(part.problem if options else whole, target)
     assert saved.result.plan is not None

@@ -11,7 +11,7 @@ import pytest
 from instances.synthetic import tight_capacity, training_graph
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
 from planners.exact.branch_and_bound.branch_and_bound import FIRST_NODES, NAME, ORDERS
-from planners.exact.branch_and_bound.components import search_parts
+from planners.exact.branch_and_bound.components import components_of
 from planners.exact.common_unit import scale_blocks
 from planners.referee.check import find_violation
 from planners.registry import get
@@ -314,7 +314,7 @@ def test_parts_of_every_kind_stand_side_by_side() -> None:
         result = answer(problem)
         assert result.status is Status.OPTIMAL
         assert result.peak == max(half.peak or 0 for half in best)
-        parts = [len(search_parts(half, scale_blocks(half), Budget())) for half in halves]
+        parts = [len(components_of(half, scale_blocks(half), Budget())) for half in halves]
         assert result.statistics["parts"] == sum(parts)
 
 

@@ -21,7 +21,7 @@ from planners.exact.branch_and_bound import components
 from planners.exact.cp_sat import offset_model
 from planners.exact.cp_sat.cp_sat import cp_sat
 from planners.exact.ilp import big_m
-from planners.exact.warm_start import Start
+from planners.exact.warm_start import WarmStart
 from planners.referee.check import find_violation
 from planners.registry import get
 from tests.planners.exact.test_agreement import PLANNERS
@@ -157,7 +157,7 @@ def test_no_bound_is_above_an_optimum_known_by_construction(
     bound = max(bounds_of(problem), key=lambda bound: bound.bytes)
     assert bound.bytes == height
     bad = place(problem, [rng.random() for _ in rectangles])
-    monkeypatch.setattr(plan_exactly, "start_of", lambda *_: Start(bad, bound))
+    monkeypatch.setattr(plan_exactly, "warm_start_of", lambda *_: WarmStart(bad, bound))
     # CP-SAT's first question stays open.
     monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST_DETERMINISTIC_TIME", 1e-6)
     result = answer(planner, problem, node_limit=nodes, time_limit_seconds=3.0)
@@ -246,7 +246,7 @@ def test_ctrl_c_before_the_search(
         raise KeyboardInterrupt
 
     if phase == "start":
-        monkeypatch.setattr(plan_exactly, "start_of", interrupted)
+        monkeypatch.setattr(plan_exactly, "warm_start_of", interrupted)
         with pytest.raises(KeyboardInterrupt):
             answer(planner, hard)
         return

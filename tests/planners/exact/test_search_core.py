@@ -16,7 +16,7 @@ import pytest
 
 from planners import Budget, Plan, Problem, Status, _core, run
 from planners.exact.branch_and_bound.branch_and_bound import NAME, Rules
-from planners.exact.branch_and_bound.components import SearchPart, lowest_heads, search_parts
+from planners.exact.branch_and_bound.components import Component, components_of, lowest_heads
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.referee.check import find_violation
 from planners.registry import get
@@ -84,7 +84,7 @@ Decide = Callable[[_core.SearchProblem, int], _core.Decision]
 both = pytest.mark.parametrize("decide", [decide_canonical, decide_disjunctive])
 
 
-def ask(part: SearchPart, capacity: int, rng: random.Random, nodes: int) -> _core.Decision:
+def ask(part: Component, capacity: int, rng: random.Random, nodes: int) -> _core.Decision:
     """Ask with rules, order and wander by chance."""
     if isinstance(part.search, _core.DisjunctiveSearch):
         lowest, forced = rng.random() < 0.7, rng.random() < 0.7
@@ -97,7 +97,7 @@ def ask(part: SearchPart, capacity: int, rng: random.Random, nodes: int) -> _cor
 
 
 def require_plan(
-    problem: Problem, scaled: ScaledBlocks, parts: list[SearchPart], found: list[list[int]]
+    problem: Problem, scaled: ScaledBlocks, parts: list[Component], found: list[list[int]]
 ) -> Plan:
     """Return the plan of all parts, which the slow referee accepts."""
     heads = lowest_heads(scaled)
@@ -128,7 +128,7 @@ def compare(seed: str, problems: int) -> Counter[object]:
         optimum = optimum_of(problem)
         assert optimum is not None, index
         scaled = scale_blocks(problem)
-        parts = search_parts(problem, scaled, Budget())
+        parts = components_of(problem, scaled, Budget())
         if not parts:
             continue
         enough = scaled.down(optimum)
@@ -181,7 +181,7 @@ def contradict(seed: str, problems: int) -> Counter[str]:
         rng = random.Random(f"{seed}:{index}")
         problem = varied_problem(rng, (9, 15), FEATURES - {"capacity", "conflicts", "zero"})
         scaled = scale_blocks(problem)
-        for part in search_parts(problem, scaled, Budget()):
+        for part in components_of(problem, scaled, Budget()):
             sizes = [scaled.size[block] for block in part.blocks.tolist()]
             least, most = part.least - 1, sum(sizes) + sum(scaled.modulus)
             verdicts = []
@@ -314,7 +314,7 @@ def test_numbers_of_32_and_64_bits_search_alike(factor: int) -> None:
 @pytest.fixture
 def open_question(hard: Problem) -> tuple[_core.CanonicalSearch, int]:
     """Return a search and a capacity that nobody decides in seconds."""
-    (part,) = search_parts(hard, scale_blocks(hard), Budget())
+    (part,) = components_of(hard, scale_blocks(hard), Budget())
     assert isinstance(part.search, _core.CanonicalSearch)
     return part.search, part.least
 
@@ -436,7 +436,7 @@ def remember(seed: str, indices: range) -> int:
         rng = random.Random(f"{seed}:{index}")
         features = FEATURES - {"capacity", "conflicts", "zero", "chains"}
         problem = varied_problem(rng, (6, 12), features)
-        for part in search_parts(problem, scale_blocks(problem), Budget()):
+        for part in components_of(problem, scale_blocks(problem), Budget()):
             if len(part.blocks) < 5 or isinstance(part.search, _core.DisjunctiveSearch):
                 continue
             for capacity in range(part.least, part.least + 3):

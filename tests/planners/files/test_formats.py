@@ -13,7 +13,7 @@ import pytest
 import planners
 from planners.errors import InstanceError
 from planners.files.formats import Format, formats, read_any
-from planners.files.recording_slice import Excerpt
+from planners.files.recording_slice import RecordingSlice
 from planners.model.problem import Problem
 from planners.plugins import entry_points
 
@@ -49,7 +49,7 @@ def test_what_the_package_exports_reads_every_format(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
     assert planners.read_problem(path).naive_bytes == 9
-    assert planners.read_problem(str(path), Excerpt()).name == "a"
+    assert planners.read_problem(str(path), RecordingSlice()).name == "a"
     assert planners.read_any is planners.read_problem
 
 
@@ -137,7 +137,7 @@ def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
 def test_an_excerpt_is_read_by_formats_that_hold_recordings(
     offered: list[Any], tmp_path: Path
 ) -> None:
-    def read_excerpt(_path: Path, excerpt: Excerpt) -> Problem:
+    def read_excerpt(_path: Path, excerpt: RecordingSlice) -> Problem:
         return Problem(size=[excerpt.round_to], start=[0], end=[1], name="part")
 
     recording = Format("recording", (".rec",), lambda *_: True, one_tensor, read_excerpt)
@@ -145,14 +145,14 @@ def test_an_excerpt_is_read_by_formats_that_hold_recordings(
     path = tmp_path / "run.rec"
     path.write_bytes(b"")
     assert read_any(path).name == "run"
-    assert read_any(path, Excerpt()).name == "run"
-    assert read_any(path, Excerpt(round_to=8)).size.tolist() == [8]
+    assert read_any(path, RecordingSlice()).name == "run"
+    assert read_any(path, RecordingSlice(round_to=8)).size.tolist() == [8]
 
 
 def test_an_excerpt_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(b"{}")
-    asked = Excerpt(-1, round_to=512)
+    asked = RecordingSlice(-1, round_to=512)
     message = r"file\.json: --iteration, --round-to: a recording is needed \(no known format"
     with pytest.raises(InstanceError, match=message):
         read_any(path, asked)

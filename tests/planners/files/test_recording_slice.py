@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planners.errors import GaplessError
-from planners.files.recording_slice import Excerpt, parse_iteration
+from planners.files.recording_slice import RecordingSlice, parse_iteration
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_what_is_no_iteration(text: str) -> None:
 
 
 def test_an_excerpt_names_the_options_that_made_it() -> None:
-    assert Excerpt().options == ()
-    excerpt = Excerpt(0, persistent=False, round_to=512, dynamic_modules=("*.experts.*",))
+    assert RecordingSlice().options == ()
+    excerpt = RecordingSlice(0, persistent=False, round_to=512, dynamic_modules=("*.experts.*",))
     assert excerpt.options == (
         "--iteration", "--no-persistent", "--round-to", "--dynamic-modules",
     )  # fmt: skip
@@ -31,12 +31,12 @@ def test_an_excerpt_names_the_options_that_made_it() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(GaplessError, match=r"--round-to: .* found 0"):
-        Excerpt(round_to=0)
+        RecordingSlice(round_to=0)
     with pytest.raises(GaplessError, match=r"--dynamic-modules: .* --iteration"):
-        Excerpt(dynamic_modules=("a",))
+        RecordingSlice(dynamic_modules=("a",))
 
 
 @pytest.mark.parametrize("round_to", [-1, 0, (1 << 40) + 1, 1 << 63, 10**30, 10**400])
 def test_a_rounding_that_fits_no_size_is_refused(round_to: int) -> None:
     with pytest.raises(GaplessError, match=r"^--round-to: sizes are multiples of at \w+ .*, found"):
-        Excerpt(round_to=round_to)
+        RecordingSlice(round_to=round_to)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from planners import Budget, Problem, Safety, _core, check
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.greedy.naive import naive
 from planners.greedy.place import place_blocks
 from planners.model.columns import IntColumn
@@ -103,7 +103,7 @@ def test_local_search_needs_an_order_and_rows() -> None:
 
 def test_attempts_keep_the_best_plan_and_its_name() -> None:
     problem = Problem([3, 2, 2], [0, 0, 2], [2, 4, 4])
-    attempts = Attempts(problem, Budget(node_limit=3).started(), target=5)
+    attempts = Incumbent(problem, Budget(node_limit=3).started(), target=5)
     attempts.offer(naive(problem, Budget()), "naive")
     assert not attempts.over
     assert attempts.place(np.array([2, 1, 0], dtype=np.int32), "bad", only_goal=True) == 2

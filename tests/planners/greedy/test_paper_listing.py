@@ -29,7 +29,7 @@ ALGORITHMS: dict[str, tuple[Place, Callable[..., paper_listing.Offsets]]] = {
 def sorted_blocks(problem: Problem, order: str) -> list[list[int]]:
     blocks = problem.blocks
     sequence = block_order(blocks, sort_keys(problem, order)).tolist()
-    return [blocks.members[blocks.offsets[b] : blocks.offsets[b + 1]].tolist() for b in sequence]
+    return [blocks.members[blocks.indptr[b] : blocks.indptr[b + 1]].tolist() for b in sequence]
 
 
 def assert_as_listed(problem: Problem, what: object) -> None:

@@ -51,7 +51,7 @@ def assert_lowest(problem: Problem, plan: Plan, order: str) -> None:
     offset, size = plan.offsets.tolist(), problem.size.tolist()
     placed: list[int] = []
     for block in sequence:
-        entries = slice(blocks.offsets[block], blocks.offsets[block + 1])
+        entries = slice(blocks.indptr[block], blocks.indptr[block + 1])
         members = blocks.members[entries].tolist()
         before = blocks.before[entries].tolist()
         others = list(placed)

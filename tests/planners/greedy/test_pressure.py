@@ -20,7 +20,7 @@ from planners import (
     place,
     run,
 )
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
 from tests.interrupts import interrupt_after
 from tests.random_problems import random_problem
@@ -107,7 +107,7 @@ def test_bounds_that_are_known_are_the_goal_from_the_first_attempt_on() -> None:
     problem = training_graph(60, streams=3, seed=1)
     known = max(bounds_of(problem), key=lambda bound: bound.bytes)
     assert known.name == "antichain"
-    assert Attempts(problem, Budget()).goal == known.bytes
+    assert Incumbent(problem, Budget()).goal == known.bytes
 
 
 def test_the_heaviest_antichain_comes_first() -> None:

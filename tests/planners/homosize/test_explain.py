@@ -12,8 +12,8 @@ from hypothesis import given
 from planners import Problem, write_problem
 from planners.homosize import __main__ as command
 from planners.homosize.explain import MOST_ROWS, explain
-from planners.homosize.fragmentation import bubbles_of
-from planners.homosize.paper_variant import Choices
+from planners.homosize.fragmentation import fragmentation_of
+from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import static_requests
 from planners.homosize.synthesis import synthesize
 from tests.planners.homosize.cases import columns, requests
@@ -45,24 +45,24 @@ Of 11 B, on average over time: 7 B used, 1 B in bubbles within groups, 3 B in bu
 
 
 def test_every_stage_is_shown() -> None:
-    assert explain(synthesize(static_requests(PROBLEM), Choices())) == EXPLAINED
+    assert explain(synthesize(static_requests(PROBLEM), PaperVariant())) == EXPLAINED
 
 
 def test_long_tables_are_cut() -> None:
     drawn = [Request(1 + phase, phase, phase + 1, phase, phase + 1) for phase in range(30)]
-    text = explain(synthesize(columns(drawn), Choices(fusion=False)))
+    text = explain(synthesize(columns(drawn), PaperVariant(fusion=False)))
     assert f"  and {30 - MOST_ROWS} more" in text
 
 
 def test_nothing_is_explained_too() -> None:
-    text = explain(synthesize(columns([]), Choices()))
+    text = explain(synthesize(columns([]), PaperVariant()))
     assert text.startswith("HomoPhase groups: 0 of 0 requests")
 
 
 @given(drawn=requests(least=0, most=25))
 def test_bubbles_add_up(drawn: list[Request]) -> None:
-    synthesis = synthesize(columns(drawn), Choices())
-    bubbles = bubbles_of(synthesis)
+    synthesis = synthesize(columns(drawn), PaperVariant())
+    bubbles = fragmentation_of(synthesis)
     assert bubbles.used == sum(m.s * (m.te + 1 - m.ts) for m in drawn)
     assert bubbles.used + bubbles.in_groups + bubbles.in_layers == bubbles.reserved
     assert bubbles.reserved == synthesis.plan.peak * bubbles.steps

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from planners import Budget, _core
 from planners.homosize.fusion import are_adjacent, fuse, fuse_adjacent, merit
 from planners.homosize.homophase import LocalPlan, homophase_groups, plan_locally
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from tests.planners.homosize import published
 from tests.planners.homosize.cases import columns, requests
 from tests.planners.homosize.published import Decision, Request
@@ -33,7 +33,7 @@ FUSION_CHOICES = {
 
 def local_plan(members: list[Request]) -> LocalPlan:
     """Return members stacked in the order in which they are given."""
-    return plan_locally(columns(members), Choices())
+    return plan_locally(columns(members), PaperVariant())
 
 
 # bytes
@@ -48,27 +48,27 @@ GUEST = local_plan([Request(1, 3, 3, 1, 2), Request(1, 2, 3, 1, 2)])
 
 
 def test_guests_go_where_the_host_is_dead_the_earliest_first() -> None:
-    (fused,) = fuse(HOST, GUEST, Choices())
+    (fused,) = fuse(HOST, GUEST, PaperVariant())
     assert fused.address.tolist() == [0, 2, 2, 3]
     assert fused.requests.start.tolist() == [0, 0, 2, 3]
     assert (fused.size, fused.phase_start, fused.phase_end) == (4, 0, 2)
 
 
 def test_the_smaller_one_is_the_guest_whatever_the_order() -> None:
-    one, other = (fuse(*pair, Choices())[0] for pair in ((GUEST, HOST), (HOST, GUEST)))
+    one, other = (fuse(*pair, PaperVariant())[0] for pair in ((GUEST, HOST), (HOST, GUEST)))
     assert one.address.tolist() == other.address.tolist()
 
 
 def test_what_fits_nowhere_goes_on_top() -> None:
     guest = local_plan([Request(3, 1, 2, 1, 2), Request(1, 0, 0, 1, 2)])
-    (fused,) = fuse(HOST, guest, Choices())
+    (fused,) = fuse(HOST, guest, PaperVariant())
     assert fused.address.tolist() == [0, 2, 4, 5]
 
 
 def test_what_fits_nowhere_may_become_a_group_of_its_own() -> None:
     # Two bytes are free from step 2 on: not enough for the first guest, and enough for the second.
     guest = local_plan([Request(3, 2, 3, 1, 2), Request(1, 3, 3, 1, 2)])
-    fused, rest = fuse(HOST, guest, Choices(leftover="group"))
+    fused, rest = fuse(HOST, guest, PaperVariant(leftover="group"))
     assert fused.requests.size.tolist() == [2, 2, 1]
     assert fused.address.tolist() == [0, 2, 2]
     assert (rest.requests.size.tolist(), rest.address.tolist()) == ([3], [0])
@@ -78,7 +78,7 @@ def test_what_fits_nowhere_may_become_a_group_of_its_own() -> None:
 def test_a_group_that_finds_no_place_at_all_is_not_fused() -> None:
     groups = [local_plan([Request(4, 0, 9, 0, 1)]), local_plan([Request(2, 5, 14, 1, 2)])]
     for acceptance in ("average", "product"):
-        choices = Choices(leftover="group", acceptance=acceptance)  # type: ignore[arg-type]
+        choices = PaperVariant(leftover="group", acceptance=acceptance)  # type: ignore[arg-type]
         plans, (trial,) = fuse_adjacent(groups, choices)
         assert trial.before == trial.after
         assert plans == groups
@@ -88,7 +88,7 @@ def test_what_is_left_over_stands_where_the_guest_did_and_is_fused_again() -> No
     host = local_plan([Request(4, 0, 9, 0, 1), Request(4, 0, 4, 0, 1)])
     guest = local_plan([Request(3, 5, 9, 1, 2), Request(3, 5, 9, 1, 2)])
     last = local_plan([Request(9, 5, 20, 2, 3)])
-    plans, trials = fuse_adjacent([host, guest, last], Choices(leftover="group"))
+    plans, trials = fuse_adjacent([host, guest, last], PaperVariant(leftover="group"))
     assert [plan.requests.size.tolist() for plan in plans] == [[4, 4, 3], [3], [9]]
     accepted = [trial for trial in trials if trial.accepted]
     assert [(trial.host_size, trial.guest_size, trial.fused_size) for trial in accepted] == [
@@ -100,7 +100,7 @@ def test_a_fusion_that_leaves_more_bubbles_is_refused() -> None:
     # The guest fits without another byte, but the host's bytes are kept twice as long.
     host = local_plan([Request(4, 0, 9, 0, 1)])
     guest = local_plan([Request(1, 10, 19, 1, 2)])
-    plans, (trial,) = fuse_adjacent([host, guest], Choices())
+    plans, (trial,) = fuse_adjacent([host, guest], PaperVariant())
     assert (trial.host_size, trial.guest_size, trial.fused_size) == (4, 1, 4)
     assert (trial.before, trial.after) == (1, Fraction(5, 8))
     assert not trial.accepted
@@ -118,12 +118,12 @@ def chain_of_groups() -> list[LocalPlan]:
 
 def test_fused_groups_are_fused_again_if_that_is_chosen() -> None:
     groups = chain_of_groups()
-    plans, trials = fuse_adjacent(groups, Choices(again=True))
+    plans, trials = fuse_adjacent(groups, PaperVariant(again=True))
     assert len(plans) == 1
     assert (plans[0].phase_start, plans[0].phase_end) == (0, 3)
     assert plans[0].address.tolist() == [0, 4, 4, 4]
     assert sum(trial.accepted for trial in trials) == 2
-    plans, trials = fuse_adjacent(groups, Choices(again=False))
+    plans, trials = fuse_adjacent(groups, PaperVariant(again=False))
     assert len(plans) == 2
     assert sum(trial.accepted for trial in trials) == 1
 
@@ -133,16 +133,16 @@ def test_of_several_partners_the_best_may_be_taken() -> None:
     small, other = (local_plan([Request(bytes_, 5, 9, 1, 2)]) for bytes_ in (1, 2))
     large = local_plan([Request(4, 5, 9, 1, 3)])
     partners = [small, large, other]
-    _, first = fuse_adjacent([host, *partners], Choices(partner="first", again=False))
+    _, first = fuse_adjacent([host, *partners], PaperVariant(partner="first", again=False))
     assert [trial.guest_size for trial in first if trial.host_size == 8] == [1]
-    plans, best = fuse_adjacent([host, *partners], Choices(partner="best", again=False))
+    plans, best = fuse_adjacent([host, *partners], PaperVariant(partner="best", again=False))
     assert [trial.guest_size for trial in best if trial.host_size == 8] == [1, 4, 2]
     assert [plan.size for plan in plans] == [8, 1, 2]
 
 
 def test_without_fusion_nothing_is_tried() -> None:
     groups = chain_of_groups()
-    assert fuse_adjacent(groups, Choices(fusion=False)) == (groups, [])
+    assert fuse_adjacent(groups, PaperVariant(fusion=False)) == (groups, [])
 
 
 def test_weights_of_the_average() -> None:
@@ -151,21 +151,21 @@ def test_weights_of_the_average() -> None:
     # Products 1 and 3/4; reserved 12 and 8 byte-steps, 3 and 2 bytes, 1 and 2 requests.
     expected = {"reserved": Fraction(9, 10), "bytes": Fraction(9, 10), "requests": Fraction(5, 6)}
     for weight, average in expected.items():
-        choices = Choices(weight=weight)  # type: ignore[arg-type]
+        choices = PaperVariant(weight=weight)  # type: ignore[arg-type]
         assert merit([one, other], choices) == average
 
 
 def test_a_fusion_may_be_accepted_by_the_product_of_both_terms() -> None:
     one = local_plan([Request(3, 0, 3, 0, 1)])
     other = local_plan([Request(1, 2, 5, 1, 2), Request(1, 2, 3, 1, 2)])
-    choices = Choices(acceptance="product")
+    choices = PaperVariant(acceptance="product")
     assert merit([one, other], choices) == Fraction(3, 4)
     assert merit([other], choices) == Fraction(9, 16)
     groups = [
         local_plan([Request(4, 0, 7, 0, 1), Request(4, 0, 1, 0, 1)]),
         local_plan([Request(2, 4, 7, 1, 2), Request(2, 6, 7, 1, 2)]),
     ]
-    _, (average,) = fuse_adjacent(groups, Choices())
+    _, (average,) = fuse_adjacent(groups, PaperVariant())
     _, (product,) = fuse_adjacent(groups, choices)
     assert (average.before, average.after) == (Fraction(52, 80), Fraction(13, 16))
     assert (product.before, product.after) == (
@@ -186,7 +186,7 @@ def test_the_core_refuses_columns_of_unequal_length() -> None:
 def test_no_time_is_told() -> None:
     many = local_plan([Request(1, 0, 1, 0, 1)] * 200)
     with pytest.raises(TimeoutError):
-        fuse(many, many, Choices(), Budget(time_limit_seconds=0.0).started())
+        fuse(many, many, PaperVariant(), Budget(time_limit_seconds=0.0).started())
 
 
 @given(drawn=requests(), guests=requests(), within=st.booleans())
@@ -205,13 +205,15 @@ def test_the_core_steps_as_published(
 
 
 ALL_READINGS = [
-    Choices(**dict(zip(FUSION_CHOICES, values, strict=True)))
+    PaperVariant(**dict(zip(FUSION_CHOICES, values, strict=True)))
     for values in product(*FUSION_CHOICES.values())
 ]
 
 
 @given(drawn=requests(least=6, most=30), choices=st.sampled_from(ALL_READINGS))
-def test_all_plans_are_valid_and_hold_every_request(drawn: list[Request], choices: Choices) -> None:
+def test_all_plans_are_valid_and_hold_every_request(
+    drawn: list[Request], choices: PaperVariant
+) -> None:
     groups, _ = homophase_groups(columns(drawn), choices)
     plans, trials = fuse_adjacent(groups, choices)
     for trial in trials:
@@ -232,11 +234,11 @@ def test_all_plans_are_valid_and_hold_every_request(drawn: list[Request], choice
 
 @given(drawn=requests(least=6, most=30))
 def test_products_are_those_of_the_listing(drawn: list[Request]) -> None:
-    groups, _ = homophase_groups(columns(drawn), Choices())
+    groups, _ = homophase_groups(columns(drawn), PaperVariant())
     for one in groups:
         for other in groups:
             if one is not other and are_adjacent(one, other):
-                (fused,) = fuse(one, other, Choices())
+                (fused,) = fuse(one, other, PaperVariant())
                 assert fused.product == published.product(decisions_of(fused, drawn))
 
 

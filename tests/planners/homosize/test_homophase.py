@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from planners.homosize.homophase import homophase_groups
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from planners.model.bounds import lifetime_bound
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
@@ -31,7 +31,7 @@ U = Request(1, 5, 5, 1, 1)
 
 
 def test_a_group_holds_what_has_both_phases_in_common() -> None:
-    plans, singles = homophase_groups(columns([B, T, A, U]), Choices())
+    plans, singles = homophase_groups(columns([B, T, A, U]), PaperVariant())
     (plan,) = plans
     assert plan.requests.tensor.tolist() == [2, 0]
     assert plan.address.tolist() == [0, 2]
@@ -40,14 +40,14 @@ def test_a_group_holds_what_has_both_phases_in_common() -> None:
 
 
 def test_a_group_stands_for_one_request() -> None:
-    (plan,), _ = homophase_groups(columns([A, B]), Choices())
+    (plan,), _ = homophase_groups(columns([A, B]), PaperVariant())
     assert (plan.size, plan.start, plan.end) == (5, 0, 5)
     assert plan.product == Fraction(2 * 5 + 3 * 3, 5 * 5)
 
 
 def test_byte_steps_do_not_overflow() -> None:
     huge = Request(2**60, 0, 2**40 - 1, 0, 1)
-    (plan,), _ = homophase_groups(columns([huge]), Choices())
+    (plan,), _ = homophase_groups(columns([huge]), PaperVariant())
     assert plan.used == plan.reserved == 2**100
     assert plan.product == 1
 
@@ -55,13 +55,13 @@ def test_byte_steps_do_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("choices", "addresses"),
     [
-        (Choices(order="end"), {2: 0, 0: 2}),
-        (Choices(order="start"), {2: 0, 0: 2}),
-        (Choices(order="size"), {0: 0, 2: 3}),
+        (PaperVariant(order="end"), {2: 0, 0: 2}),
+        (PaperVariant(order="start"), {2: 0, 0: 2}),
+        (PaperVariant(order="size"), {0: 0, 2: 3}),
     ],
-    ids=lambda value: value.order if isinstance(value, Choices) else "",
+    ids=lambda value: value.order if isinstance(value, PaperVariant) else "",
 )
-def test_the_order_of_members_is_a_choice(choices: Choices, addresses: dict[int, int]) -> None:
+def test_the_order_of_members_is_a_choice(choices: PaperVariant, addresses: dict[int, int]) -> None:
     (plan,), _ = homophase_groups(columns([B, T, A]), choices)
     found = dict(zip(plan.requests.tensor.tolist(), plan.address.tolist(), strict=True))
     assert found == addresses
@@ -71,7 +71,7 @@ def test_transient_requests_may_be_a_group_and_share_its_bytes() -> None:
     # Two transient requests of one phase, one after the other.
     one, other = Request(4, 0, 0, 0, 0), Request(3, 1, 1, 0, 0)
     for packing, size in (("stacked", 7), ("reused", 4)):
-        choices = Choices(transients="group", packing=packing)  # type: ignore[arg-type]
+        choices = PaperVariant(transients="group", packing=packing)  # type: ignore[arg-type]
         (plan,), singles = homophase_groups(columns([one, other]), choices)
         assert plan.size == size
         assert singles.count == 0
@@ -81,7 +81,7 @@ def test_transient_requests_may_be_a_group_and_share_its_bytes() -> None:
 def test_members_of_a_group_all_overlap_so_no_plan_of_theirs_is_smaller(
     drawn: list[Request],
 ) -> None:
-    for plan in homophase_groups(columns(drawn), Choices())[0]:
+    for plan in homophase_groups(columns(drawn), PaperVariant())[0]:
         members = plan.requests
         problem = Problem(members.size, members.start, members.end)
         assert plan.size == lifetime_bound(problem).bytes
@@ -90,7 +90,7 @@ def test_members_of_a_group_all_overlap_so_no_plan_of_theirs_is_smaller(
 def test_groups_with_a_small_product_are_dissolved() -> None:
     # 10 + 9 of 25 byte-steps are used.
     for least, count in ((0.76, 1), (0.77, 0)):
-        plans, singles = homophase_groups(columns([B, T, A, U]), Choices(least_product=least))
+        plans, singles = homophase_groups(columns([B, T, A, U]), PaperVariant(least_product=least))
         assert len(plans) == count
         assert singles.tensor.tolist() == ([1, 3] if count else [0, 1, 2, 3])
 
@@ -98,23 +98,23 @@ def test_groups_with_a_small_product_are_dissolved() -> None:
 @pytest.mark.parametrize("least", [-0.1, 1.1, float("nan")])
 def test_a_least_product_is_a_share(least: float) -> None:
     with pytest.raises(UnsupportedProblemError, match="a share from 0 to 1 is needed, found"):
-        Choices(least_product=least)
+        PaperVariant(least_product=least)
 
 
 def test_without_phases_nothing_is_grouped() -> None:
-    plans, singles = homophase_groups(columns([A, B]), Choices(phases=False))
+    plans, singles = homophase_groups(columns([A, B]), PaperVariant(phases=False))
     assert plans == []
     assert singles.count == 2
 
 
 def test_no_requests() -> None:
-    plans, singles = homophase_groups(columns([]), Choices())
+    plans, singles = homophase_groups(columns([]), PaperVariant())
     assert (plans, singles.count) == ([], 0)
 
 
 @given(drawn=requests(least=0))
 def test_groups_are_the_published_ones(drawn: list[Request]) -> None:
-    plans, singles = homophase_groups(columns(drawn), Choices())
+    plans, singles = homophase_groups(columns(drawn), PaperVariant())
     expected = published.groups(drawn)
     assert [(plan.phase_start, plan.phase_end) for plan in plans] == sorted(expected)
     for plan in plans:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planners import Budget, _core
 from planners.homosize.global_plan import plan_globally
 from planners.homosize.homophase import plan_locally
-from planners.homosize.paper_variant import Choices
+from planners.homosize.paper_variant import PaperVariant
 from tests.planners.homosize import published
 from tests.planners.homosize.cases import columns, requests
 from tests.planners.homosize.published import Request
@@ -76,7 +76,7 @@ HIGH = Request(2, 2, 2)
 
 
 def test_smaller_ones_lie_side_by_side_in_idle_time() -> None:
-    plan = plan_globally([], columns([HIGH, WHOLE, LOW]), Choices(beside=True))
+    plan = plan_globally([], columns([HIGH, WHOLE, LOW]), PaperVariant(beside=True))
     assert plan.layer.tolist() == [0, 0, 0]
     assert plan.within.tolist() == [0, 0, 2]
     assert plan.layer_size.tolist() == [4]
@@ -85,7 +85,7 @@ def test_smaller_ones_lie_side_by_side_in_idle_time() -> None:
 
 
 def test_or_one_at_a_time() -> None:
-    plan = plan_globally([], columns([HIGH, WHOLE, LOW]), Choices(beside=False))
+    plan = plan_globally([], columns([HIGH, WHOLE, LOW]), PaperVariant(beside=False))
     assert plan.layer.tolist() == [0, 0, 1]
     assert plan.layer_size.tolist() == [4, 2]
     assert plan.inserted.tolist() == [0]
@@ -95,29 +95,29 @@ def test_or_one_at_a_time() -> None:
 def test_the_largest_or_the_smallest_layer_is_asked_first() -> None:
     drawn = [Request(5, 0, 1), Request(4, 0, 1), Request(3, 2, 3)]
     for layer, expected in (("largest", [0, 1, 0]), ("smallest", [0, 1, 1])):
-        choices = Choices(layer=layer)  # type: ignore[arg-type]
+        choices = PaperVariant(layer=layer)  # type: ignore[arg-type]
         assert plan_globally([], columns(drawn), choices).layer.tolist() == expected
 
 
 def test_a_group_is_placed_as_one_request() -> None:
     # The group takes four bytes from step 0 to 3, though its second member dies after step 0.
-    group = plan_locally(columns([Request(2, 0, 3, 0, 1), Request(2, 0, 0, 0, 1)]), Choices())
+    group = plan_locally(columns([Request(2, 0, 3, 0, 1), Request(2, 0, 0, 0, 1)]), PaperVariant())
     singles = columns([Request(2, 1, 1), Request(1, 4, 4)])
     singles.tensor[:] = [2, 3]
-    plan = plan_globally([group], singles, Choices())
+    plan = plan_globally([group], singles, PaperVariant())
     assert plan.layer_size.tolist() == [4, 2]
     assert plan.offsets(4).tolist() == [0, 2, 4, 0]
 
 
 def test_nothing_to_plan() -> None:
-    plan = plan_globally([], columns([]), Choices())
+    plan = plan_globally([], columns([]), PaperVariant())
     assert (plan.peak, plan.offsets(2).tolist()) == (0, [0, 0])
 
 
 def test_no_time_is_told() -> None:
     with pytest.raises(TimeoutError):
         plan_globally(
-            [], columns([Request(1, 0, 1)] * 200), Choices(),
+            [], columns([Request(1, 0, 1)] * 200), PaperVariant(),
             Budget(time_limit_seconds=0.0).started(),
         )  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_no_time_is_told() -> None:
 )
 def test_global_planning_is_the_listing(drawn: list[Request], layer: str, beside: bool) -> None:
     drawn = sorted(drawn, key=lambda m: (-m.s, m.ts))
-    choices = Choices(layer=layer, beside=beside)  # type: ignore[arg-type]
+    choices = PaperVariant(layer=layer, beside=beside)  # type: ignore[arg-type]
     plan = plan_globally([], columns(drawn), choices)
     places, sizes = published.plan_globally(drawn, largest_first=layer == "largest", beside=beside)
     assert list(zip(plan.layer.tolist(), plan.within.tolist(), strict=True)) == places

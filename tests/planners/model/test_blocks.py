@@ -21,7 +21,7 @@ def test_blocks_are_ordered_by_their_lowest_tensor() -> None:
     #  chains (4, 1, 3) and (2, 5); 0 and 6 are alone
     blocks = problem_of([1, 2, 3, 4, 5, 6, 7], contiguous=[(4, 1, 3), (2, 5)]).blocks
     assert blocks.count == 4
-    assert blocks.offsets.tolist() == [0, 1, 4, 6, 7]
+    assert blocks.indptr.tolist() == [0, 1, 4, 6, 7]
     assert blocks.members.tolist() == [0, 4, 1, 3, 2, 5, 6]
     assert blocks.before.tolist() == [0, 0, 5, 7, 0, 3, 0]
     assert blocks.size.tolist() == [1, 11, 9, 7]
@@ -44,7 +44,7 @@ def test_residue_and_pin_stand_for_the_conditions_of_all_members(rng: Random) ->
     problem = random_problem(rng, Safety.PAIRS, features=SOLVABLE)
     blocks = problem.blocks
     for block in range(blocks.count):
-        entries = slice(blocks.offsets[block], blocks.offsets[block + 1])
+        entries = slice(blocks.indptr[block], blocks.indptr[block + 1])
         members, before = blocks.members[entries].tolist(), blocks.before[entries].tolist()
         assert before == [sum(problem.size[members[:m]].tolist()) for m in range(len(members))]
         assert blocks.size[block] == problem.size[members].sum()

@@ -123,7 +123,7 @@ def test_nothing_of_a_problem_can_be_changed() -> None:
     columns = [
         problem.size, problem.alignment, problem.start, problem.end, problem.gaps, problem.pinned,
         problem.dynamic, problem.phase_start, problem.phase_end, problem.layer_start,
-        problem.layer_end, blocks.offsets, blocks.members, blocks.before, blocks.size,
+        problem.layer_end, blocks.indptr, blocks.members, blocks.before, blocks.size,
         blocks.modulus, blocks.residue, blocks.pinned, blocks.block_of, pairs, graph.stream,
         graph.producer, graph.consumer_offsets, graph.consumer_nodes, graph.consumer_tensors,
         graph.control,

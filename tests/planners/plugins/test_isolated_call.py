@@ -15,13 +15,13 @@ from typing import NoReturn
 
 import pytest
 
-from planners.plugins.isolated_call import Ended, call_in_child
+from planners.plugins.isolated_call import Ended, call_isolated
 
 LONG = 600
 
 
 def call(body: Callable[[], bytes], **limits: float) -> bytes | Ended:
-    return call_in_child(body, most_bytes=1 << 24, **limits)  # type: ignore[arg-type]
+    return call_isolated(body, most_bytes=1 << 24, **limits)  # type: ignore[arg-type]
 
 
 def is_running(pid: int) -> bool:
@@ -156,17 +156,17 @@ def test_ctrl_c_ends_a_child_that_ignores_it() -> None:
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        call_in_child(body, most_bytes=1, interrupt_grace_seconds=0.1)
+        call_isolated(body, most_bytes=1, interrupt_grace_seconds=0.1)
     timer.join()
 
 
 def test_standard_input_is_empty_and_nothing_is_printed_twice() -> None:
     code = """
         import sys
-        from planners.plugins.isolated_call import call_in_child
+        from planners.plugins.isolated_call import call_isolated
         print("once", end=" ")
         sys.stderr.write("and ")
-        print(call_in_child(lambda: sys.stdin.read().encode(), most_bytes=9))
+        print(call_isolated(lambda: sys.stdin.read().encode(), most_bytes=9))
         """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
@@ -178,11 +178,11 @@ def test_standard_input_is_empty_and_nothing_is_printed_twice() -> None:
 CHILD_OF_A_PARENT = {
     "isolated": """
         import os, time
-        from planners.plugins.isolated_call import call_in_child
+        from planners.plugins.isolated_call import call_isolated
         def body():
             print(os.getpid(), flush=True)
             time.sleep(600)
-        call_in_child(body, most_bytes=1)
+        call_isolated(body, most_bytes=1)
         """,
     "program": """
         import time

@@ -76,7 +76,7 @@ def corrupt(rng: Random, problem: Problem, plan: Plan) -> Plan:
         for _ in range(rng.randint(1, 3)):
             block = rng.randrange(blocks.count)
             step = int(blocks.modulus[block]) * rng.choice([-2, -1, 1, 2])
-            for tensor in blocks.members[blocks.offsets[block] : blocks.offsets[block + 1]]:
+            for tensor in blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]]:
                 offsets[int(tensor)] += step
     return Plan.of(problem, offsets)
 

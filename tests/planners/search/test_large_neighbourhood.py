@@ -1,4 +1,4 @@
-"""Windows: parts of a problem whose plans fit back into the whole."""
+"""LargeNeighbourhoodSearch: parts of a problem whose plans fit back into the whole."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import pytest
 
 from instances.synthetic import random_lifetimes, training_graph
 from planners import Budget, Plan, Problem, Safety, bounds_of, check, place, run
-from planners.greedy.incumbent import Attempts
+from planners.greedy.incumbent import Incumbent
 from planners.model.columns import IntColumn
 from planners.model.plan import Status
 from planners.registry import get
 from planners.search.auto import place_window
-from planners.search.large_neighbourhood import Windows
+from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.subproblem import Subproblem
 from tests.random_problems import SOLVABLE, random_problem
 
 
 def heads_of(problem: Problem, plan: Plan) -> IntColumn:
     blocks = problem.blocks
-    return plan.offsets[blocks.members[blocks.offsets[:-1]]].copy()
+    return plan.offsets[blocks.members[blocks.indptr[:-1]]].copy()
 
 
 @pytest.mark.parametrize("safety", Safety)
@@ -73,10 +73,10 @@ def test_what_reaches_above_the_capacity_is_cut_and_stays_in_the_way() -> None:
 )
 def test_windows_improve_a_bad_plan(problem: Problem) -> None:
     bound = max(bound.bytes for bound in bounds_of(problem))
-    attempts = Attempts(problem, Budget(node_limit=60_000).started(), bound)
+    attempts = Incumbent(problem, Budget(node_limit=60_000).started(), bound)
     start = place(problem, "source")
     attempts.offer(start, "start")
-    windows = Windows(attempts, place_window)
+    windows = LargeNeighbourhoodSearch(attempts, place_window)
     while not attempts.over:
         windows.improve(1)
     assert attempts.best is not None

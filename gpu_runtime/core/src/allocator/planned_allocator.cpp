@@ -270,8 +270,8 @@ Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,
     }
     const Address address = from_heap(bytes, stream, Placement::best_fit);
     if (decision.kind == Decision::Kind::outlives) {
-        ++figures_.outliving_requests;
-        ++counts_.outliving;
+        ++figures_.escaping_requests;
+        ++counts_.escaping;
     } else {
         ++figures_.fallback_requests;
         ++counts_.fallback;

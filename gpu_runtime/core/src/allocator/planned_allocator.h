@@ -35,7 +35,7 @@ struct LogEntry {
 
 // Requests of one planned step.
 struct StepCounts {
-    std::int64_t planned = 0, outliving = 0, fallback = 0, missing = 0;
+    std::int64_t planned = 0, escaping = 0, fallback = 0, missing = 0;
 };
 
 // Bytes are those of the moment, peaks and counts those since reset_peaks().
@@ -46,8 +46,8 @@ struct Figures {
     std::int64_t heap_bytes = 0;                           // allocated, outside of the arena
     std::int64_t arena_bytes = 0;  // physical memory that the arena has for itself
     std::int64_t steps = 0, planned_steps = 0;
-    std::int64_t planned_requests = 0;    // served by the plan
-    std::int64_t outliving_requests = 0;  // expected by the plan, and served by the heap
+    std::int64_t planned_requests = 0;   // served by the plan
+    std::int64_t escaping_requests = 0;  // expected by the plan, and served by the heap
     std::int64_t fallback_requests = 0, fallback_bytes = 0;
     std::int64_t missing_requests = 0;
     std::int64_t refused_frees = 0;  // the device refused what a free needed

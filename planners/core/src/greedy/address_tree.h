@@ -79,7 +79,7 @@ class AddressTree {
     }
 
     std::int32_t sections_;
-    std::vector<MergedSpans> own_, below_;
+    std::vector<DisjointIntervals> own_, below_;
 };
 
 }  // namespace gapless

@@ -16,10 +16,10 @@ namespace gapless {
 // reach above `top` from a range of starts that is bounded, because a member in its middle meets
 // something there. That is no hole to fill either: it counts as unbounded too. (Under the paper's
 // chain rule it keeps its length, to the letter.)
-class Chooser {
+class FitChoice {
   public:
-    Chooser(const Instance& instance, std::int32_t block, PlacementRules rules,
-            std::int64_t top = kNoLimit)
+    FitChoice(const Instance& instance, std::int32_t block, PlacementRules rules,
+              std::int64_t top = kNoLimit)
         : blocks_(instance.blocks), block_(block), fit_(rules.fit), top_(top) {
         const auto members = blocks_.members_of(block);
         paper_chain_ = rules.chain_rule == ChainRule::kPaper && members.size() > 1;

@@ -17,12 +17,12 @@ struct Span {
 // A union of spans; what touches is merged, so that a densely packed region is one entry. A tree
 // has very many unions of a single span: these lie in the object itself and take no memory
 // elsewhere.
-class MergedSpans {
+class DisjointIntervals {
   public:
-    MergedSpans() = default;
-    MergedSpans(const MergedSpans&) = delete;
-    MergedSpans& operator=(const MergedSpans&) = delete;
-    ~MergedSpans() {
+    DisjointIntervals() = default;
+    DisjointIntervals(const DisjointIntervals&) = delete;
+    DisjointIntervals& operator=(const DisjointIntervals&) = delete;
+    ~DisjointIntervals() {
         if (capacity_ > 1) std::free(many_);
     }
 

@@ -42,7 +42,7 @@ void vacate_in(PlacedList& placed, const Instance& instance, std::int32_t block,
 
 void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
                std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
-               Chooser& chooser) {
+               FitChoice& chooser) {
     std::int64_t lower = floor;
     const auto pass = [&](std::int64_t begin, std::int64_t end) {
         if (begin > lower && chooser.offer(lower, begin, limit)) return true;

@@ -48,6 +48,6 @@ void vacate_in(PlacedList& placed, const Instance& instance, std::int32_t block,
 // Offers every free range of starts in [floor, limit) until the choice is final.
 void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
                std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
-               Chooser& chooser);
+               FitChoice& chooser);
 
 }  // namespace gapless

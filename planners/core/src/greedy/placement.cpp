@@ -48,7 +48,7 @@ class SectionSearch {
             if (bytes == 0) continue;
             const std::int64_t before = instance.blocks.before_of(block, m);
             for (const SectionRange range : instance.sections->of(members[m])) {
-                tree.visit(range, [&](const MergedSpans& taken) {
+                tree.visit(range, [&](const DisjointIntervals& taken) {
                     lists_.push_back({taken.begin(), taken.end(), before, bytes});
                 });
             }
@@ -93,7 +93,7 @@ class SectionSpace {
     }
 
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
-        Chooser chooser(instance_, block, rules, top_);
+        FitChoice chooser(instance_, block, rules, top_);
         SectionSearch search = this->search(block);
         for (std::int64_t start = 0; start != kNoLimit;) {
             start = search.next_free(start);
@@ -123,7 +123,7 @@ class RowSpace {
         occupy_in(placed_, instance_, block, head);
     }
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
-        Chooser chooser(instance_, block, rules, top_);
+        FitChoice chooser(instance_, block, rules, top_);
         offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, chooser);
         return chooser.chosen();
     }
@@ -173,7 +173,7 @@ class SectionObjects {
     explicit SectionObjects(const Instance& instance) : instance_(instance), space_(instance) {}
 
     std::int64_t place(std::int32_t block, PlacementRules rules) {
-        Chooser chooser(instance_, block, rules);
+        FitChoice chooser(instance_, block, rules);
         SectionSearch search = space_.search(block);
         std::int64_t start = 0;
         for (auto object = objects_.begin(); object != objects_.end() && !chooser.found();) {
@@ -225,7 +225,7 @@ class RowObjects {
             }
             const std::int64_t limit = start_limit(object.range, blocks.size[block]);
             if (limit <= object.range.begin) continue;
-            Chooser chooser(instance_, block, rules);
+            FitChoice chooser(instance_, block, rules);
             offer_all(instance_, object.placed, block, object.range.begin, limit, scratch_,
                       chooser);
             if (!chooser.found()) continue;
@@ -317,7 +317,7 @@ std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std
     }
     std::vector<Span> forbidden;
     collect_forbidden(instance, placed, block, floor, forbidden);
-    MergedSpans merged;
+    DisjointIntervals merged;
     for (const Span& span : forbidden) merged.insert(span);
     return {merged.begin(), merged.end()};
 }

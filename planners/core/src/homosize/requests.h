@@ -53,7 +53,7 @@ class TakenBytes {
     // The lowest address at or above `floor` with so many bytes free throughout a range.
     std::int64_t next_free(SectionRange range, std::int64_t bytes, std::int64_t floor) {
         lists_.clear();
-        tree_.visit(range, [&](const MergedSpans& taken) {
+        tree_.visit(range, [&](const DisjointIntervals& taken) {
             lists_.push_back({taken.begin(), taken.end(), 0, bytes});
         });
         return next_free_in_all(lists_, floor);

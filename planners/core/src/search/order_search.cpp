@@ -59,7 +59,7 @@ class FirstFit {
     bool put(std::int32_t block) {
         const Blocks& blocks = instance_.blocks;
         if (blocks.pinned[block] == kNotPinned) {
-            Chooser chooser(instance_, block, {});
+            FitChoice chooser(instance_, block, {});
             offer_all(instance_, list_, block, 0, limit_ - blocks.size[block], scratch_, chooser);
             if (!chooser.found()) return false;
             head_[block] = chooser.chosen();

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.extract.parallel.buckets import fill_buckets, insert_all_reduces
-from instances.extract.tracing.storages import Kernel, Phase
+from instances.extract.tracing.storages import Kernel, StepPhase
 from tests.instances.extract.hand_made import backward_of
 
-BACKWARD, OPTIMIZER = Phase.BACKWARD, Phase.OPTIMIZER
+BACKWARD, OPTIMIZER = StepPhase.BACKWARD, StepPhase.OPTIMIZER
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from instances.extract.kernel_problem import build_problem
 from instances.extract.parallel.exchanges import chain_exchanges
 from instances.extract.step_settings import StepSettings
-from instances.extract.tracing.storages import Kernel, Phase, StorageTable, Trace, TracedOp
+from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
 
-FORWARD = Phase.FORWARD
+FORWARD = StepPhase.FORWARD
 
 
 def exchange(sent: tuple[int, ...], received: tuple[int, ...]) -> Kernel:
@@ -69,8 +69,8 @@ def test_an_exchange_becomes_two_chains_of_the_problem() -> None:
     ops = (
         TracedOp("dispatch", "dispatch_rows", FORWARD, (x,), (), (left, right)),
         TracedOp("exchange", "all_to_all", FORWARD, (left, right, w), (), (first, second)),
-        TracedOp("mm", "mm", Phase.BACKWARD, (first, second), (), (gradient,)),
-        TracedOp("sub", "sub", Phase.OPTIMIZER, (w, gradient), (), (new_w,)),
+        TracedOp("mm", "mm", StepPhase.BACKWARD, (first, second), (), (gradient,)),
+        TracedOp("sub", "sub", StepPhase.OPTIMIZER, (w, gradient), (), (new_w,)),
     )
     name = ("x", "w", "left", "right", "first", "second", "grad w", "new w")
     trace = Trace(ops, (8,) * 8, name, (x,), frozenset({w}), {new_w: w}, (gradient,), ())

@@ -14,13 +14,13 @@ from instances.extract.kernel_problem import build_problem
 from instances.extract.parallel.parameter_units import UNITS_BETWEEN, group_units
 from instances.extract.parallel.sharding import Sharding, shard_parameters
 from instances.extract.step_settings import StepSettings
-from instances.extract.tracing.storages import Kernel, Phase, StorageTable, Trace, TracedOp
+from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
 from planners import Problem, check, place
 from planners.errors import InstanceError
 from tests.definitions import unsafe_by_paths
 from tests.instances.extract.tiny_models import extract_tiny, gradient_names
 
-FORWARD, BACKWARD, OPTIMIZER = Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER
+FORWARD, BACKWARD, OPTIMIZER = StepPhase.FORWARD, StepPhase.BACKWARD, StepPhase.OPTIMIZER
 COLLECTIVES = {"all_gather", "reduce_scatter"}
 
 
@@ -58,7 +58,7 @@ class StepWriter:
         self.name.append(name)
         return len(self.size) - 1
 
-    def run(self, op: str, phase: Phase, reads: Sequence[int], result: str, size: int) -> int:
+    def run(self, op: str, phase: StepPhase, reads: Sequence[int], result: str, size: int) -> int:
         created = self.storage(result, size)
         self.kernels.append(Kernel(op, phase, tuple(dict.fromkeys(reads)), creates=(created,)))
         return created

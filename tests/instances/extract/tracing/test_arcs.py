@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from instances.extract.tracing.arcs import find_control_arcs
-from instances.extract.tracing.storages import Kernel, Phase
+from instances.extract.tracing.storages import Kernel, StepPhase
 from tests.instances.extract.hand_made import backward_of
 
-FORWARD, BACKWARD, OPTIMIZER = Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER
+FORWARD, BACKWARD, OPTIMIZER = StepPhase.FORWARD, StepPhase.BACKWARD, StepPhase.OPTIMIZER
 
 
 def test_the_optimizer_waits_for_the_all_reduce() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from instances.extract.tracing.storages import Kernel, Phase, Trace, TracedOp, merge_storages
+from instances.extract.tracing.storages import Kernel, StepPhase, Trace, TracedOp, merge_storages
 from planners.errors import InstanceError
 from tests.instances.extract.hand_made import tiny_trace
 
-FORWARD, OPTIMIZER = Phase.FORWARD, Phase.OPTIMIZER
+FORWARD, OPTIMIZER = StepPhase.FORWARD, StepPhase.OPTIMIZER
 
 
 def test_views_run_nothing_and_in_place_results_are_their_argument() -> None:

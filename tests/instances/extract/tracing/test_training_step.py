@@ -6,7 +6,7 @@ import pytest
 
 from instances.extract.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
-from instances.extract.tracing.storages import Phase
+from instances.extract.tracing.storages import StepPhase
 from tests.instances.extract.step_structure import check_step
 from tests.instances.extract.tiny_models import peak_of
 
@@ -62,7 +62,7 @@ def test_a_gradient_that_shares_its_storage_is_copied() -> None:
     trace = trace_training_step(lambda: (Sums(), {"x": torch.ones(6)}), AdamW(), 0)
     assert [trace.size[gradient] for gradient in trace.gradients] == [24, 24, 24]
     assert len(set(trace.gradients)) == 3
-    assert [op.op for op in trace.ops if op.phase is Phase.BACKWARD].count("clone") == 3
+    assert [op.op for op in trace.ops if op.phase is StepPhase.BACKWARD].count("clone") == 3
     problem = build_problem(trace, StepSettings(), "sums", {})
     (chain,) = problem.contiguous
     assert problem.tensor_name is not None
