@@ -114,19 +114,7 @@ def train_model(
 
 
 def require_sound(job: RunSpecification) -> None:
-    """Check a job before processes are started for it.
-
-    Parameters
-    ----------
-    job
-        What is to be run.
-
-    Raises
-    ------
-    GaplessError
-        A number is out of range, or a name is unknown, or PyTorch is not installed, or there is
-        no GPU.
-    """
+    """Check a job before processes are started for it."""
     model = find_model(job.model)
     model.settings(**job.shape, precision=job.settings.weights_precision)
     choose_one(job.planner)

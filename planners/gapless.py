@@ -15,13 +15,7 @@ from planners.plugins.entry_points import load_group, warn_left_out
 
 
 def commands() -> Mapping[str, Command]:
-    """Return every command by name; what they run is not imported.
-
-    Returns
-    -------
-    Mapping
-        Sorted. One that fails to import, or whose name is taken, is warned of and left out.
-    """
+    """Return every command by name; what they run is not imported."""
     known: dict[str, Command] = {}
     for name, loaded in load_group(ENTRY_POINT_GROUP, "command"):
         if not isinstance(loaded, Command):

@@ -34,33 +34,22 @@ class UnsupportedProblemError(GaplessError):
 
 @dataclass(frozen=True)
 class PlannerInfo:
-    """What is known of a planner without running it.
+    """What is known of a planner without running it."""
 
-    Parameters
-    ----------
-    name
-        Name in the registry and on the command line.
-    summary
-        One line for ``--list``.
-    source
-        Paper, section or algorithm it comes from; may be empty.
-    defaults
-        Parameters that it takes, with their defaults.
-    build
-        Returns the function that plans, given values for some of the parameters.
-    choices
-        The values that a parameter may have, for those that are annotated ``Literal[...]``.
-    built_in
-        Whether it came with this package, so that what it proves holds for others too. Its loader
-        says so, whatever a planner is called.
-    """
-
+    # Name in the registry and on the command line.
     name: str
+    # One line for ``--list``.
     summary: str
+    # Paper, section or algorithm it comes from; may be empty.
     source: str
+    # Parameters that it takes, with their defaults.
     defaults: Parameters
+    # Returns the function that plans, given values for some of the parameters.
     build: Callable[..., PlannerFunction]
+    # The values that a parameter may have, for those that are annotated ``Literal[...]``.
     choices: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    # Whether it came with this package, so that what it proves holds for others too. Its loader
+    # says so, whatever a planner is called.
     built_in: bool = False
 
 
@@ -126,18 +115,7 @@ def register(
 
 
 def add(info: PlannerInfo) -> None:
-    """Put a planner into the registry.
-
-    Parameters
-    ----------
-    info
-        The planner; registered as a third party's.
-
-    Raises
-    ------
-    GaplessError
-        The name is taken or cannot be written on the command line.
-    """
+    """Put a planner into the registry."""
     name = info.name
     if not (
         type(name) is str
@@ -165,60 +143,17 @@ def take_all_as_built_in() -> None:
 
 
 def remove(name: str) -> None:
-    """Take a planner out of the registry.
-
-    Parameters
-    ----------
-    name
-        Its name.
-
-    Raises
-    ------
-    UnknownPlannerError
-        No planner has this name.
-    """
+    """Take a planner out of the registry."""
     del _planners[_info(name).name]
 
 
 def planners(patterns: str = "*") -> list[PlannerInfo]:
-    """Return the registered planners whose names match, in the order of registration.
-
-    Parameters
-    ----------
-    patterns
-        Names or wildcards, separated by commas.
-
-    Returns
-    -------
-    list of PlannerInfo
-        Each once.
-
-    Raises
-    ------
-    UnknownPlannerError
-        A pattern matches nothing.
-    """
+    """Return the registered planners whose names match, in the order of registration."""
     return [chosen.info for chosen in choose(patterns)]
 
 
 def choose(patterns: str) -> list[ChosenPlanner]:
-    """Return planners with parameters from what a user wrote.
-
-    Parameters
-    ----------
-    patterns
-        ``NAME[:KEY=VALUE...]`` separated by commas; names may be wildcards.
-
-    Returns
-    -------
-    list of ChosenPlanner
-        In the order of the patterns, and of registration within one; each once.
-
-    Raises
-    ------
-    UnknownPlannerError
-        A pattern matches nothing, or a parameter is not one of the planner's.
-    """
+    """Return planners with parameters from what a user wrote."""
     load_entry_points()
     chosen: dict[str, ChosenPlanner] = {}
     for pattern in filter(None, (part.strip() for part in patterns.split(","))):
@@ -235,23 +170,7 @@ def choose(patterns: str) -> list[ChosenPlanner]:
 
 
 def choose_one(pattern: str) -> ChosenPlanner:
-    """Return the one planner that a user wrote.
-
-    Parameters
-    ----------
-    pattern
-        As for :func:`choose`.
-
-    Returns
-    -------
-    ChosenPlanner
-        Ready to run.
-
-    Raises
-    ------
-    UnknownPlannerError
-        The pattern matches no planner, or more than one.
-    """
+    """Return the one planner that a user wrote."""
     chosen = choose(pattern)
     if len(chosen) != 1:
         raise UnknownPlannerError(f"one planner is needed, found {len(chosen)} by {pattern!r}")
@@ -300,23 +219,7 @@ def load_entry_points() -> None:
 
 
 def load_plugin(path: str | Path) -> list[PlannerInfo]:
-    """Run a Python file that registers planners.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Returns
-    -------
-    list of PlannerInfo
-        What it registered.
-
-    Raises
-    ------
-    GaplessError
-        The file is missing, fails, or registers nothing.
-    """
+    """Run a Python file that registers planners."""
     path = Path(path)
     if not path.is_file():
         raise GaplessError(f"plugin {path}: a Python file is needed, found none")

@@ -86,25 +86,7 @@ def run(
 def judge(
     problem: Problem, answer: Result, bounds: Sequence[Bound] = (), *, proofs_count: bool = True
 ) -> Result:
-    """Hold an answer against the referee, the capacity and the bounds.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    answer
-        What a planner says, well formed.
-    bounds
-        Lower bounds known of the problem.
-    proofs_count
-        Whether what the planner has proven holds. What a third party's has is a claim: the
-        referee can judge a plan, and nobody here can judge a proof.
-
-    Returns
-    -------
-    Result
-        The answer with the status that it deserves.
-    """
+    """Hold an answer against the referee, the capacity and the bounds."""
     if answer.status in (Status.INVALID, Status.UNSUPPORTED):
         return replace(answer, plan=None, lower_bound=0, certificate="")
     wrong = _what_is_wrong(problem, answer)
@@ -144,24 +126,7 @@ def _as_claim(answer: Result) -> Result:
 
 
 def with_bounds(problem: Problem, answer: Result, bounds: Sequence[Bound]) -> Result:
-    """Give an answer the best of the bounds that are known, and the status that follows.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    answer
-        Judged already.
-    bounds
-        Lower bounds known of the problem.
-
-    Returns
-    -------
-    Result
-        With the largest lower bound. A plan that meets it is optimal; a capacity below it is
-        proof that no plan fits. A proof of that keeps its own bound and certificate, and a claim
-        that the bound confirms is none any more.
-    """
+    """Give an answer the best of the bounds that are known, and the status that follows."""
     if answer.status is Status.INFEASIBLE:
         return answer
     best = max(bounds, key=lambda bound: bound.bytes, default=None)

@@ -32,20 +32,11 @@ HEADINGS = ("who serves the pair", "best us", "median us", "worst us", "median t
 
 @dataclass(frozen=True)
 class PairCase:
-    """Who serves the pairs of a process.
-
-    Parameters
-    ----------
-    name
-        For the table.
-    allocator
-        In force.
-    in_step
-        Whether the loop is the body of a step, so that the plan serves every pair.
-    """
+    """Who serves the pairs of a process."""
 
     name: str
     allocator: Allocator
+    # Whether the loop is the body of a step, so that the plan serves every pair.
     in_step: bool
 
 
@@ -66,17 +57,6 @@ def pair_rows(open_turns: OpenTurns | None = None) -> list[list[str]]:
 
     Note: why turns. On a shared machine the speed of a core halves for a second and comes back. The
     cases are compared turn by turn, so that all of them meet with that alike.
-
-    Parameters
-    ----------
-    open_turns
-        Makes ready to take turns; by default in a fresh process on the GPU.
-
-    Returns
-    -------
-    list of list of str
-        As many cells as :data:`HEADINGS`, a row a case. The last is the median over the turns of
-        the case's time to that of the first case in the same turn.
     """
     seconds: dict[PairCase, list[float]] = {case: [] for case in CASES}
     for round_number in range(ROUNDS):
@@ -102,27 +82,7 @@ def _row(case: PairCase, seconds: list[float], native: list[float]) -> list[str]
 def turns_in_this_process(
     case: PairCase, device: str = "cuda", pairs: int = PAIRS
 ) -> Iterator[Turn]:
-    """Take and give back one tensor over and over.
-
-    Parameters
-    ----------
-    case
-        Who serves; its allocator is put in force in this process.
-    device
-        ``"cuda"``, or for tests ``"cpu"``.
-    pairs
-        In a turn.
-
-    Yields
-    ------
-    Turn
-        All is warmed up.
-
-    Raises
-    ------
-    GaplessError
-        There is no CUDA device; or, at the end, the plan did not serve what it should have.
-    """
+    """Take and give back one tensor over and over."""
     # Imported here because it is optional.
     import torch
 
@@ -156,25 +116,7 @@ def turns_in_this_process(
 
 @contextmanager
 def turns_in_a_process(case: PairCase, device: str = "cuda") -> Iterator[Turn]:
-    """Take the turns of :func:`turns_in_this_process` in a fresh process, pinned to one core.
-
-    Parameters
-    ----------
-    case
-        Who serves.
-    device
-        As there.
-
-    Yields
-    ------
-    Turn
-        The process does nothing between turns.
-
-    Raises
-    ------
-    GaplessError
-        As there; or the process died.
-    """
+    """Take the turns of :func:`turns_in_this_process` in a fresh process, pinned to one core."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(

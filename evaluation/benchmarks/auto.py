@@ -67,38 +67,19 @@ TRAINING = (
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who takes part, and on what.
+    """Who takes part, and on what."""
 
-    Parameters
-    ----------
-    label
-        Heading of its columns.
-    job
-        Makes what a child runs, of a source and a budget.
-    most_tensors
-        Above this many it sits out.
-    of_peer
-        Whether it plans nothing but lifetimes.
-    """
-
+    # Heading of its columns.
     label: str
+    # Makes what a child runs, of a source and a budget.
     job: JobMaker
+    # Above this many it sits out.
     most_tensors: int | None = None
+    # Whether it plans nothing but lifetimes.
     of_peer: bool = False
 
     def takes(self, problem: Problem) -> bool:
-        """Return whether it can plan a problem of this size and kind.
-
-        Parameters
-        ----------
-        problem
-            What is planned.
-
-        Returns
-        -------
-        bool
-            Where false, the page shows a dash.
-        """
+        """Return whether it can plan a problem of this size and kind."""
         if self.most_tensors is not None and problem.tensor_count > self.most_tensors:
             return False
         return not self.of_peer or _is_expressible(problem)
@@ -133,26 +114,17 @@ FOR_GRAPHS = (_ours(AUTO), _ours(CP_SAT))
 
 @dataclass(frozen=True)
 class AutoEntry:
-    """One instance: what is known of it, and what every contestant made of it.
+    """One instance: what is known of it, and what every contestant made of it."""
 
-    Parameters
-    ----------
-    name
-        What the page calls it.
-    tensors
-        How many it has.
-    bound
-        The best that is known before any search.
-    greedy_peak
-        Peak of a greedy plan, bytes.
-    sides
-        By label, one a seed; none of who sat out.
-    """
-
+    # What the page calls it.
     name: str
+    # How many it has.
     tensors: int
+    # The best that is known before any search.
     bound: Bound
+    # Peak of a greedy plan, bytes.
     greedy_peak: int
+    # By label, one a seed; none of who sat out.
     sides: dict[str, list[ContestantRuns]] = field(default_factory=dict)
 
     @property
@@ -177,31 +149,7 @@ class AutoEntry:
 
 
 def auto_page(files: Sequence[Path], command: str, seeds: int, time_limit_seconds: float) -> Page:
-    """Run every contestant on every file, and ours and CP-SAT on graphs with several streams.
-
-    Parameters
-    ----------
-    files
-        Instances of any format.
-    command
-        For the page.
-    seeds
-        Runs of each file, with the seeds from 0 on.
-    time_limit_seconds
-        Wall-clock limit of a run.
-
-    Returns
-    -------
-    Page
-        What was to be reached, and a row an instance.
-
-    Raises
-    ------
-    MissingDependencyError
-        omnimalloc is not installed.
-    GaplessError
-        A file cannot be read.
-    """
+    """Run every contestant on every file, and ours and CP-SAT on graphs with several streams."""
     require_omnimalloc()
     budgets = [Budget(time_limit_seconds=time_limit_seconds, seed=seed) for seed in range(seeds)]
     entries = [run_all(path.name, partial(read_any, path), FOR_FILES, budgets) for path in files]
@@ -243,24 +191,7 @@ def graph_sources() -> list[tuple[Source, int]]:
 def run_all(
     name: str, source: Source, contestants: Sequence[Contestant], budgets: Sequence[Budget]
 ) -> AutoEntry:
-    """Run the contestants that take an instance, each once a budget.
-
-    Parameters
-    ----------
-    name
-        What the page calls the instance.
-    source
-        Makes it; picklable.
-    contestants
-        Who takes part.
-    budgets
-        One a run.
-
-    Returns
-    -------
-    AutoEntry
-        All that they answered.
-    """
+    """Run the contestants that take an instance, each once a budget."""
     problem = source()
     bound = max(bounds_of(problem), key=lambda known: known.bytes)
     entry = AutoEntry(name, problem.tensor_count, bound, greedy_peak(problem))

@@ -21,14 +21,7 @@ ORDERS = ("size", "breadth", "source", "unsafe")
 def add_chain_rules(page: Page) -> None:
     """Add a table of peaks under both chain rules, over synthetic graphs with many chains.
 
-    Parameters
-    ----------
-    page
-        Where the table goes.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, algorithm 10.
+    Source: Lamprou et al. 2023, algorithm 10.
     """
     problems = [
         training_graph(TENSORS, streams=streams, chains=chains, chain_length=8, seed=seed)

@@ -12,31 +12,14 @@ from gpu_runtime.training.worker_result import Answer
 
 
 class ChecksAtOnce:
-    """Does jobs; the first check that is asked for begins those of all allocators.
-
-    Parameters
-    ----------
-    run
-        Does one job; called from threads.
-    """
+    """Does jobs; the first check that is asked for begins those of all allocators."""
 
     def __init__(self, run: Callable[[RunSpecification], Answer]) -> None:
         self._run = run
         self._begun: dict[str, Future[Answer]] = {}
 
     def __call__(self, job: RunSpecification) -> Answer:
-        """Do a job.
-
-        Parameters
-        ----------
-        job
-            A check, or another, which is done by itself.
-
-        Returns
-        -------
-        Answer
-            Of this job.
-        """
+        """Do a job."""
         if job.purpose is not Purpose.CHECK:
             return self._run(job)
         if job.to_json() not in self._begun:

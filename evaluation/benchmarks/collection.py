@@ -32,20 +32,13 @@ PLANNERS = "greedy-*,many-objects-*,auto"
 
 @dataclass(frozen=True)
 class CollectionEntry:
-    """One instance and what the planners made of it.
+    """One instance and what the planners made of it."""
 
-    Parameters
-    ----------
-    name
-        Its file's name without suffix, as in the catalogue.
-    comparison
-        Every planner's answer, judged.
-    wall_seconds
-        From reading the file to the last answer.
-    """
-
+    # Its file's name without suffix, as in the catalogue.
     name: str
+    # Every planner's answer, judged.
     comparison: Comparison
+    # From reading the file to the last answer.
     wall_seconds: float
 
     @property
@@ -89,27 +82,7 @@ class CollectionEntry:
 
 
 def collection_page(files: Sequence[Path], command: str, time_limit_seconds: float) -> Page:
-    """Run the greedy planners and `auto` on every file.
-
-    Parameters
-    ----------
-    files
-        Instances of any format.
-    command
-        For the page.
-    time_limit_seconds
-        Wall-clock limit of `auto`.
-
-    Returns
-    -------
-    Page
-        The paper's networks beside the paper's figures, then every instance.
-
-    Raises
-    ------
-    GaplessError
-        A file cannot be read, or a planner returned an invalid plan.
-    """
+    """Run the greedy planners and `auto` on every file."""
     entries = [_run(path, time_limit_seconds) for path in files]
     page = Page("The collection", command)
     by_name = {entry.name: entry for entry in entries}

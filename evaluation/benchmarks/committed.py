@@ -12,25 +12,7 @@ SUFFIXES = (".json", ".json.gz")
 
 
 def committed_instances(names: Sequence[str] | None = None, folder: Path = FOLDER) -> list[Path]:
-    """Return the files of committed instances.
-
-    Parameters
-    ----------
-    names
-        Names without suffix; all by default.
-    folder
-        Where they are.
-
-    Returns
-    -------
-    list of Path
-        At least one: in the order of the names, or of all of them sorted.
-
-    Raises
-    ------
-    GaplessError
-        One is missing, or there is none at all.
-    """
+    """Return the files of committed instances."""
     found = {
         path.name.removesuffix(suffix): path
         for suffix in SUFFIXES

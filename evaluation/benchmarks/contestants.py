@@ -27,20 +27,13 @@ TINY = ([1, 2], [0, 0], [1, 1])
 
 @dataclass(frozen=True)
 class ContestantRuns:
-    """What a planner answered, after the referee, and what each of its runs took.
+    """What a planner answered, after the referee, and what each of its runs took."""
 
-    Parameters
-    ----------
-    result
-        The last answer; with the status ``invalid`` if any run's plan was wrong.
-    cpu_seconds
-        Processor seconds of the planning call, one entry a run.
-    added_bytes
-        What the call added to resident memory at its peak, one entry a run.
-    """
-
+    # The last answer; with the status ``invalid`` if any run's plan was wrong.
     result: Result
+    # Processor seconds of the planning call, one entry a run.
     cpu_seconds: tuple[float, ...]
+    # What the call added to resident memory at its peak, one entry a run.
     added_bytes: tuple[int, ...]
 
     @property
@@ -62,22 +55,7 @@ class ContestantRuns:
 def planner_job(
     source: Source, planner: str, budget: Budget | None = None
 ) -> MeasuredCall[Problem, Plan | Result, Result]:
-    """Return the job of planning with one of ours, from the problem to the plan.
-
-    Parameters
-    ----------
-    source
-        Makes the problem; picklable.
-    planner
-        Registered name.
-    budget
-        Limits; none by default. Its clock starts with the call.
-
-    Returns
-    -------
-    MeasuredCall
-        Its answer is not judged.
-    """
+    """Return the job of planning with one of ours, from the problem to the plan."""
     plan = partial(_plan, planner=planner, budget=budget or Budget())
     return MeasuredCall(partial(_warm_planner, source, plan), plan, _as_result)
 
@@ -85,22 +63,7 @@ def planner_job(
 def peer_job(
     source: Source, allocator: str, budget: Budget | None = None
 ) -> MeasuredCall[PeerState, Placed, Result]:
-    """Return the job of planning with one of omnimalloc's, from its allocations to the placed ones.
-
-    Parameters
-    ----------
-    source
-        Makes the problem; picklable.
-    allocator
-        Name in omnimalloc's registry.
-    budget
-        Limits; none by default, also where omnimalloc has some.
-
-    Returns
-    -------
-    MeasuredCall
-        Its answer is not judged.
-    """
+    """Return the call that plans with one of omnimalloc's: allocations in, placed ones out."""
     peer = Peer(allocator, budget or Budget())
     place = partial(_place, peer)
     return MeasuredCall(partial(_warm_peer, source, peer, place), place, partial(_finish, peer))
@@ -112,24 +75,7 @@ def judged_planner_job(
     budget: Budget | None = None,
     parameters: Parameters | None = None,
 ) -> MeasuredCall[Problem, Result, Result]:
-    """Return the job of planning with one of ours, from the problem to the judged plan.
-
-    Parameters
-    ----------
-    source
-        Makes the problem; picklable.
-    planner
-        Registered name.
-    budget
-        Limits; none by default. Its clock starts with the call.
-    parameters
-        Of the planner; its defaults otherwise.
-
-    Returns
-    -------
-    MeasuredCall
-        Its answer went through :func:`planners.run.run`, statistics included.
-    """
+    """Return the job of planning with one of ours, from the problem to the judged plan."""
     plan = partial(
         _run, planner=planner, budget=budget or Budget(), parameters=dict(parameters or {})
     )
@@ -139,22 +85,7 @@ def judged_planner_job(
 def judged_peer_job(
     source: Source, allocator: str, budget: Budget | None = None
 ) -> MeasuredCall[PeerState, Result, Result]:
-    """Return the job of planning with one of omnimalloc's, from its allocations to a judged plan.
-
-    Parameters
-    ----------
-    source
-        Makes the problem; picklable.
-    allocator
-        Name in omnimalloc's registry.
-    budget
-        Limits; none by default, also where omnimalloc has some.
-
-    Returns
-    -------
-    MeasuredCall
-        Its answer went through :func:`planners.run.judge`.
-    """
+    """Return the call that plans with one of omnimalloc's: allocations in, a judged plan out."""
     peer = Peer(allocator, budget or Budget())
     place = partial(_place_and_judge, peer)
     return MeasuredCall(partial(_warm_peer, source, peer, place), place, _as_placed_result)
@@ -163,22 +94,7 @@ def judged_peer_job(
 def run_contestant(
     problem: Problem, job: MeasuredCall[Any, Any, Result], repetitions: int
 ) -> ContestantRuns:
-    """Run a job in one fresh child after the other, and judge every plan.
-
-    Parameters
-    ----------
-    problem
-        What the job plans.
-    job
-        From :func:`planner_job` or :func:`peer_job`.
-    repetitions
-        Number of children, at least 1.
-
-    Returns
-    -------
-    ContestantRuns
-        The first wrong answer if there is one, else the last.
-    """
+    """Run a job in one fresh child after the other, and judge every plan."""
     runs = [run_isolated(job) for _ in range(repetitions)]
     judged = [_judge(problem, run.answer) for run in runs]
     return ContestantRuns(

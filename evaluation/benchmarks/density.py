@@ -17,25 +17,7 @@ LIMITS = (100, 200, 300, *range(345, 356), 400, 500, 700, 1000)
 
 
 def density_page(files: Sequence[Path], command: str) -> Page:
-    """Deal the nodes of instances to streams of other lengths, and count unsafe pairs.
-
-    Parameters
-    ----------
-    files
-        Instances that `instances.extract` made, with streams by category.
-    command
-        For the page.
-
-    Returns
-    -------
-    Page
-        A row a number of nodes, three columns an instance.
-
-    Raises
-    ------
-    GaplessError
-        A file cannot be read or has no graph.
-    """
+    """Deal the nodes of instances to streams of other lengths, and count unsafe pairs."""
     problems = {path.name.partition(".json")[0]: read_any(path) for path in files}
     page = Page("Unsafe pairs and the length of streams", command)
     page.say(
@@ -68,22 +50,7 @@ def density_page(files: Sequence[Path], command: str) -> Page:
 
 
 def dealt_again(problem: Problem, nodes_per_stream: int, scheme: StreamScheme) -> Problem:
-    """Return a problem whose nodes run on other streams.
-
-    Parameters
-    ----------
-    problem
-        With a graph; its arcs stay.
-    nodes_per_stream
-        As in an extraction.
-    scheme
-        By category, or in succession.
-
-    Returns
-    -------
-    Problem
-        The same tensors, without chains.
-    """
+    """Return a problem whose nodes run on other streams."""
     graph = _graph_of(problem)
     streams = assign_streams(graph.op, nodes_per_stream, scheme)
     control = {(int(before), int(after)) for before, after in graph.control}
@@ -102,18 +69,7 @@ def dealt_again(problem: Problem, nodes_per_stream: int, scheme: StreamScheme) -
 
 
 def count_open(graph: Graph) -> tuple[int, int]:
-    """Count the streams that follow a full one, and those of them that never wait for it.
-
-    Parameters
-    ----------
-    graph
-        With streams by category.
-
-    Returns
-    -------
-    open_count, count : int
-        How many wait for nothing of it, and how many there are.
-    """
+    """Count the streams that follow a full one, and those of them that never wait for it."""
     borders = find_successions(graph.op, graph.stream.tolist())
     ends = {before: 1 << border for border, (before, _) in enumerate(borders)}
     arcs: list[list[int]] = [[] for _ in graph.op]

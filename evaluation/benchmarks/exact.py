@@ -35,55 +35,19 @@ NO_ANSWER = "-"
 
 @dataclass(frozen=True)
 class ProofRow:
-    """Both sides on one question.
-
-    Parameters
-    ----------
-    question
-        What was asked.
-    ours
-        A run for each seed.
-    theirs
-        For each number of threads.
-    """
+    """Both sides on one question."""
 
     question: Question
+    # A run for each seed.
     ours: SeedRuns
+    # For each number of threads.
     theirs: tuple[SeedRuns, ...]
 
 
 def exact_page(
     files: Sequence[Path], command: str, limit: float, seeds: int, capacity: int | None = None
 ) -> Page:
-    """Measure our exact planner and omnimalloc's on the same instances.
-
-    Parameters
-    ----------
-    files
-        Instances over lifetimes, in any known format; at least one.
-    command
-        For the page.
-    limit
-        Wall seconds that a run may take.
-    seeds
-        SeedRuns of our planner on each question, each with a seed of its own.
-    capacity
-        Bytes to ask about; None for what the files say.
-
-    Returns
-    -------
-    Page
-        Tables: does it fit, the same of variants, the smallest peak, what each rule pruned, and
-        each rule left out.
-
-    Raises
-    ------
-    MissingDependencyError
-        omnimalloc is not installed.
-    GaplessError
-        There is no file, one cannot be read, omnimalloc cannot express it, or a capacity is
-        missing.
-    """
+    """Measure our exact planner and omnimalloc's on the same instances."""
     if not files:
         raise GaplessError("exact: at least one instance file is needed, found none")
     decisions = [decision_question(path, capacity) for path in files]

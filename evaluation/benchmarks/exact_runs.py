@@ -31,17 +31,10 @@ FITS = (Status.OPTIMAL, Status.FEASIBLE)
 
 @dataclass(frozen=True)
 class Question:
-    """One file, and what is asked of it.
-
-    Parameters
-    ----------
-    path
-        Instance over lifetimes.
-    capacity
-        Bytes: does a plan fit? None: what is the smallest peak?
-    """
+    """One file, and what is asked of it."""
 
     path: Path
+    # Bytes: does a plan fit? None: what is the smallest peak?
     capacity: int | None
 
     @property
@@ -68,20 +61,12 @@ class Question:
 
 @dataclass(frozen=True)
 class SeedRuns:
-    """What one side answered to one question, once a seed.
-
-    Parameters
-    ----------
-    question
-        What was asked.
-    limit
-        Wall seconds that each run might take.
-    sides
-        One entry a seed, each of one run.
-    """
+    """What one side answered to one question, once a seed."""
 
     question: Question
+    # Wall seconds that each run might take.
     limit: float
+    # One entry a seed, each of one run.
     sides: tuple[ContestantRuns, ...]
 
     @property
@@ -116,26 +101,7 @@ def read_question(path: Path, capacity: int | None) -> Problem:
 
 
 def decision_question(path: Path, capacity: int | None) -> Question:
-    """Return the question whether the instance of a file fits.
-
-    Parameters
-    ----------
-    path
-        Instance over lifetimes, in any known format.
-    capacity
-        Bytes; None for the capacity of the problem, or else the one that the name of the file
-        carries, as in ``A.1048576.csv``.
-
-    Returns
-    -------
-    Question
-        With a capacity.
-
-    Raises
-    ------
-    GaplessError
-        The file cannot be read, omnimalloc cannot express it, or no capacity is known.
-    """
+    """Return the question whether the instance of a file fits."""
     problem = read_any(path)
     require_expressible(problem)
     for known in (capacity, problem.capacity, _capacity_in_name(path)):
@@ -150,24 +116,7 @@ def decision_question(path: Path, capacity: int | None) -> Question:
 def our_runs(
     question: Question, limit: float, seeds: Iterable[int], parameters: Parameters | None = None
 ) -> SeedRuns:
-    """Ask our planner, in a fresh process for each seed.
-
-    Parameters
-    ----------
-    question
-        What is asked.
-    limit
-        Wall seconds a run.
-    seeds
-        At least one.
-    parameters
-        Of the planner; its defaults otherwise.
-
-    Returns
-    -------
-    SeedRuns
-        One a seed.
-    """
+    """Ask our planner, in a fresh process for each seed."""
     progress(f"{question.label}: {OURS}")
     source = partial(read_question, question.path, question.capacity)
     jobs = (
@@ -181,24 +130,7 @@ def our_runs(
 def variant_runs(
     question: Question, variation: str, limit: float, seeds: Iterable[int]
 ) -> SeedRuns:
-    """Ask our planner about variants of an instance, in a fresh process for each.
-
-    Parameters
-    ----------
-    question
-        What is asked of the instance as it is.
-    variation
-        One of :data:`evaluation.benchmarks.variants.VARIATIONS`.
-    limit
-        Wall seconds a run.
-    seeds
-        Each makes a variant, and seeds the planner.
-
-    Returns
-    -------
-    SeedRuns
-        One a variant.
-    """
+    """Ask our planner about variants of an instance, in a fresh process for each."""
     progress(f"{question.label}: {variation}")
     sides = []
     for seed in seeds:
@@ -217,22 +149,6 @@ def peer_runs(question: Question, limit: float, count: int, threads: int) -> See
     """Ask omnimalloc's SuperMalloc, in fresh processes.
 
     It takes no seed, so a run that found nothing in its time is not repeated.
-
-    Parameters
-    ----------
-    question
-        What is asked.
-    limit
-        Wall seconds a run.
-    count
-        Number of runs, at least one.
-    threads
-        Threads that it may use, all on the core that this process is pinned to.
-
-    Returns
-    -------
-    SeedRuns
-        At most ``count``.
     """
     progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
     source = partial(read_question, question.path, question.capacity)

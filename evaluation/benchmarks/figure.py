@@ -29,17 +29,10 @@ SMALLEST_GAP = 5e-7
 
 @dataclass(frozen=True)
 class Figure:
-    """What a cell says, and why that cannot be true.
-
-    Parameters
-    ----------
-    text
-        As it is printed.
-    fault
-        Empty for a figure that can be true.
-    """
+    """What a cell says, and why that cannot be true."""
 
     text: str
+    # Empty for a figure that can be true.
     fault: str = ""
 
     def __str__(self) -> str:
@@ -58,25 +51,7 @@ def gap(
     digits: int = 4,
     optimal: bool = False,
 ) -> Figure:
-    """Return how far a peak is above a lower bound.
-
-    Parameters
-    ----------
-    peak, bound
-        In one unit.
-    greedy
-        Of a planner that searches: the peak of a greedy plan of the same problem.
-    digits
-        Behind the point.
-    optimal
-        Whether the plan is said to be proven best; the bound is the best that anything proved.
-
-    Returns
-    -------
-    Figure
-        Percent; with a fault where the peak is below the bound or above the greedy one, or where
-        an optimum is above the bound.
-    """
+    """Return how far a peak is above a lower bound."""
     fault = _fault(peak, bound, greedy)
     if optimal and not fault and peak != bound:
         fault = f"a proven optimum meets the best bound, found {peak:,} and {bound:,}"
@@ -91,18 +66,7 @@ def mean_gap(peaks: Sequence[int], bounds: Sequence[int]) -> Figure:
 
 
 def efficiency(bound: int, peak: int, greedy: int | None = None) -> Figure:
-    """Return a lower bound as a share of a peak.
-
-    Parameters
-    ----------
-    bound, peak, greedy
-        As for :func:`gap`.
-
-    Returns
-    -------
-    Figure
-        Percent; with a fault where it is above 1, or less than that of the greedy plan.
-    """
+    """Return a lower bound as a share of a peak."""
     return Figure(percent(bound / peak if peak else 1.0), _fault(peak, bound, greedy))
 
 

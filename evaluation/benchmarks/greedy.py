@@ -38,20 +38,13 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class GreedyCase:
-    """Instances that share a row of the page: one file, or one generator with several seeds.
+    """Instances that share a row of the page: one file, or one generator with several seeds."""
 
-    Parameters
-    ----------
-    label
-        What the page calls them.
-    sources
-        Make the problems; picklable.
-    shown_in_full
-        Whether every planner is measured on the first of them.
-    """
-
+    # What the page calls them.
     label: str
+    # Make the problems; picklable.
     sources: tuple[Source, ...]
+    # Whether every planner is measured on the first of them.
     shown_in_full: bool = True
 
 
@@ -85,29 +78,7 @@ class Duel:
 
 
 def greedy_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
-    """Measure our greedy planners and omnimalloc's on the same instances.
-
-    Parameters
-    ----------
-    files
-        Instances over lifetimes, in any known format; synthetic ones come before them.
-    command
-        For the page.
-    repetitions
-        Fresh processes for each planner on each instance.
-
-    Returns
-    -------
-    Page
-        One table of the two planners by size, and one of all planners for each instance.
-
-    Raises
-    ------
-    MissingDependencyError
-        omnimalloc is not installed.
-    GaplessError
-        A file cannot be read, or omnimalloc cannot express it.
-    """
+    """Measure our greedy planners and omnimalloc's on the same instances."""
     allocators = greedy_allocators()
     cases = [*synthetic_cases(), *(_case_of(path) for path in files)]
     page = Page("Greedy planners, side by side with omnimalloc", command)

@@ -55,27 +55,7 @@ Measured = list[tuple[RecordedCase, dict[str, VariantRuns]]]
 
 
 def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
-    """Plan recorded iterations with the published planner and ours.
-
-    Parameters
-    ----------
-    files
-        Recorded traces with marked phases, or instances of any format.
-    command
-        For the page.
-    repetitions
-        Fresh processes a measurement; the median and the worst are shown.
-
-    Returns
-    -------
-    Page
-        What was to be reached, and the tables that say whether it was.
-
-    Raises
-    ------
-    GaplessError
-        A file cannot be read, or a plan is invalid.
-    """
+    """Plan recorded iterations with the published planner and ours."""
     if not files:
         raise GaplessError("homosize: at least one recording or instance is needed, found none")
     cases = [case for path in files for case in cases_of(path)]
@@ -352,13 +332,7 @@ def _is_plain(problem: Problem) -> bool:
 
 
 def readings() -> list[tuple[str, PaperVariant]]:
-    """Return the chosen reading of the paper, and every other one that differs in one choice.
-
-    Returns
-    -------
-    list of tuple
-        Names and choices; last some that differ in several.
-    """
+    """Return the chosen reading of the paper, and every other one that differs in one choice."""
     changes: list[dict[str, Any]] = [
         {}, {"fusion": False}, {"phases": False}, {"transients": "group"}, {"packing": "reused"},
         {"order": "start"}, {"order": "size"}, {"partner": "best"}, {"again": False},

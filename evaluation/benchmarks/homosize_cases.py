@@ -44,35 +44,23 @@ SYNTHETIC = (100_000, MANY_COUNT)
 
 @dataclass(frozen=True)
 class RecordedCase:
-    """One problem of the page.
+    """One problem of the page."""
 
-    Parameters
-    ----------
-    name
-        The file without its suffix.
-    part
-        Which of its requests are planned.
-    persistent
-        Whether persistent blocks are among them.
-    source
-        Makes the problem; picklable.
-    requests
-        How many there are.
-    bound
-        The best lower bound, bytes.
-    greedy_peak
-        Peak of a greedy plan, bytes.
-    dense
-        Whether none of the run's requests varies in size.
-    """
-
+    # The file without its suffix.
     name: str
+    # Which of its requests are planned.
     part: str
+    # Whether persistent blocks are among them.
     persistent: bool
+    # Makes the problem; picklable.
     source: Source
+    # How many there are.
     requests: int
+    # The best lower bound, bytes.
     bound: int
+    # Peak of a greedy plan, bytes.
     greedy_peak: int
+    # Whether none of the run's requests varies in size.
     dense: bool
 
     @property
@@ -110,19 +98,7 @@ class VariantRuns:
 
 
 def cases_of(path: Path) -> list[RecordedCase]:
-    """Return the problems that a file stands for.
-
-    Parameters
-    ----------
-    path
-        A recorded trace, or an instance.
-
-    Returns
-    -------
-    list of RecordedCase
-        Of a trace its last iteration, with persistent blocks and without; where sizes vary, also
-        the static part of either.
-    """
+    """Return the problems that a file stands for."""
     if path.suffix != TRACE_SUFFIX:
         problem = read_any(path)
         return [_case(_stem(path), WHOLE, True, partial(read_any, path), problem, dense=True)]
@@ -164,23 +140,7 @@ def longer_iteration(path: Path, microbatches: int) -> Problem:
 
 
 def last_microbatch(trace: AllocationTrace) -> tuple[int, int]:
-    """Return the steps of the last microbatch within the last iteration, half-open.
-
-    Parameters
-    ----------
-    trace
-        Whose microbatches follow one another.
-
-    Returns
-    -------
-    tuple of int
-        From its forward pass to the optimizer.
-
-    Raises
-    ------
-    GaplessError
-        The last iteration has no forward pass with an optimizer behind it.
-    """
+    """Return the steps of the last microbatch within the last iteration, half-open."""
     first, _ = iteration_window(trace, -1)
     last = trace.mark_iteration == resolve_iteration(trace, -1)
     event, phase = trace.mark_event[last] - first, trace.mark_phase[last]
@@ -195,18 +155,7 @@ def last_microbatch(trace: AllocationTrace) -> tuple[int, int]:
 
 
 def family_of(files: Sequence[Path]) -> list[tuple[str, Source]]:
-    """Return the problems on which growth is measured.
-
-    Parameters
-    ----------
-    files
-        The largest trace among them is made longer.
-
-    Returns
-    -------
-    list of tuple
-        Names, and what makes the problems.
-    """
+    """Return the problems on which growth is measured."""
     family: list[tuple[str, Source]] = []
     traces = [path for path in files if path.suffix == TRACE_SUFFIX]
     if traces:
@@ -230,27 +179,7 @@ def microbatches_for(counts: Sequence[int], path: Path) -> list[int]:
 
 
 def run_variant(source: Source, parameters: Parameters, repetitions: int) -> VariantRuns:
-    """Run one variant in one fresh process after the other.
-
-    Parameters
-    ----------
-    source
-        Makes the problem.
-    parameters
-        Of ``homosize``.
-    repetitions
-        Number of processes.
-
-    Returns
-    -------
-    VariantRuns
-        Judged.
-
-    Raises
-    ------
-    GaplessError
-        A plan is invalid.
-    """
+    """Run one variant in one fresh process after the other."""
     runs = [
         run_isolated(judged_planner_job(source, "homosize", parameters=parameters))
         for _ in range(repetitions)

@@ -28,14 +28,9 @@ PUBLISHED_EFFICIENCY = (
 
 @dataclass(frozen=True)
 class Reported:
-    """What PyTorch itself reported for a recorded run: peaks over the run, GiB.
+    """What PyTorch itself reported for a recorded run: peaks over the run, GiB."""
 
-    Parameters
-    ----------
-    requested, allocated, reserved
-        Three different things, see PyTorch's memory statistics.
-    """
-
+    # Three different things, see PyTorch's memory statistics.
     requested: float
     allocated: float
     reserved: float
@@ -55,20 +50,12 @@ REPORTED = {
 
 @dataclass(frozen=True)
 class PublicCode:
-    """What the paper's public code did with the last iteration of a trace.
-
-    Parameters
-    ----------
-    requests
-        As it counts them.
-    seconds
-        Processor seconds of its two planners.
-    fragmentation
-        Of the planned pool, percent; of its two planners, None where it was not noted.
-    """
+    """What the paper's public code did with the last iteration of a trace."""
 
     requests: int
+    # Processor seconds of its two planners.
     seconds: tuple[float, float]
+    # Of the planned pool, percent; of its two planners, None where it was not noted.
     fragmentation: tuple[float | None, float | None]
 
 

@@ -27,39 +27,24 @@ RESET_PEAK = "5"
 
 @dataclass(frozen=True)
 class MeasuredCall(Generic[State, Value, Answer]):
-    """Three functions, of which the second is measured; all travel to the child by pickle.
+    """Three functions, of which the second is measured; all travel to the child by pickle."""
 
-    Parameters
-    ----------
-    prepare
-        Makes what the call starts from.
-    call
-        What is measured.
-    finish
-        Turns what the call started from and what it returned into what the parent gets.
-    """
-
+    # Makes what the call starts from.
     prepare: Callable[[], State]
     call: Callable[[State], Value]
+    # Turns what the call started from and what it returned into what the parent gets.
     finish: Callable[[State, Value], Answer]
 
 
 @dataclass(frozen=True)
 class IsolatedRun(Generic[Answer]):
-    """What one child answered, and what its measured call took.
+    """What one child answered, and what its measured call took."""
 
-    Parameters
-    ----------
-    answer
-        From the job's ``finish``.
-    cpu_seconds
-        Processor seconds of the call, all threads together; child processes do not count.
-    added_bytes
-        Largest resident memory during the call, less what was resident before it.
-    """
-
+    # From the job's ``finish``.
     answer: Answer
+    # Processor seconds of the call, all threads together; child processes do not count.
     cpu_seconds: float
+    # Largest resident memory during the call, less what was resident before it.
     added_bytes: int
 
 
@@ -70,22 +55,6 @@ def run_isolated(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]
     the next run finds it there at no cost; only a process that has run nothing shows what a call
     needs. It is spawned, not forked: a fork would inherit such memory from its parent. What
     ``prepare`` left free goes back to the system before the call for the same reason.
-
-    Parameters
-    ----------
-    job
-        What to run.
-
-    Returns
-    -------
-    IsolatedRun
-        The answer and the cost of the call alone.
-
-    Raises
-    ------
-    GaplessError
-        The child died, or the system does not tell peaks of resident memory. What the job itself
-        raises is raised here.
     """
     with ProcessPoolExecutor(
         max_workers=1, mp_context=get_context("spawn"), initializer=tied_to_this_process()

@@ -18,39 +18,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Measured(Generic[Value]):
-    """What a call returned last, and what its repetitions cost.
+    """What a call returned last, and what its repetitions cost."""
 
-    Parameters
-    ----------
-    value
-        What the last repetition returned.
-    seconds
-        Median processor seconds.
-    worst_seconds
-        Largest processor seconds.
-    """
-
+    # What the last repetition returned.
     value: Value
     seconds: float
     worst_seconds: float
 
 
 def measure(call: Callable[[], Value], repetitions: int) -> Measured[Value]:
-    """Run a call several times.
-
-    Parameters
-    ----------
-    call
-        What is measured; it keeps nothing between its runs.
-    repetitions
-        How often, at least 1.
-
-    Returns
-    -------
-    Measured
-        Its value and its cost. The first run is counted too: it pays for fresh memory, as a
-        user's first run does, and the median forgives one outlier.
-    """
+    """Run a call several times."""
     seconds = []
     for _ in range(repetitions):
         begun = time.process_time()

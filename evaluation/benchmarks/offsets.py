@@ -23,25 +23,7 @@ def offsets_page(
 ) -> Page:
     """Measure the greedy planners on graphs, and on traces where some are given.
 
-    Parameters
-    ----------
-    problems
-        With graphs; a synthetic one of the size of the paper's largest network is added.
-    traces
-        Problems over lifetimes, such as recorded iterations.
-    command
-        For the page.
-    repetitions
-        Runs of each planner; the median counts.
-
-    Returns
-    -------
-    Page
-        One row a planner, a column an instance.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, tables 2 and 3.
+    Source: Lamprou et al. 2023, tables 2 and 3.
     """
     largest = training_graph(20_000, streams=100, chains=678, chain_length=8)
     columns = [*problems, largest, *traces]

@@ -29,13 +29,7 @@ Allocation = Any
 
 
 def require_omnimalloc() -> None:
-    """Make sure that the peer is installed.
-
-    Raises
-    ------
-    MissingDependencyError
-        It is not; the message says the command that installs it.
-    """
+    """Make sure that the peer is installed."""
     try:
         import omnimalloc  # noqa: F401
     except ImportError as error:
@@ -58,18 +52,7 @@ def greedy_allocators() -> tuple[str, ...]:
 
 
 def require_expressible(problem: Problem) -> None:
-    """Make sure that the peer's allocations can say all that a problem says.
-
-    Parameters
-    ----------
-    problem
-        What is to be planned.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        It has pairs, several streams, gaps, alignment or chains.
-    """
+    """Make sure that the peer's allocations can say all that a problem says."""
     if not lifetimes_decide(problem):
         raise UnsupportedProblemError(
             f"{problem.name}: omnimalloc plans lifetimes on one stream, and here field "
@@ -88,24 +71,7 @@ def require_expressible(problem: Problem) -> None:
 
 
 def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
-    """Return the tensors of a problem as the peer's allocations.
-
-    Parameters
-    ----------
-    problem
-        Over lifetimes; a pin becomes an offset that is given.
-
-    Returns
-    -------
-    tuple of omnimalloc.Allocation
-        Numbered as the tensors are. Those without bytes are left out, which the peer refuses, and
-        time begins at 0, below which it does not reach.
-
-    Raises
-    ------
-    MissingDependencyError, UnsupportedProblemError
-        The peer is missing, or cannot express the problem.
-    """
+    """Return the tensors of a problem as the peer's allocations."""
     require_omnimalloc()
     require_expressible(problem)
     from omnimalloc import Allocation
@@ -122,57 +88,28 @@ def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
 
 @dataclass(frozen=True)
 class Placed:
-    """What an allocator of the peer returned.
+    """What an allocator of the peer returned."""
 
-    Parameters
-    ----------
-    allocations
-        With offsets, in any order; None where it found no placement.
-    lower_bound
-        Bytes, where the allocator searches; else 0.
-    exhausted
-        Whether its search ended before its time: what it has not found does not exist.
-    """
-
+    # With offsets, in any order; None where it found no placement.
     allocations: Sequence[Allocation] | None
+    # Bytes, where the allocator searches; else 0.
     lower_bound: int = 0
+    # Whether its search ended before its time: what it has not found does not exist.
     exhausted: bool = False
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One allocator of omnimalloc and what it may spend.
+    """One allocator of omnimalloc and what it may spend."""
 
-    Parameters
-    ----------
-    allocator
-        Name in its registry, such as ``greedy_by_size`` or ``supermalloc``.
-    budget
-        Time limit, threads and seed, where the allocator takes them. Without a time limit it has
-        none, whatever its own default.
-    """
-
+    # Name in its registry, such as ``greedy_by_size`` or ``supermalloc``.
     allocator: str
+    # Time limit, threads and seed, where the allocator takes them. Without a time limit it has
+    # none, whatever its own default.
     budget: Budget = field(default_factory=Budget)
 
     def allocations_of(self, problem: Problem) -> tuple[Allocation, ...]:
-        """Return the tensors of a problem as this allocator takes them.
-
-        Parameters
-        ----------
-        problem
-            Over lifetimes.
-
-        Returns
-        -------
-        tuple of omnimalloc.Allocation
-            From :func:`to_allocations`.
-
-        Raises
-        ------
-        MissingDependencyError, UnsupportedProblemError
-            As for :func:`to_allocations`, or an offset is given and the allocator moves everything.
-        """
+        """Return the tensors of a problem as this allocator takes them."""
         allocations = to_allocations(problem)
         if not self._allocator().supports(allocations):
             raise UnsupportedProblemError(
@@ -181,21 +118,7 @@ class Peer:
         return allocations
 
     def run(self, allocations: tuple[Allocation, ...], capacity: int | None = None) -> Placed:
-        """Place allocations.
-
-        Parameters
-        ----------
-        allocations
-            From :meth:`allocations_of`.
-        capacity
-            Bytes. ``supermalloc`` then looks for any placement that fits; the others have no such
-            question, and answer with the best placement they find.
-
-        Returns
-        -------
-        Placed
-            As the allocator gave it, not judged.
-        """
+        """Place allocations."""
         import omnimalloc
 
         omnimalloc.set_max_threads(self.budget.threads)
@@ -208,20 +131,7 @@ class Peer:
         return Placed(found.allocations, found.lower_bound, found.proved_optimal)
 
     def result(self, problem: Problem, placed: Placed) -> Result:
-        """Return what was placed as an answer to a problem.
-
-        Parameters
-        ----------
-        problem
-            What was planned, with the capacity that :meth:`run` was given.
-        placed
-            From :meth:`run`.
-
-        Returns
-        -------
-        Result
-            To be judged by the referee like any other.
-        """
+        """Return what was placed as an answer to a problem."""
         if placed.allocations is None:
             if placed.exhausted:
                 return infeasible(self.allocator, "its search below the capacity ended")

@@ -17,17 +17,10 @@ class ImplausiblePageError(GaplessError):
 
 @dataclass
 class Page:
-    """Tables and sentences in the order they were added.
-
-    Parameters
-    ----------
-    title
-        Heading.
-    command
-        What makes this page.
-    """
+    """Tables and sentences in the order they were added."""
 
     title: str
+    # What makes this page.
     command: str
     parts: list[str] = field(default_factory=list)
 
@@ -36,20 +29,7 @@ class Page:
         self.parts.append(text)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str | Figure]]) -> None:
-        """Add a table; the first column is aligned left, the others right.
-
-        Parameters
-        ----------
-        headers
-            One a column.
-        rows
-            One cell a column, at least one row.
-
-        Raises
-        ------
-        ImplausiblePageError
-            A figure cannot be true, or there is no row; the message names both.
-        """
+        """Add a table; the first column is aligned left, the others right."""
         if not rows:
             raise ImplausiblePageError(
                 f"{self.title}: a table needs rows, found none below {', '.join(headers)}; "

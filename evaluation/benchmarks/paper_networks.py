@@ -7,62 +7,41 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PaperNetwork:
-    """A row of the paper's Table 1 and of its Tables 2 and 3, transposed.
-
-    Parameters
-    ----------
-    name
-        As the paper calls it.
-    instance
-        The instance that stands for it here, as the catalogue calls it.
-    tensors
-        As the paper says, approximate.
-    naive_gb, bound_gb
-        Sum of all tensors, and the lifetime bound, as printed.
-    single_gb, many_gb
-        Lowest peak of its eight Single Object and of its two Many Objects planners.
-    single_ms, many_ms
-        Shortest time of the same planners.
-    safety_1opt_ms, safety_2_ms
-        Time of its safety algorithms 1opt and 2.
-    chains
-        Contiguous chains where the paper counts them; it says up to about 20 for the others.
-    """
+    """A row of the paper's Table 1 and of its Tables 2 and 3, transposed."""
 
     name: str
+    # The instance that stands for it here, as the catalogue calls it.
     instance: str
     tensors: int
+    # Sum of all tensors, and the lifetime bound, as printed.
     naive_gb: float
     bound_gb: float
+    # Lowest peak of its eight Single Object and of its two Many Objects planners.
     single_gb: float
     many_gb: float
+    # Shortest time of the same planners.
     single_ms: int
     many_ms: int
+    # Time of its safety algorithms 1opt and 2.
     safety_1opt_ms: int
     safety_2_ms: int
+    # Contiguous chains where the paper counts them; it says up to about 20 for the others.
     chains: int | None = None
 
 
 @dataclass(frozen=True)
 class LargeNetwork:
-    """A row of the paper's Table 4.
-
-    Parameters
-    ----------
-    name, instance
-        As in :class:`PaperNetwork`.
-    baseline_gb, best_gb, bound_gb
-        What the framework took before, the paper's best plan, and the lifetime bound, as printed.
-    """
+    """A row of the paper's Table 4."""
 
     name: str
     instance: str
+    # What the framework took before, the paper's best plan, and the lifetime bound, as printed.
     baseline_gb: float
     best_gb: float
     bound_gb: float
 
 
-# safe-optimized-static-memory-allocation, section 5 and tables 1 to 3.
+# Lamprou et al. 2023, section 5 and tables 1 to 3.
 PAPER_NETWORKS = (
     PaperNetwork(
         "BERT-base", "bert", 4_400, 42.7816, 13.5119, 13.5119, 13.5121,

@@ -24,22 +24,7 @@ FAST_PLANNERS = ("--planners", "greedy-*,many-*")
 
 
 def responsiveness_page(instance: Path, command: str, repetitions: int) -> Page:
-    """Measure whole runs of the command line, the import, and the reader.
-
-    Parameters
-    ----------
-    instance
-        What the command line compares planners on.
-    command
-        For the page.
-    repetitions
-        Runs of each; the medians count.
-
-    Returns
-    -------
-    Page
-        One row a process, and one sentence on reading.
-    """
+    """Measure whole runs of the command line, the import, and the reader."""
     page = Page("Responsiveness", command)
     page.say(
         "Whole processes, start and imports included, median over the runs in milliseconds. Wall "

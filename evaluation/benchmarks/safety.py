@@ -29,26 +29,16 @@ CLEAR = 0.1
 
 @dataclass(frozen=True)
 class SafetyEntry:
-    """One graph, and what every algorithm cost on it.
+    """One graph, and what every algorithm cost on it."""
 
-    Parameters
-    ----------
-    name
-        What the page calls it.
-    problem
-        Whose pairs are decided.
-    graph
-        Its graph.
-    cost
-        Processor seconds by algorithm, one entry a round.
-    paper
-        What the paper measured on its network of that name.
-    """
-
+    # What the page calls it.
     name: str
+    # Whose pairs are decided.
     problem: Problem
     graph: Graph
+    # Processor seconds by algorithm, one entry a round.
     cost: dict[str, list[float]]
+    # What the paper measured on its network of that name.
     paper: PaperNetwork | None = None
 
     @property
@@ -61,28 +51,7 @@ class SafetyEntry:
 def safety_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
     """Measure every safety algorithm on graphs and hold their answers against each other.
 
-    Parameters
-    ----------
-    files
-        Instances with graphs; a synthetic family up to 20,000 tensors on 100 streams is added.
-    command
-        For the page.
-    repetitions
-        Rounds, in each of which every algorithm runs once; the median counts.
-
-    Returns
-    -------
-    Page
-        One row an instance.
-
-    Raises
-    ------
-    GaplessError
-        A file cannot be read, has no graph, or two algorithms disagree.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, table 1.
+    Source: Lamprou et al. 2023, table 1.
     """
     by_instance = {network.instance: network for network in PAPER_NETWORKS}
     entries = []

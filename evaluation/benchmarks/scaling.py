@@ -22,20 +22,7 @@ BoundMaker = Callable[[Problem], Bound]
 
 
 def scaling_page(command: str, repetitions: int) -> Page:
-    """Measure greedy planning on growing synthetic problems.
-
-    Parameters
-    ----------
-    command
-        For the page.
-    repetitions
-        Runs of each; the median counts.
-
-    Returns
-    -------
-    Page
-        A table a family.
-    """
+    """Measure greedy planning on growing synthetic problems."""
     page = Page("Scaling", command)
     page.say(
         "Median processor time in milliseconds, and in brackets microseconds a tensor. With "

@@ -48,33 +48,7 @@ def training_page(
     *,
     checks_at_once: bool = False,
 ) -> Page:
-    """Run every case under every allocator, and time pairs of requests.
-
-    Parameters
-    ----------
-    command
-        For the page.
-    timed_steps
-        Of each case and allocator.
-    only
-        Which of :data:`PARTS` to run.
-    run
-        Does one job.
-    open_turns
-        As in :func:`pair_rows`.
-    checks_at_once
-        Whether the checks of a case run side by side; a GPU has to have room for all of them.
-
-    Returns
-    -------
-    Page
-        A table a case, a row an allocator; and one of pairs.
-
-    Raises
-    ------
-    GaplessError
-        There is no PyTorch or no CUDA device, or no part is called so.
-    """
+    """Run every case under every allocator, and time pairs of requests."""
     for name in only:
         if name not in PARTS:
             raise GaplessError(f"--only: no part is called {name!r}; {near_names(name, PARTS)}")

@@ -18,22 +18,7 @@ MOST_TAKEN = 0.03
 
 
 def vary(problem: Problem, variation: str, seed: int) -> Problem:
-    """Return a variant of a problem over lifetimes.
-
-    Parameters
-    ----------
-    problem
-        Sizes and lifetimes, and a capacity or none; nothing else is kept.
-    variation
-        One of :data:`VARIATIONS`.
-    seed
-        Start of every random choice.
-
-    Returns
-    -------
-    Problem
-        What fits the capacity of the problem fits that of the variant.
-    """
+    """Return a variant of a problem over lifetimes."""
     return VARIATIONS[variation](problem, np.random.default_rng(seed))
 
 

@@ -26,24 +26,7 @@ INJECTED = 20
 
 
 def verify_page(problem: Problem, command: str, kind: DeviceKind, trials: int, seed: int) -> Page:
-    """Verify right and wrong plans of an instance, and measure the kernel by itself.
-
-    Parameters
-    ----------
-    problem
-        With a graph.
-    command
-        For the page.
-    kind
-        What to run on. Bandwidths by size are measured on a GPU alone.
-    trials, seed
-        Of each verification.
-
-    Returns
-    -------
-    Page
-        A row a plan, and a row a size of tensor.
-    """
+    """Verify right and wrong plans of an instance, and measure the kernel by itself."""
     page = Page("Verification", command)
     runs = _verifications(problem, kind, trials, seed)
     figures = runs[0].verification.figures

@@ -68,24 +68,7 @@ class _Classes:
 
 
 def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path: Path) -> None:
-    """Draw a plan: steps of the global order by offset, with its peak and the best bound.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    result
-        With a plan.
-    bounds
-        Lower bounds of the problem; the result's own counts as well.
-    path
-        Target; its suffix says the format.
-
-    Raises
-    ------
-    GaplessError
-        The problem has explicit pairs only, or the picture cannot be written.
-    """
+    """Draw a plan: steps of the global order by offset, with its peak and the best bound."""
     _require_time(problem)
     figure = layout_figure(problem, result, bounds)
     with replacing(path) as file:
@@ -107,18 +90,7 @@ def _format_of(path: Path) -> str | None:
 
 
 def layout_figure(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Figure:
-    """Return the picture of a plan, see :func:`draw_layout`.
-
-    Parameters
-    ----------
-    problem, result, bounds
-        As for :func:`draw_layout`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Not attached to any window.
-    """
+    """Return the picture of a plan, see :func:`draw_layout`."""
     assert result.plan is not None
     figure = Figure(figsize=FIGURE_INCHES, layout="constrained")
     FigureCanvasAgg(figure)

@@ -61,20 +61,7 @@ class MismatchRecord:
 
 
 def mismatch_record(mismatch: Mismatch, where: str) -> MismatchRecord:
-    """Return a mismatch with its place in the program.
-
-    Parameters
-    ----------
-    mismatch
-        As the allocator keeps it.
-    where
-        Place in the program.
-
-    Returns
-    -------
-    MismatchRecord
-        For people and programs.
-    """
+    """Return a mismatch with its place in the program."""
     return MismatchRecord(
         kind=mismatch.kind.name.lower(),
         step=mismatch.step,

@@ -22,29 +22,12 @@ class MismatchPlaces:
         self._places: dict[int, str] = {}
 
     def note(self, mismatch: Mismatch) -> None:
-        """Write down where the running program is.
-
-        Parameters
-        ----------
-        mismatch
-            Of a request that this thread is making.
-        """
+        """Write down where the running program is."""
         # A thread of autograd has no frame before this one.
         self._places[mismatch.number] = _place_in_program(sys._getframe())
 
     def of(self, mismatch: Mismatch) -> str:
-        """Return where a mismatch came from, empty where it was not noted.
-
-        Parameters
-        ----------
-        mismatch
-            Of the allocator.
-
-        Returns
-        -------
-        str
-            ``file:line in function``, or that it was no thread of the program.
-        """
+        """Return where a mismatch came from, empty where it was not noted."""
         return self._places.get(mismatch.number, "")
 
     def clear(self) -> None:

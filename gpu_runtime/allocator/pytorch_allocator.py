@@ -18,26 +18,7 @@ OUT_OF_MEMORY = "CUDA out of memory"
 
 
 def serve_pytorch(device: int) -> _core.PlannedAllocator:
-    """Make an allocator that serves all CUDA allocations of PyTorch from now on.
-
-    Parameters
-    ----------
-    device
-        Whose requests the returned allocator serves. Other devices get a heap of their own.
-
-    Returns
-    -------
-    PlannedAllocator
-        Lives as long as the process.
-
-    Raises
-    ------
-    MissingDependencyError
-        PyTorch is not installed.
-    DeviceError
-        There is no CUDA driver or no such device, PyTorch is built without CUDA, or it has
-        begun to use another allocator.
-    """
+    """Make an allocator that serves all CUDA allocations of PyTorch from now on."""
     pytorch = _pytorch_with_cuda()
     try:
         memory = _core.CudaMemory(device)
@@ -66,13 +47,7 @@ def serve_pytorch(device: int) -> _core.PlannedAllocator:
 
 @contextmanager
 def pytorch_out_of_memory() -> Iterator[None]:
-    """Within this context an error of ours that memory is short becomes PyTorch's own.
-
-    Yields
-    ------
-    None
-        A pluggable allocator cannot raise ``torch.OutOfMemoryError`` itself.
-    """
+    """Within this context an error of ours that memory is short becomes PyTorch's own."""
     try:
         yield
     except RuntimeError as error:

@@ -21,21 +21,13 @@ from planners.run import run
 
 @dataclass(frozen=True)
 class StepPlanning:
-    """A plan that is in force.
-
-    Parameters
-    ----------
-    problems, results
-        One a stream.
-    persisting_bytes
-        Bytes that a step finds outside of the arena and leaves there.
-    renewed_bytes
-        Bytes of the requests without a place in the arena.
-    """
+    """A plan that is in force."""
 
     problems: tuple[StreamProblem, ...]
     results: tuple[Result, ...]
+    # Bytes that a step finds outside of the arena and leaves there.
     persisting_bytes: int
+    # Bytes of the requests without a place in the arena.
     renewed_bytes: int
 
     @property
@@ -72,19 +64,6 @@ class StepPlanner:
     `max_profiled_steps`, the last but one is planned. When the program has changed, so that most
     requests of `patience` steps in a row are not as planned, the plan is dropped and all begins
     again; each time it takes twice as many such steps, for a program may never settle.
-
-    Parameters
-    ----------
-    allocator
-        Serves the requests.
-    planner
-        Who plans.
-    budget
-        What it may spend, for each stream.
-    max_profiled_steps
-        At least 2.
-    patience
-        At least 1; None to keep the first plan for good.
     """
 
     def __init__(
@@ -119,13 +98,7 @@ class StepPlanner:
         return "optimal" if self.planning.optimal else "feasible"
 
     def begin_step(self) -> None:
-        """Begin a step, and plan before it where enough is known.
-
-        Raises
-        ------
-        DeviceError
-            The step before has not ended.
-        """
+        """Begin a step, and plan before it where enough is known."""
         if not self._in_step.acquire(blocking=False):
             raise DeviceError(
                 "step: a step begins within a step; a step ends before the next one begins"
@@ -144,13 +117,7 @@ class StepPlanner:
             raise
 
     def end_step(self, *, completed: bool) -> None:
-        """End a step.
-
-        Parameters
-        ----------
-        completed
-            Whether it came to its own end; others are not planned.
-        """
+        """End a step."""
         try:
             self._end_step(completed=completed)
         finally:

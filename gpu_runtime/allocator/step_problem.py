@@ -16,38 +16,18 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True)
 class StreamProblem:
-    """The requests of one stream as a problem.
+    """The requests of one stream as a problem."""
 
-    Parameters
-    ----------
-    profile
-        Requests and when they end.
-    planned
-        Index of the request of each tensor: those that end before their own turn in the next step.
-        The others outlive the step and have no place in an arena.
-    problem
-        A tensor a planned request, sizes rounded up to blocks, time counted in requests.
-    """
-
+    # Requests and when they end.
     profile: StreamProfile
+    # Index of the request of each tensor: those that end before their own turn in the next step.
+    # The others outlive the step and have no place in an arena.
     planned: NDArray[np.intp]
+    # A tensor a planned request, sizes rounded up to blocks, time counted in requests.
     problem: Problem
 
     def stream_plan(self, plan: Plan, arena_offset: int) -> StreamPlan:
-        """Return the places of the requests, for the allocator.
-
-        Parameters
-        ----------
-        plan
-            Of the problem.
-        arena_offset
-            Where the stream's part of the arena begins, in bytes.
-
-        Returns
-        -------
-        StreamPlan
-            Offsets from the beginning of the arena.
-        """
+        """Return the places of the requests, for the allocator."""
         profile = self.profile
         offset = np.full(profile.request_count, OUTLIVES, dtype=np.int64)
         offset[self.planned] = plan.offsets + arena_offset
@@ -67,18 +47,6 @@ def step_problems(profile: StepProfile, name: str) -> tuple[StreamProblem, ...]:
     Streams share no bytes: nothing that the allocator sees orders the work of one before that of
     another. A request that is freed in the next step needs memory at the beginning of the step and
     at its end, and none between: its lifetime has a gap.
-
-    Parameters
-    ----------
-    profile
-        Of a step that is repeated.
-    name
-        Provenance.
-
-    Returns
-    -------
-    tuple of StreamProblem
-        One a stream that asks for anything.
     """
     return tuple(_stream_problem(stream, name) for stream in profile)
 

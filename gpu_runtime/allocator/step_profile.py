@@ -21,20 +21,12 @@ class StreamProfile:
     Time is counted in requests of the stream: a block that is freed before request ``q`` is made
     ends at ``q``. With ``n`` requests in a step, ``n`` is the end of the step, and ``n + 1 + q`` is
     before request ``q`` of the step after.
-
-    Parameters
-    ----------
-    stream
-        Handle.
-    size
-        int64 bytes as requested, one entry a request.
-    freed
-        int64 time of each one's end, :data:`NEVER` where none was seen by the end of the step
-        after.
     """
 
     stream: int
+    # int64 bytes as requested, one entry a request.
     size: IntColumn
+    # int64 time of each one's end, :data:`NEVER` where none was seen by the end of the step after.
     freed: IntColumn
 
     @property
@@ -87,14 +79,7 @@ class StepLog:
         return sizes
 
     def repeated_step(self) -> StepProfile | None:
-        """Return the last step, if it made the requests of the one before, and any.
-
-        Returns
-        -------
-        tuple of StreamProfile, or None
-            Each request with the later of its ends in the two steps; what the log does not know yet
-            of the last step's requests is taken from the step before.
-        """
+        """Return the last step, if it made the requests of the one before, and any."""
         if self.step_count < 2 or not all(self._completed[-2:]):
             return None
         before, last = self._profile(self.step_count - 2), self._profile(self.step_count - 1)

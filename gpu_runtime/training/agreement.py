@@ -12,21 +12,13 @@ from gpu_runtime.training.worker_result import CheckResult
 
 @dataclass(frozen=True)
 class BitDifference:
-    """Where a run first left another.
-
-    Parameters
-    ----------
-    allocator, reference
-        Whose runs.
-    where
-        Such as ``"step 2, gradient of bert.pooler.weight"``.
-    found, expected
-        The run's value and the reference's; ``"nothing"`` where one has none.
-    """
+    """Where a run first left another."""
 
     allocator: Allocator
     reference: Allocator
+    # Such as ``"step 2, gradient of bert.pooler.weight"``.
     where: str
+    # The run's value and the reference's; ``"nothing"`` where one has none.
     found: str
     expected: str
 
@@ -40,27 +32,19 @@ class BitDifference:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What was compared and what differs.
+    """What was compared and what differs."""
 
-    Parameters
-    ----------
-    compared
-        The first is the one that the others are compared with.
-    steps, losses, gradients, parameters, buffers
-        How many values of each a run has.
-    losses_not_finite
-        How many of the losses are infinite or no number: of what follows them little can differ.
-    differences
-        The first one of each run that differs.
-    """
-
+    # The first is the one that the others are compared with.
     compared: tuple[Allocator, ...]
+    # How many values of each a run has.
     steps: int
     losses: int
+    # How many of the losses are infinite or no number: of what follows them little can differ.
     losses_not_finite: int
     gradients: int
     parameters: int
     buffers: int
+    # The first one of each run that differs.
     differences: tuple[BitDifference, ...]
 
     @property
@@ -74,18 +58,7 @@ _SHOWN = 16
 
 
 def compare(answers: Mapping[Allocator, CheckResult]) -> Agreement:
-    """Compare every run with the first.
-
-    Parameters
-    ----------
-    answers
-        At least one.
-
-    Returns
-    -------
-    Agreement
-        Values are compared in the order in which a run has them.
-    """
+    """Compare every run with the first."""
     reference, first = next(iter(answers.items()))
     expected = _values(first)
     differences = (

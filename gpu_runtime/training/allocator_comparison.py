@@ -19,21 +19,14 @@ Listen = Callable[[RunSpecification, float | None], None]
 
 @dataclass
 class AllocatorComparison:
-    """What was found so far.
+    """What was found so far."""
 
-    Parameters
-    ----------
-    checks, timings
-        Answers by allocator, in the order in which they came.
-    failures
-        What went wrong, by the job's label.
-    undetermined
-        Operators for want of whose deterministic algorithm the checks were not strict.
-    """
-
+    # Answers by allocator, in the order in which they came.
     checks: dict[Allocator, CheckResult] = field(default_factory=dict)
     timings: dict[Allocator, TimeResult] = field(default_factory=dict)
+    # What went wrong, by the job's label.
     failures: dict[str, str] = field(default_factory=dict)
+    # Operators for want of whose deterministic algorithm the checks were not strict.
     undetermined: tuple[str, ...] = ()
 
     @property
@@ -75,26 +68,7 @@ def compare_allocators(
     listen: Listen,
     run: Callable[[RunSpecification], Answer] = run_child,
 ) -> None:
-    """Run a job for every purpose under every allocator, one process after the other.
-
-    Parameters
-    ----------
-    job
-        Its purpose and allocator do not count.
-    allocators
-        In this order; the checks of all are compared with the first.
-    findings
-        Filled as answers come, so that an interrupted study keeps what it has.
-    listen
-        Told of progress.
-    run
-        Does one job.
-
-    Raises
-    ------
-    GaplessError
-        A child failed as all others would.
-    """
+    """Run a job for every purpose under every allocator, one process after the other."""
 
     def answer_to(purpose: Purpose, allocator: Allocator, strict: bool) -> Answer:
         its = replace(job, purpose=purpose, allocator=allocator, strict=strict)

@@ -78,20 +78,7 @@ class NativeProbe:
 
 
 class PlannedProbe:
-    """Our allocator, in force from its construction on.
-
-    Parameters
-    ----------
-    planner
-        Name of a registered planner.
-    time_limit
-        Seconds that it may take.
-
-    Raises
-    ------
-    DeviceError
-        There is no driver, or PyTorch has taken memory already.
-    """
+    """Our allocator, in force from its construction on."""
 
     def __init__(self, planner: str, time_limit: float) -> None:
         self._memory = PlannedMemory(planner, time_limit=time_limit)
@@ -116,18 +103,7 @@ class PlannedProbe:
 
 
 def require_device(device: str) -> None:
-    """Check that there is the device that a job wants.
-
-    Parameters
-    ----------
-    device
-        ``"cuda"`` or ``"cpu"``.
-
-    Raises
-    ------
-    DeviceError
-        There is no CUDA device.
-    """
+    """Check that there is the device that a job wants."""
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
 
@@ -135,27 +111,7 @@ def require_device(device: str) -> None:
 def open_probe(
     allocator: Allocator, device: str, planner: str = "auto", time_limit: float = 10.0
 ) -> AllocatorProbe:
-    """Put an allocator in force, before anything allocates.
-
-    Parameters
-    ----------
-    allocator
-        Which; the modes of PyTorch's own are chosen by the environment.
-    device
-        ``"cuda"``, or ``"cpu"``, which has no allocator to choose.
-    planner, time_limit
-        Who plans, and for how many seconds at most.
-
-    Returns
-    -------
-    AllocatorProbe
-        Of this process.
-
-    Raises
-    ------
-    DeviceError
-        The allocator cannot be put in force.
-    """
+    """Put an allocator in force, before anything allocates."""
     if device == "cpu":
         return HostProbe()
     if allocator is Allocator.PLANNED:

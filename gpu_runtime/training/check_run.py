@@ -27,13 +27,7 @@ _REFUSAL = re.compile(r"(\w+)(?: \w+)? does not have a deterministic implementat
 
 
 class UndeterminedError(GaplessError):
-    """An operator has no deterministic algorithm.
-
-    Parameters
-    ----------
-    operator
-        As PyTorch calls it.
-    """
+    """An operator has no deterministic algorithm."""
 
     def __init__(self, operator: str) -> None:
         super().__init__(f"{operator} has no deterministic algorithm")
@@ -45,23 +39,6 @@ def run_check(job: RunSpecification, memory: AllocatorProbe) -> CheckResult:
 
     Gradients are read between the last backward pass of a step and the optimizer, by copies to the
     host, which ask nothing of the device's allocator.
-
-    Parameters
-    ----------
-    job
-        What is run.
-    memory
-        The allocator, in force.
-
-    Returns
-    -------
-    CheckResult
-        Losses and gradients of every step, parameters and buffers at the end.
-
-    Raises
-    ------
-    UndeterminedError
-        An operator has no deterministic algorithm, and the job is strict.
     """
     with _deterministic(strict=job.strict) as undetermined:
         run = prepare(job)
@@ -95,35 +72,13 @@ def run_check(job: RunSpecification, memory: AllocatorProbe) -> CheckResult:
 
 
 def exact(loss: Tensor) -> str:
-    """Return a scalar with every bit, as a hexadecimal float; of a NaN also its bits.
-
-    Parameters
-    ----------
-    loss
-        One number.
-
-    Returns
-    -------
-    str
-        Such as ``"0x1.4p+3"``.
-    """
+    """Return a scalar with every bit, as a hexadecimal float; of a NaN also its bits."""
     number = float(loss.item())
     return f"nan {_bytes_of(loss.detach().cpu()).hex()}" if math.isnan(number) else number.hex()
 
 
 def digests(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
-    """Return the SHA-256 of the bytes of each tensor.
-
-    Parameters
-    ----------
-    tensors
-        Names and tensors, on any device.
-
-    Returns
-    -------
-    dict of str
-        By name, in the order given.
-    """
+    """Return the SHA-256 of the bytes of each tensor."""
     with ThreadPoolExecutor(HASHING_THREADS) as threads:
         # Copied one after the other, hashed side by side.
         running = {name: threads.submit(_digest, tensor.detach().cpu()) for name, tensor in tensors}

@@ -38,37 +38,13 @@ UNITS = (
 
 
 def plain_table(findings: AllocatorComparison) -> str:
-    """Return a row an allocator as aligned text, for pipes and files.
-
-    Parameters
-    ----------
-    findings
-        What was timed.
-
-    Returns
-    -------
-    str
-        Lines, the headings first; empty where nothing was timed.
-    """
+    """Return a row an allocator as aligned text, for pipes and files."""
     rows = study_rows(findings)
     return aligned_text([HEADINGS, *rows], range(LEFT_ALIGNED)) if rows else ""
 
 
 def rich_table(findings: AllocatorComparison, width: int) -> Table:
-    """Return the figures of each allocator for a terminal, the best memory efficiency in green.
-
-    Parameters
-    ----------
-    findings
-        What was timed.
-    width
-        Columns of the terminal. Where they are enough, each allocator has a row, else a column.
-
-    Returns
-    -------
-    rich.table.Table
-        Of which no number is broken.
-    """
+    """Return the figures of each allocator for a terminal, the best memory efficiency in green."""
     # Imported here because a table in a pipe does without it.
     from rich import box
     from rich.table import Table
@@ -97,18 +73,7 @@ def rich_table(findings: AllocatorComparison, width: int) -> Table:
 
 
 def study_rows(findings: AllocatorComparison) -> list[tuple[str, ...]]:
-    """Return the cells of the table.
-
-    Parameters
-    ----------
-    findings
-        What was timed.
-
-    Returns
-    -------
-    list of tuple of str
-        As many as :data:`HEADINGS`, a row an allocator. The best memory efficiency is marked.
-    """
+    """Return the cells of the table."""
     timings = findings.timings
     best = max(
         (timing.peaks.efficiency for timing in timings.values() if timing.peaks), default=None
@@ -117,18 +82,7 @@ def study_rows(findings: AllocatorComparison) -> list[tuple[str, ...]]:
 
 
 def notes(findings: AllocatorComparison) -> list[str]:
-    """Return the lines below the table.
-
-    Parameters
-    ----------
-    findings
-        What was found.
-
-    Returns
-    -------
-    list of str
-        The plan, mismatches, and last whether the bits are the same.
-    """
+    """Return the lines below the table."""
     lines = []
     planned = findings.timings.get(Allocator.PLANNED)
     if planned is not None and planned.plan is not None and planned.plan.planned_steps:
@@ -149,20 +103,7 @@ def notes(findings: AllocatorComparison) -> list[str]:
 
 
 def study_record(job: RunSpecification, findings: AllocatorComparison) -> dict[str, Any]:
-    """Return everything that was run and found, as scalars, lists and objects.
-
-    Parameters
-    ----------
-    job
-        What was run.
-    findings
-        What was found.
-
-    Returns
-    -------
-    dict
-        Ready for JSON.
-    """
+    """Return everything that was run and found, as scalars, lists and objects."""
     agreement = findings.agreement
     environments = [timing.environment for timing in findings.timings.values()]
     described = asdict(job)
@@ -190,34 +131,12 @@ def study_record(job: RunSpecification, findings: AllocatorComparison) -> dict[s
 
 
 def gib(size: int | None) -> str:
-    """Return bytes in GiB with three decimals.
-
-    Parameters
-    ----------
-    size
-        Bytes, or none.
-
-    Returns
-    -------
-    str
-        Such as ``"3.806"`` or ``"-"``.
-    """
+    """Return bytes in GiB with three decimals."""
     return NOTHING if size is None else f"{size / GIB:,.3f}"
 
 
 def over_plan(timing: TimeResult) -> float | None:
-    """Return by what part reserved memory exceeds the plan.
-
-    Parameters
-    ----------
-    timing
-        Of any allocator.
-
-    Returns
-    -------
-    float
-        ``reserved / planned - 1``; none without a plan.
-    """
+    """Return by what part reserved memory exceeds the plan."""
     if timing.plan is None or timing.peaks is None or not timing.plan.planned_bytes:
         return None
     return timing.peaks.reserved / timing.plan.planned_bytes - 1

@@ -18,20 +18,12 @@ from instances.traces.allocation_trace import Phase
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A module on the device and what it is fed.
+    """A module on the device and what it is fed."""
 
-    Parameters
-    ----------
-    module
-        In training mode, with seeded weights.
-    batches
-        Seeded too.
-    job
-        What it is for.
-    """
-
+    # In training mode, with seeded weights.
     module: torch.nn.Module
     batches: RandomBatches
+    # What it is for.
     job: RunSpecification
 
     def loop(
@@ -40,18 +32,7 @@ class PreparedRun:
         begin: Callable[[Phase], None] = lambda _: None,
         saw_loss: Callable[[Tensor], None] | None = None,
     ) -> TrainingLoop:
-        """Return the loop, which runs iteration by iteration.
-
-        Parameters
-        ----------
-        next_inputs, begin, saw_loss
-            As in :class:`TrainingLoop`.
-
-        Returns
-        -------
-        TrainingLoop
-            Of this module.
-        """
+        """Return the loop, which runs iteration by iteration."""
         job = self.job
         return TrainingLoop(
             self.module, next_inputs, job.settings, job.device, begin, saw_loss=saw_loss
@@ -59,23 +40,7 @@ class PreparedRun:
 
 
 def prepare(job: RunSpecification) -> PreparedRun:
-    """Build a job's model with seeded weights and move it to the device.
-
-    Parameters
-    ----------
-    job
-        What is run.
-
-    Returns
-    -------
-    PreparedRun
-        The same numbers whenever job and versions are the same.
-
-    Raises
-    ------
-    InstanceError
-        The model or a setting is unknown.
-    """
+    """Build a job's model with seeded weights and move it to the device."""
     # On the device too: this also seeds its dropout.
     torch.manual_seed(job.seed)
     model = find_model(job.model)

@@ -18,20 +18,7 @@ FEWEST_CLASSES = 2
 
 
 class RandomBatches:
-    """Draws the inputs of one microbatch after the other.
-
-    Parameters
-    ----------
-    module
-        Whose inputs they are; it says how many tokens and classes there are.
-    batch
-        What a microbatch looks like: keyword arguments of the module.
-    seed
-        Of a generator of its own, so that the inputs do not depend on what else draws.
-    device
-        Where the inputs go. Those of a GPU come from pinned memory, so that the host need not
-        wait for the copy.
-    """
+    """Draws the inputs of one microbatch after the other."""
 
     def __init__(self, module: Module, batch: Inputs, seed: int, device: str) -> None:
         self._module = module
@@ -48,16 +35,6 @@ class RandomBatches:
         """Draw some inputs now, and return what copies them to the device in turns.
 
         Drawing takes longer than a step of a small network, and would be timed with it.
-
-        Parameters
-        ----------
-        count
-            Microbatches to draw, at least 1.
-
-        Returns
-        -------
-        callable
-            Returns new inputs on the device.
         """
         turns: Iterator[Inputs] = cycle([self._draw() for _ in range(count)])
         return lambda: self._copy(next(turns))

@@ -28,43 +28,28 @@ class Purpose(enum.StrEnum):
 
 @dataclass(frozen=True)
 class RunSpecification:
-    """What one child process is to do.
+    """What one child process is to do."""
 
-    Parameters
-    ----------
-    purpose
-        Digests of everything computed, with deterministic algorithms; or time and memory, without.
-    allocator
-        Who serves memory.
-    model
-        Name of a registered model.
-    shape
-        ``batch``, ``seq``, ``image``, ``layers``, ``checkpointing``, where not the model's own.
-    settings
-        The loop; its steps are those that are checked.
-    warm_up, timed_steps
-        Steps before the timed ones, and the timed ones.
-    seed
-        Of weights, inputs and dropout.
-    planner, time_limit
-        Who plans, and for how many seconds at most.
-    device
-        ``"cuda"``, or for tests ``"cpu"``, which has no allocator to choose.
-    strict
-        Whether an operator without a deterministic algorithm ends a check.
-    """
-
+    # Digests of everything computed, with deterministic algorithms; or time and memory, without.
     purpose: Purpose
     allocator: Allocator
+    # Name of a registered model.
     model: str
+    # ``batch``, ``seq``, ``image``, ``layers``, ``checkpointing``, where not the model's own.
     shape: dict[str, int | bool] = field(default_factory=dict)
+    # The loop; its steps are those that are checked.
     settings: TraceSettings = field(default_factory=TraceSettings)
+    # Steps before the timed ones, and the timed ones.
     warm_up: int = 6
     timed_steps: int = 30
+    # Of weights, inputs and dropout.
     seed: int = 0
+    # Who plans, and for how many seconds at most.
     planner: str = "auto"
     time_limit: float = 10.0
+    # ``"cuda"``, or for tests ``"cpu"``, which has no allocator to choose.
     device: str = "cuda"
+    # Whether an operator without a deterministic algorithm ends a check.
     strict: bool = True
 
     @property
@@ -93,18 +78,7 @@ class RunSpecification:
 
     @classmethod
     def from_json(cls, text: str) -> RunSpecification:
-        """Read what :meth:`to_json` wrote.
-
-        Parameters
-        ----------
-        text
-            One line.
-
-        Returns
-        -------
-        RunSpecification
-            The same.
-        """
+        """Read what :meth:`to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
         fields["purpose"] = Purpose(fields["purpose"])
         fields["allocator"] = Allocator(fields["allocator"])

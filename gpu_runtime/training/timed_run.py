@@ -28,20 +28,7 @@ _make_event: Callable[..., Any] = torch.cuda.Event
 
 
 def run_timed(job: RunSpecification, memory: AllocatorProbe) -> TimeResult:
-    """Warm a job's loop up, then time its steps and watch the peaks of its memory.
-
-    Parameters
-    ----------
-    job
-        What is run.
-    memory
-        The allocator, in force.
-
-    Returns
-    -------
-    TimeResult
-        Of the timed steps, unless it says otherwise.
-    """
+    """Warm a job's loop up, then time its steps and watch the peaks of its memory."""
     free_before = _free_bytes(job.device)
     run = prepare(job)
     loop = run.loop(run.batches.repeated(DRAWN_MICROBATCHES))

@@ -16,18 +16,7 @@ from planners.errors import GaplessError
 
 
 def answer_of(job: RunSpecification) -> Answer:
-    """Do a job, and answer whatever happens.
-
-    Parameters
-    ----------
-    job
-        What to run.
-
-    Returns
-    -------
-    CheckResult or TimeResult or Failure
-        A failure has one line.
-    """
+    """Do a job, and answer whatever happens."""
     try:
         require_packages("torch", "transformers")
         # Imported here because they need PyTorch.

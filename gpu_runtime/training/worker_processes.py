@@ -29,23 +29,7 @@ SECONDS_TO_END = 5.0
 
 
 def run_child(job: RunSpecification) -> Answer:
-    """Do a job in a fresh process.
-
-    Parameters
-    ----------
-    job
-        What to run.
-
-    Returns
-    -------
-    CheckResult or TimeResult or Failure
-        A process that dies is a failure too, also after its answer.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user's; the process has ended then.
-    """
+    """Do a job in a fresh process."""
     with (
         tempfile.TemporaryFile("w+", errors="replace") as complaints,
         # In a session of its own: Ctrl-C reaches the parent alone, which ends the child. A parent
@@ -69,21 +53,7 @@ def run_child(job: RunSpecification) -> Answer:
 
 
 def child_environment(job: RunSpecification, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a job's process.
-
-    Parameters
-    ----------
-    job
-        Whose allocator and purpose count.
-    inherited
-        The parent's.
-
-    Returns
-    -------
-    dict of str
-        Without what the user has set for allocators and matrix products: it would make the runs
-        compared unlike.
-    """
+    """Return the environment of a job's process."""
     environment = allocator_environment(job.allocator, inherited)
     environment.pop(CUBLAS_VARIABLE, None)
     if job.purpose is Purpose.CHECK:
@@ -92,20 +62,7 @@ def child_environment(job: RunSpecification, inherited: Mapping[str, str]) -> di
 
 
 def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that chooses the mode of PyTorch's allocator.
-
-    Parameters
-    ----------
-    allocator
-        Ours takes the default mode, which it replaces.
-    inherited
-        From the parent.
-
-    Returns
-    -------
-    dict of str
-        Without what the user has set for PyTorch's allocator.
-    """
+    """Return the environment that chooses the mode of PyTorch's allocator."""
     kept = {name: value for name, value in inherited.items() if name not in ALLOCATOR_VARIABLES}
     if allocator is Allocator.EXPANDABLE:
         kept |= dict.fromkeys(ALLOCATOR_VARIABLES, EXPANDABLE)

@@ -11,20 +11,12 @@ from gpu_runtime.allocator.memory_report import MemoryReport, MismatchRecord
 
 @dataclass(frozen=True)
 class PeakFigures:
-    """Peaks of memory in bytes, as PyTorch tells them apart.
-
-    Parameters
-    ----------
-    requested
-        By the program.
-    allocated
-        The same, each request rounded up.
-    reserved
-        Taken from the device.
-    """
+    """Peaks of memory in bytes, as PyTorch tells them apart."""
 
     requested: int
+    # The same, each request rounded up.
     allocated: int
+    # Taken from the device.
     reserved: int
 
     @property
@@ -35,74 +27,46 @@ class PeakFigures:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Everything that a run computed, in digests.
+    """Everything that a run computed, in digests."""
 
-    Parameters
-    ----------
-    losses
-        Of every microbatch of every step, exact, as hexadecimal floats; of a NaN with its bits.
-    gradients
-        Of every step after its last backward pass, by parameter.
-    parameters, buffers
-        At the end, by name.
-    undetermined
-        Operators without a deterministic algorithm that ran.
-    plan
-        How the plan was kept to; none where nothing was planned.
-    """
-
+    # Of every microbatch of every step, exact, as hexadecimal floats; of a NaN with its bits.
     losses: tuple[tuple[str, ...], ...]
+    # Of every step after its last backward pass, by parameter.
     gradients: tuple[dict[str, str], ...]
+    # At the end, by name.
     parameters: dict[str, str]
     buffers: dict[str, str]
+    # Operators without a deterministic algorithm that ran.
     undetermined: tuple[str, ...] = ()
+    # How the plan was kept to; none where nothing was planned.
     plan: MemoryReport | None = None
 
 
 @dataclass(frozen=True)
 class TimeResult:
-    """What a run took.
+    """What a run took."""
 
-    Parameters
-    ----------
-    step_seconds
-        Of every timed step.
-    peaks
-        Of the timed steps; none on a device without an allocator.
-    whole_run_reserved
-        Peak of reserved bytes from the start of the process on.
-    device_bytes
-        What the driver says that the process took after its context was made, when all was timed.
-    plan
-        How it was kept to in the timed steps; none where nothing was planned.
-    environment
-        Device and versions.
-    """
-
+    # Of every timed step.
     step_seconds: tuple[float, ...]
+    # Of the timed steps; none on a device without an allocator.
     peaks: PeakFigures | None = None
+    # Peak of reserved bytes from the start of the process on.
     whole_run_reserved: int | None = None
+    # What the driver says that the process took after its context was made, when all was timed.
     device_bytes: int | None = None
+    # How it was kept to in the timed steps; none where nothing was planned.
     plan: MemoryReport | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no answer.
-
-    Parameters
-    ----------
-    message
-        One line.
-    is_general
-        Whether every other child would fail alike, such as for want of a device.
-    undetermined
-        The operator without a deterministic algorithm that ended a strict check; or none.
-    """
+    """Why there is no answer."""
 
     message: str
+    # Whether every other child would fail alike, such as for want of a device.
     is_general: bool = False
+    # The operator without a deterministic algorithm that ended a strict check; or none.
     undetermined: str = ""
 
 
@@ -116,40 +80,13 @@ _KINDS: dict[str, type[CheckResult] | type[TimeResult] | type[Failure]] = {
 
 
 def write_result(answer: Answer) -> str:
-    """Return an answer as one line of JSON.
-
-    Parameters
-    ----------
-    answer
-        Of a child.
-
-    Returns
-    -------
-    str
-        Without a line feed.
-    """
+    """Return an answer as one line of JSON."""
     kind = next(kind for kind, its in _KINDS.items() if type(answer) is its)
     return json.dumps({"kind": kind, **asdict(answer)})
 
 
 def read_result(line: str) -> Answer:
-    """Read what :func:`write_result` wrote.
-
-    Parameters
-    ----------
-    line
-        One line.
-
-    Returns
-    -------
-    CheckResult or TimeResult or Failure
-        The same.
-
-    Raises
-    ------
-    ValueError
-        It is something else.
-    """
+    """Read what :func:`write_result` wrote."""
     fields: Any = json.loads(line)
     if not isinstance(fields, dict) or fields.get("kind") not in _KINDS:
         raise ValueError("not an answer")

@@ -24,20 +24,12 @@ from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 
 @dataclass(frozen=True)
 class AdversarialDelays:
-    """Two nodes to be held.
+    """Two nodes to be held."""
 
-    Parameters
-    ----------
-    first
-        Held before it stamps, until what does not wait for it has run.
-    last
-        Held for longer.
-    within
-        Whether ``last`` is held between stamping and checking.
-    """
-
+    # Held before it stamps, until what does not wait for it has run.
     first: int | None
     last: int | None
+    # Whether ``last`` is held between stamping and checking.
     within: bool
 
 
@@ -48,20 +40,7 @@ class _Life:
 
 
 def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> AdversarialDelays | None:
-    """Return how to make two tensors collide.
-
-    Parameters
-    ----------
-    program
-        What is run; each tensor is stamped once.
-    a, b
-        Tensors that share bytes.
-
-    Returns
-    -------
-    AdversarialDelays or None
-        None for a safe pair: no order of the program lets them collide.
-    """
+    """Return how to make two tensors collide."""
     victim, other = _life(program, a), _life(program, b)
     if victim.producer == other.producer:
         return AdversarialDelays(None, None, within=False)
@@ -78,15 +57,7 @@ def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> Adver
 
 
 class DelayQueue:
-    """Pairs to be made to collide, each in its turn until it is seen.
-
-    Parameters
-    ----------
-    program
-        What is run. On one stream there is but one order, and no need for attacks.
-    pairs
-        Tensors that share bytes.
-    """
+    """Pairs to be made to collide, each in its turn until it is seen."""
 
     def __init__(self, program: StampCheckProgram, pairs: Iterable[tuple[int, int]]) -> None:
         self._program = program
@@ -96,18 +67,7 @@ class DelayQueue:
         return len(self._pairs)
 
     def next(self, is_seen: Callable[[int, int], bool]) -> AdversarialDelays | None:
-        """Return the next attack, None where none is left to be made.
-
-        Parameters
-        ----------
-        is_seen
-            Whether two tensors were seen to collide; they are not attacked again.
-
-        Returns
-        -------
-        AdversarialDelays or None
-            On a pair that goes to the end of the queue.
-        """
+        """Return the next attack, None where none is left to be made."""
         for _ in range(len(self._pairs)):
             pair = self._pairs.popleft()
             attack = None if is_seen(*pair) else plan_adversarial_delays(self._program, *pair)

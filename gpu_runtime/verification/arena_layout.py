@@ -14,22 +14,15 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Offsets and sizes in an arena.
+    """Offsets and sizes in an arena."""
 
-    Parameters
-    ----------
-    offset, size
-        int64 bytes of the arena, one a tensor.
-    arena_bytes
-        The largest ``offset + size``.
-    cell_start
-        Where the bytes of the plan begin that each word of the arena stands for, one more than
-        there are words; None where a byte of the arena is a byte of the plan.
-    """
-
+    # int64 bytes of the arena, one a tensor.
     offset: IntColumn
     size: IntColumn
+    # The largest ``offset + size``.
     arena_bytes: int
+    # Where the bytes of the plan begin that each word of the arena stands for, one more than there
+    # are words; None where a byte of the arena is a byte of the plan.
     cell_start: IntColumn | None = None
 
     @property
@@ -49,25 +42,7 @@ class Layout:
 
 
 def full_layout(problem: Problem, offsets: IntColumn) -> Layout:
-    """Return the layout with a byte of arena for each byte of the plan.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    offsets
-        int64 bytes, one a tensor.
-
-    Returns
-    -------
-    Layout
-        Of exactly the plan's peak.
-
-    Raises
-    ------
-    InstanceError
-        More tensors or bytes than a pattern can name.
-    """
+    """Return the layout with a byte of arena for each byte of the plan."""
     peak = int((offsets + problem.size).max(initial=0))
     if problem.tensor_count > 1 << TENSOR_BITS or peak > WORD_BYTES << INDEX_BITS:
         raise InstanceError(
@@ -83,16 +58,6 @@ def compressed(layout: Layout) -> Layout:
     Between two neighbouring boundaries of tensors, every byte is covered by the same tensors, so
     it is stamped and checked by the same nodes and fares like its neighbours: one of them tells
     of all. What this cannot see is wrong arithmetic on bytes, in a kernel, say.
-
-    Parameters
-    ----------
-    layout
-        Byte for byte.
-
-    Returns
-    -------
-    Layout
-        Of at most two words a tensor.
     """
     end = layout.offset + layout.size
     filled = layout.size > 0

@@ -16,32 +16,20 @@ from gpu_runtime.verification.trials import Disturbance, Trial
 
 @dataclass(frozen=True)
 class Corruption:
-    """A tensor that did not hold what was stamped.
-
-    Parameters
-    ----------
-    victim
-        The tensor.
-    writer
-        Whose pattern was found in its place; None where it is nobody's of that trial.
-    bytes
-        Wrong bytes found, over all checks of all trials.
-    offset
-        Of one wrong byte in the plan.
-    trials
-        In which trials, by number.
-    disturbances
-        How these trials treated the streams.
-    unsafe
-        Whether the two may not share bytes; None without a writer.
-    """
+    """A tensor that did not hold what was stamped."""
 
     victim: int
+    # Whose pattern was found in its place; None where it is nobody's of that trial.
     writer: int | None
+    # Wrong bytes found, over all checks of all trials.
     bytes: int
+    # Of one wrong byte in the plan.
     offset: int
+    # In which trials, by number.
     trials: tuple[int, ...]
+    # How these trials treated the streams.
     disturbances: frozenset[Disturbance]
+    # Whether the two may not share bytes; None without a writer.
     unsafe: bool | None
 
     @property
@@ -51,15 +39,7 @@ class Corruption:
 
 
 class CorruptionLedger:
-    """Collects outcomes.
-
-    Parameters
-    ----------
-    layout
-        Of the arena that was checked.
-    is_unsafe
-        Whether two tensors may not share bytes.
-    """
+    """Collects outcomes."""
 
     def __init__(self, layout: Layout, is_unsafe: Callable[[int, int], bool]) -> None:
         self._layout = layout
@@ -70,15 +50,7 @@ class CorruptionLedger:
         self.lost = 0
 
     def add(self, trial: Trial, outcome: DeviceOutcome) -> None:
-        """Take in what a trial found.
-
-        Parameters
-        ----------
-        trial
-            Whose key the words were written under.
-        outcome
-            Of it.
-        """
+        """Take in what a trial found."""
         for words in outcome.foreign:
             offset = self._layout.plan_offset(words.first_word)
             self._note(trial, words.victim, words.writer, words.plan_bytes, offset)

@@ -10,93 +10,59 @@ from gpu_runtime.verification.trials import Trial
 
 @dataclass(frozen=True)
 class ForeignWords:
-    """Whole words of a tensor that hold another tensor's pattern.
-
-    Parameters
-    ----------
-    victim, writer
-        Tensors.
-    plan_bytes
-        How many bytes of the plan the words stand for; a word that was checked by several nodes
-        counts each time.
-    first_word
-        Index in the arena of one of them, the lowest where the device knows.
-    """
+    """Whole words of a tensor that hold another tensor's pattern."""
 
     victim: int
     writer: int
+    # How many bytes of the plan the words stand for; a word that was checked by several nodes
+    # counts each time.
     plan_bytes: int
+    # Index in the arena of one of them, the lowest where the device knows.
     first_word: int
 
 
 @dataclass(frozen=True)
 class BrokenWord:
-    """A word that is no whole pattern of any tensor: several share it, or nobody stamped it.
+    """A word that is no whole pattern of any tensor: several share it, or nobody stamped it."""
 
-    Parameters
-    ----------
-    victim
-        Tensor that was checked.
-    word
-        Index in the arena.
-    found
-        Its 64 bits, zeros for bytes that do not belong to the victim.
-    mask
-        A bit for each byte that belongs to the victim, the lowest for the first.
-    """
-
+    # Tensor that was checked.
     victim: int
+    # Index in the arena.
     word: int
+    # Its 64 bits, zeros for bytes that do not belong to the victim.
     found: int
+    # A bit for each byte that belongs to the victim, the lowest for the first.
     mask: int
 
 
 @dataclass(frozen=True)
 class DeviceOutcome:
-    """What a trial found.
+    """What a trial found."""
 
-    Parameters
-    ----------
-    seconds
-        Time that the program took on the device.
-    foreign, broken
-        What was not as stamped; empty for a right plan.
-    lost
-        Wrong words that there was no room to report.
-    interrupted
-        Whether Ctrl-C ended it before its end.
-    """
-
+    # Time that the program took on the device.
     seconds: float
+    # What was not as stamped; empty for a right plan.
     foreign: list[ForeignWords] = field(default_factory=list)
     broken: list[BrokenWord] = field(default_factory=list)
+    # Wrong words that there was no room to report.
     lost: int = 0
+    # Whether Ctrl-C ended it before its end.
     interrupted: bool = False
 
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """What a device is and holds.
-
-    Parameters
-    ----------
-    name
-        As it calls itself.
-    arena_bytes
-        What was asked for: the layout's arena.
-    reserved_bytes
-        What the allocator took for it.
-    stamped_bytes, checked_bytes
-        Touched in one trial.
-    copy_bytes_per_second
-        Measured with a large copy, bytes read and written.
-    """
+    """What a device is and holds."""
 
     name: str
+    # What was asked for: the layout's arena.
     arena_bytes: int
+    # What the allocator took for it.
     reserved_bytes: int
+    # Touched in one trial.
     stamped_bytes: int
     checked_bytes: int
+    # Measured with a large copy, bytes read and written.
     copy_bytes_per_second: float
 
 

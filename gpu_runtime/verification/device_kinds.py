@@ -23,18 +23,7 @@ class DeviceKind(enum.Enum):
 
 
 def open_device(kind: DeviceKind) -> OpenDevice:
-    """Return what opens a device of a kind.
-
-    Parameters
-    ----------
-    kind
-        Of device.
-
-    Returns
-    -------
-    callable
-        Takes a program and a layout.
-    """
+    """Return what opens a device of a kind."""
     if kind is DeviceKind.SIMULATED:
         return SimulatedDevice
     if kind is DeviceKind.CPU:

@@ -15,21 +15,7 @@ Moment = tuple[float, float, int, bool]
 
 
 def execution_order(program: StampCheckProgram, trial: Trial) -> Iterator[tuple[int, bool]]:
-    """Yield when nodes begin and end, as streams that are only held by their arcs run them.
-
-    Parameters
-    ----------
-    program
-        What is run. Every node takes a tick and its delays; a lap is the time that the longest
-        chain of nodes takes.
-    trial
-        Delays, and the seed that orders what happens at the same time.
-
-    Yields
-    ------
-    tuple of int and bool
-        A node, and whether it ends; it begins before that.
-    """
+    """Yield when nodes begin and end, as streams that are only held by their arcs run them."""
     lap = longest_chain(program)
     rank = np.random.default_rng([trial.seed, trial.number]).random(program.node_count).tolist()
     before, within = (lap * trial.before).tolist(), (lap * trial.within).tolist()

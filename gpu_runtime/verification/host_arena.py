@@ -37,31 +37,15 @@ BLOCK_BYTES = 256 << 10
 
 @dataclass
 class ArenaFindings:
-    """What checks found that was not as stamped.
+    """What checks found that was not as stamped."""
 
-    Parameters
-    ----------
-    foreign, broken
-        Words, in the order in which they were found.
-    """
-
+    # Words, in the order in which they were found.
     foreign: list[ForeignWords] = field(default_factory=list)
     broken: list[BrokenWord] = field(default_factory=list)
 
 
 class HostArena:
-    """Memory of this machine, as a layout divides it.
-
-    Parameters
-    ----------
-    layout
-        Where tensors lie.
-
-    Raises
-    ------
-    DeviceError
-        The memory cannot be had.
-    """
+    """Memory of this machine, as a layout divides it."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -77,20 +61,7 @@ class HostArena:
         self._bytes: NDArray[np.uint8] = self._words.view(np.uint8)
 
     def figures(self, name: str, program: StampCheckProgram) -> DeviceFigures:
-        """Return the figures of a device that runs a program in this arena.
-
-        Parameters
-        ----------
-        name
-            Of the device.
-        program
-            What every trial runs.
-
-        Returns
-        -------
-        DeviceFigures
-            With the bandwidth of a copy by one thread.
-        """
+        """Return the figures of a device that runs a program in this arena."""
         return DeviceFigures(
             name,
             self._layout.arena_bytes,
@@ -101,30 +72,12 @@ class HostArena:
         )
 
     def stamp(self, tensor: int, key: int) -> None:
-        """Write the pattern of a tensor over all of it.
-
-        Parameters
-        ----------
-        tensor
-            Which.
-        key
-            Of the trial.
-        """
+        """Write the pattern of a tensor over all of it."""
         for begin, end in self._blocks(tensor):
             self._bytes[begin:end] = pattern_bytes(tensor, begin, end - begin, key)
 
     def check(self, tensor: int, key: int, findings: ArenaFindings) -> None:
-        """Compare all of a tensor with its pattern.
-
-        Parameters
-        ----------
-        tensor
-            Which.
-        key
-            Of the trial.
-        findings
-            Takes up every word that is wrong.
-        """
+        """Compare all of a tensor with its pattern."""
         for begin, end in self._blocks(tensor):
             first = begin // WORD_BYTES
             found = self._words[first : -(-end // WORD_BYTES)].copy()

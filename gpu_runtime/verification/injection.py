@@ -15,50 +15,17 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True)
 class Injection:
-    """One tensor moved onto a partner that it may not share bytes with.
-
-    Parameters
-    ----------
-    tensor
-        What was moved.
-    partner
-        Where it lies now, at least in part.
-    offset
-        Its new offset, bytes.
-    """
+    """One tensor moved onto a partner that it may not share bytes with."""
 
     tensor: int
+    # Where it lies now, at least in part.
     partner: int
+    # Its new offset, bytes.
     offset: int
 
 
 def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:
-    """Choose tensors to be moved onto unsafe partners.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    plan
-        A right plan.
-    count
-        Tensors to be moved.
-    seed
-        Of every choice.
-
-    Returns
-    -------
-    list of Injection
-        Of different tensors, none a partner of another. Half of them lie exactly on their
-        partner, the others overlap it by a word or more, where both have that much. None touches
-        the bytes over which another collides, for whoever writes last there hides who wrote
-        before. The arena does not grow; alignments and chains are not heeded.
-
-    Raises
-    ------
-    GaplessError
-        There are not so many such pairs of tensors.
-    """
+    """Choose tensors to be moved onto unsafe partners."""
     rng = np.random.default_rng(seed)
     busy: set[int] = set()
     injections: list[Injection] = []
@@ -89,20 +56,7 @@ def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injectio
 
 
 def moved(plan: Plan, injections: list[Injection]) -> IntColumn:
-    """Return the offsets of a plan after its injections.
-
-    Parameters
-    ----------
-    plan
-        A right plan.
-    injections
-        What is moved.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 bytes, one a tensor.
-    """
+    """Return the offsets of a plan after its injections."""
     offsets = plan.offsets.copy()
     for injection in injections:
         offsets[injection.tensor] = injection.offset

@@ -10,20 +10,7 @@ from planners.model.problem import Problem
 
 
 def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int]]:
-    """Return the unsafe pairs of tensors that share bytes.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    offsets
-        int64 bytes, one a tensor.
-
-    Returns
-    -------
-    list of tuple of int
-        The lower tensor first; empty for a right plan.
-    """
+    """Return the unsafe pairs of tensors that share bytes."""
     size, end = problem.size, offsets + problem.size
     pairs: list[tuple[int, int]] = []
     for tensor in np.flatnonzero(size).tolist():
@@ -35,24 +22,7 @@ def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int
 
 
 def without_streams(problem: Problem) -> Problem:
-    """Return a problem as a planner sees it that takes the global order for the only one.
-
-    Parameters
-    ----------
-    problem
-        With a graph.
-
-    Returns
-    -------
-    Problem
-        The same tensors with the lifetimes that the order of the nodes gives. Its plans may let
-        tensors share bytes that two streams need at the same time.
-
-    Raises
-    ------
-    InstanceError
-        There is no graph, and nothing to ignore.
-    """
+    """Return a problem as a planner sees it that takes the global order for the only one."""
     if problem.graph is None:
         raise InstanceError(
             f"{problem.name}: only of a graph can streams be ignored, found {problem.safety.value}"

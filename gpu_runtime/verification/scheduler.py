@@ -31,18 +31,6 @@ class StreamScheduler:
     Within :meth:`entered`, a thread calls :meth:`begin` and :meth:`end` for each node of its stream
     in turn, and between them :meth:`rest` or :meth:`hold`. All but :meth:`end` may raise
     ``StoppedError``.
-
-    Parameters
-    ----------
-    program
-        What is run.
-
-    Attributes
-    ----------
-    lock
-        Whoever has it keeps all threads from going on.
-    error
-        What ended the run, if anything did.
     """
 
     def __init__(self, program: StampCheckProgram) -> None:
@@ -96,15 +84,7 @@ class StreamScheduler:
                 self._wait(node, lambda: False, seconds)
 
     def hold(self, node: int, length: float) -> None:
-        """Hold a node until nothing else can go on but nodes that are held for longer.
-
-        Parameters
-        ----------
-        node
-            Which.
-        length
-            In any unit; 0 for no hold.
-        """
+        """Hold a node until nothing else can go on but nodes that are held for longer."""
         if length > 0:
             with self.lock:
                 self._working -= 1
@@ -127,13 +107,7 @@ class StreamScheduler:
             self._end_a_hold_if_all_stand()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Tell all threads to stop.
-
-        Parameters
-        ----------
-        error
-            Why, where it is one; of several the first is kept.
-        """
+        """Tell all threads to stop."""
         with self.lock:
             self._stopped = True
             if self.error is None:

@@ -21,20 +21,7 @@ from gpu_runtime.verification.trials import Trial
 
 
 class SimulatedDevice:
-    """A device in host memory, whose streams are a simulation.
-
-    Parameters
-    ----------
-    program
-        What every trial runs.
-    layout
-        Where its tensors lie.
-
-    Raises
-    ------
-    DeviceError
-        The arena cannot be had.
-    """
+    """A device in host memory, whose streams are a simulation."""
 
     def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         self._program = program
@@ -42,18 +29,7 @@ class SimulatedDevice:
         self.figures = self._arena.figures("CPU, simulated streams", program)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once.
-
-        Parameters
-        ----------
-        trial
-            Delays and key.
-
-        Returns
-        -------
-        DeviceOutcome
-            What was not as stamped, also after Ctrl-C.
-        """
+        """Run the whole program once."""
         found, interrupted = ArenaFindings(), False
         begun = time.perf_counter()
         try:

@@ -22,24 +22,17 @@ class StampCheckProgram:
 
     A node first stamps every tensor it makes, then checks every tensor it reads. So what it reads
     and what it makes are in memory at the same time, as in a kernel that reads while it writes.
-
-    Parameters
-    ----------
-    stream
-        Of each node, numbered densely from 0.
-    stamps
-        Tensors that each node makes.
-    checks
-        Tensors that each node reads. Its workspaces are among them, and what it makes for nobody:
-        both live while it runs.
-    awaits
-        Nodes of other streams that each node waits for: one event a direct arc of the graph, of
-        which only the last on each stream is kept, for that stream's order implies the others.
     """
 
+    # Of each node, numbered densely from 0.
     stream: tuple[int, ...]
+    # Tensors that each node makes.
     stamps: tuple[Tensors, ...]
+    # Tensors that each node reads. Its workspaces are among them, and what it makes for nobody:
+    # both live while it runs.
     checks: tuple[Tensors, ...]
+    # Nodes of other streams that each node waits for: one event a direct arc of the graph, of which
+    # only the last on each stream is kept, for that stream's order implies the others.
     awaits: tuple[tuple[int, ...], ...]
 
     @property
@@ -74,18 +67,7 @@ class StampCheckProgram:
         return tuple(map(tuple, after))
 
     def descendants(self, node: int) -> set[int]:
-        """Return the nodes that a directed path of at least one arc leads to.
-
-        Parameters
-        ----------
-        node
-            Where the paths begin.
-
-        Returns
-        -------
-        set of int
-            Nodes that cannot begin before it ends.
-        """
+        """Return the nodes that a directed path of at least one arc leads to."""
         found: set[int] = set()
         frontier = [node]
         while frontier:
@@ -96,25 +78,7 @@ class StampCheckProgram:
 
 
 def make_program(problem: Problem) -> StampCheckProgram:
-    """Return the program that runs a problem's schedule.
-
-    Parameters
-    ----------
-    problem
-        With a graph, whose nodes, streams and arcs the program has; or with lifetimes: a node for
-        each step at which memory is taken or needed last, all on one stream. After a gap a tensor
-        is stamped again.
-
-    Returns
-    -------
-    StampCheckProgram
-        Tensors without bytes are left out.
-
-    Raises
-    ------
-    InstanceError
-        The problem gives unsafe pairs, and no order in which to run anything.
-    """
+    """Return the program that runs a problem's schedule."""
     if problem.safety is Safety.PAIRS:
         raise InstanceError(
             f"{problem.name}: verification runs a schedule; lifetimes or a graph are needed, "

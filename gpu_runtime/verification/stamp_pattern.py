@@ -34,39 +34,13 @@ Words = NDArray[np.uint64]
 
 
 def trial_key(seed: int, trial: int) -> int:
-    """Return the key under which a trial stamps.
-
-    Parameters
-    ----------
-    seed, trial
-        What makes the trial.
-
-    Returns
-    -------
-    int
-        64 bits.
-    """
+    """Return the key under which a trial stamps."""
     digest = hashlib.blake2b(f"{seed}/{trial}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def pattern_words(tensor: int, first: int, count: int, key: int) -> Words:
-    """Return the pattern of a tensor over consecutive words of the arena.
-
-    Parameters
-    ----------
-    tensor
-        Below ``2**25``.
-    first, count
-        Index of the first word and number of words.
-    key
-        Of the trial.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint64, shape ``(count,)``.
-    """
+    """Return the pattern of a tensor over consecutive words of the arena."""
     packed = np.arange(first, first + count, dtype=np.uint64)
     packed <<= np.uint64(TENSOR_BITS)
     packed += np.uint64((tensor + key) % _BIT_64)
@@ -77,22 +51,7 @@ def pattern_words(tensor: int, first: int, count: int, key: int) -> Words:
 
 
 def pattern_bytes(tensor: int, offset: int, size: int, key: int) -> NDArray[np.uint8]:
-    """Return the pattern of a tensor over bytes of the arena.
-
-    Parameters
-    ----------
-    tensor
-        Below ``2**25``.
-    offset, size
-        Bytes; neither needs to be a multiple of a word.
-    key
-        Of the trial.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8, shape ``(size,)``.
-    """
+    """Return the pattern of a tensor over bytes of the arena."""
     first = offset // WORD_BYTES
     count = -(-(offset + size) // WORD_BYTES) - first
     begin = offset - first * WORD_BYTES
@@ -100,21 +59,7 @@ def pattern_bytes(tensor: int, offset: int, size: int, key: int) -> NDArray[np.u
 
 
 def decode(words: Words, key: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which tensor's pattern, and for which word, each word is.
-
-    Parameters
-    ----------
-    words
-        uint64, as they were found.
-    key
-        Of the trial that may have written them.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        int64 tensors and int64 word indices. Bits that are no pattern under this key decode to
-        some tensor and index too: only an index that is the word's own makes the tensor true.
-    """
+    """Return which tensor's pattern, and for which word, each word is."""
     packed = words * np.uint64(_INVERSE_2)
     packed ^= packed >> _HALF
     packed *= np.uint64(_INVERSE_1)

@@ -26,18 +26,6 @@ class ThreadedDevice:
     for nothing else: stamps and checks of several streams run at the same time, in the same bytes
     where the layout says so. The delays of a random trial are slept, in laps as the last
     undisturbed trial took; what an attack holds is held until nothing else can go on.
-
-    Parameters
-    ----------
-    program
-        What every trial runs.
-    layout
-        Where its tensors lie.
-
-    Raises
-    ------
-    DeviceError
-        The arena cannot be had.
     """
 
     def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
@@ -47,23 +35,7 @@ class ThreadedDevice:
         self.figures = self._arena.figures("CPU, one thread a stream", program)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once; an undisturbed trial also tells how long a lap is.
-
-        Parameters
-        ----------
-        trial
-            Delays and key.
-
-        Returns
-        -------
-        DeviceOutcome
-            What was not as stamped, also after Ctrl-C.
-
-        Raises
-        ------
-        DeviceError
-            There are not as many threads as streams to be had.
-        """
+        """Run the whole program once; an undisturbed trial also tells how long a lap is."""
         order = StreamScheduler(self._program)
         found = [ArenaFindings() for _ in range(self._program.stream_count)]
         threads = [

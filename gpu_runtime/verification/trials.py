@@ -34,26 +34,15 @@ class Disturbance(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One run of the whole program.
-
-    Parameters
-    ----------
-    number
-        Counted from 0.
-    seed
-        Of every choice left open: equal moments, here and there.
-    key
-        Of the pattern.
-    disturbance
-        What the delays are.
-    before, within
-        float64 laps, one a node: a delay before it stamps, and one between stamping and checking.
-    """
+    """One run of the whole program."""
 
     number: int
+    # Of every choice left open: equal moments, here and there.
     seed: int
     key: int
+    # What the delays are.
     disturbance: Disturbance
+    # float64 laps, one a node: a delay before it stamps, and one between stamping and checking.
     before: NDArray[np.float64]
     within: NDArray[np.float64]
 
@@ -66,24 +55,7 @@ class Trial:
 def make_trial(
     program: StampCheckProgram, number: int, seed: int, attack: AdversarialDelays | None = None
 ) -> Trial:
-    """Return one trial of a verification.
-
-    Parameters
-    ----------
-    program
-        What is run.
-    number
-        Counted from 0.
-    seed
-        Of the verification; together with the number it decides every random choice.
-    attack
-        What to bring about on purpose.
-
-    Returns
-    -------
-    Trial
-        Directed where there is an attack, else undisturbed for number 0, else random.
-    """
+    """Return one trial of a verification."""
     if attack is not None:
         kind = Disturbance.DIRECTED
         before, within = _held(program, attack)

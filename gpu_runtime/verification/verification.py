@@ -24,24 +24,16 @@ OpenDevice = Callable[[StampCheckProgram, Layout], Device]
 
 @dataclass(frozen=True)
 class VerificationRequest:
-    """What is to be verified, and how hard.
+    """What is to be verified, and how hard."""
 
-    Parameters
-    ----------
-    trials
-        Runs of the whole program, at least 1.
-    seed
-        Start of every random choice, at least 0.
-    is_compressed
-        Whether one word of arena stands for all bytes that the same tensors cover.
-    attacked
-        Pairs of tensors that trials make collide on purpose, until each was seen: every other
-        trial, or all but the first where more pairs are left than trials.
-    """
-
+    # Runs of the whole program, at least 1.
     trials: int = DEFAULT_TRIALS
+    # Start of every random choice, at least 0.
     seed: int = 0
+    # Whether one word of arena stands for all bytes that the same tensors cover.
     is_compressed: bool = False
+    # Pairs of tensors that trials make collide on purpose, until each was seen: every other trial,
+    # or all but the first where more pairs are left than trials.
     attacked: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -53,44 +45,29 @@ class VerificationRequest:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a verification found.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    figures
-        The device and its arena.
-    peak
-        Of the plan, bytes.
-    nodes, streams, events
-        Of the program: nodes, streams, and waits of a node for one of another stream.
-    trials, directed_trials
-        Runs of the program to its end, and how many of them were an attack.
-    undisturbed_seconds
-        Time on the device of the first trial, which nothing delays; 0 where it did not end.
-    seconds
-        Wall time of everything, from before the device was opened.
-    corruptions
-        Empty for a right plan.
-    lost
-        Wrong words that there was no room to report.
-    interrupted
-        Whether Ctrl-C came before the last trial's end; what was found until then is here.
-    """
+    """What a verification found."""
 
     problem: Problem
+    # The device and its arena.
     figures: DeviceFigures
+    # Of the plan, bytes.
     peak: int
+    # Of the program: nodes, streams, and waits of a node for one of another stream.
     nodes: int
     streams: int
     events: int
+    # Runs of the program to its end, and how many of them were an attack.
     trials: int
     directed_trials: int
+    # Time on the device of the first trial, which nothing delays; 0 where it did not end.
     undisturbed_seconds: float
+    # Wall time of everything, from before the device was opened.
     seconds: float
+    # Empty for a right plan.
     corruptions: list[Corruption]
+    # Wrong words that there was no room to report.
     lost: int
+    # Whether Ctrl-C came before the last trial's end; what was found until then is here.
     interrupted: bool = False
 
     @property
@@ -105,18 +82,7 @@ class Verification:
         return touched / self.undisturbed_seconds if self.undisturbed_seconds else 0.0
 
     def caught(self, injection: Injection) -> list[Corruption]:
-        """Return the corruptions of unsafe pairs that an injection has part in.
-
-        Parameters
-        ----------
-        injection
-            What was moved.
-
-        Returns
-        -------
-        list of Corruption
-            Empty where the injection went unseen.
-        """
+        """Return the corruptions of unsafe pairs that an injection has part in."""
         return [
             corruption
             for corruption in self.corruptions
@@ -124,19 +90,7 @@ class Verification:
         ]
 
     def false_alarms(self, injections: Iterable[Injection] = ()) -> list[Corruption]:
-        """Return the corruptions that nothing accounts for.
-
-        Parameters
-        ----------
-        injections
-            What was moved.
-
-        Returns
-        -------
-        list of Corruption
-            Of safe pairs, without a writer, or, where anything was moved, of two tensors that
-            were not.
-        """
+        """Return the corruptions that nothing accounts for."""
         moved = {injection.tensor for injection in injections}
         return [
             corruption
@@ -149,31 +103,7 @@ class Verification:
 def verify(
     problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: VerificationRequest
 ) -> Verification:
-    """Run the program of a problem with its tensors at given offsets, trial after trial.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes or a graph.
-    offsets
-        int64 bytes, one a tensor, at least 0; right or wrong.
-    open_device
-        Makes a device for a program and a layout.
-    request
-        Trials and seed.
-
-    Returns
-    -------
-    Verification
-        With every corruption that any trial saw.
-
-    Raises
-    ------
-    InstanceError
-        The problem says nothing of the order of nodes, or is too large for the pattern.
-    DeviceError
-        The device refuses.
-    """
+    """Run the program of a problem with its tensors at given offsets, trial after trial."""
     begun = time.perf_counter()
     program = make_program(problem)
     layout = full_layout(problem, offsets)

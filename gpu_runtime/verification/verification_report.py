@@ -21,22 +21,7 @@ _GIGA = 1e9
 def verification_text(
     verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
 ) -> str:
-    """Return what was run and what was found, some lines.
-
-    Parameters
-    ----------
-    verification
-        What to tell.
-    plan_name
-        How the plan is called.
-    injections
-        What was moved on purpose.
-
-    Returns
-    -------
-    str
-        Ends with the verdict.
-    """
+    """Return what was run and what was found, some lines."""
     lines = [*_circumstances(verification, plan_name), *_injections(verification, injections)]
     lines += _corruption_table(verification)
     return "\n".join([*lines, _verdict(verification, injections)]) + "\n"
@@ -45,22 +30,7 @@ def verification_text(
 def verification_record(
     verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
 ) -> dict[str, Any]:
-    """Return everything that was run and found, as scalars, lists and objects.
-
-    Parameters
-    ----------
-    verification
-        What to tell.
-    plan_name
-        How the plan is called.
-    injections
-        What was moved on purpose.
-
-    Returns
-    -------
-    dict
-        Ready for JSON.
-    """
+    """Return everything that was run and found, as scalars, lists and objects."""
     figures = verification.figures
     return {
         "schema": "gapless-verification",

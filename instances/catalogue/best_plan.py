@@ -29,32 +29,7 @@ def find_best(
     *,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
 ) -> Best:
-    """Run planners on an instance, whatever its capacity, and return the best plan.
-
-    Parameters
-    ----------
-    problem
-        The instance.
-    facts
-        What follows from it.
-    planners
-        As on the command line of ``planners.compare``.
-    seconds
-        Time limit of each planner.
-    on_start
-        Called with index and label before each planner.
-
-    Returns
-    -------
-    Best
-        Of this version and commit.
-
-    Raises
-    ------
-    GaplessError
-        A planner returned an invalid plan, none returned any, or a plan is better than the
-        optimum known by construction.
-    """
+    """Run planners on an instance, whatever its capacity, and return the best plan."""
     asked = problem.with_capacity(None)
     budget = Budget(time_limit_seconds=seconds)
     comparison = compare_planners(asked, choose(planners), budget, on_start=on_start)
@@ -78,18 +53,7 @@ def find_best(
 
 
 def merge(recorded: Best, found: Best) -> Best:
-    """Return what is known after another search: the lower peak, and the higher bound.
-
-    Parameters
-    ----------
-    recorded, found
-        Of the same instance.
-
-    Returns
-    -------
-    Best
-        Who found the peak stays, unless the peak is lower.
-    """
+    """Return what is known after another search: the lower peak, and the higher bound."""
     best = found if found.peak < recorded.peak else recorded
     other = recorded if best is found else found
     if other.lower_bound > best.lower_bound:

@@ -22,56 +22,34 @@ CONSTRUCTION = "construction"
 
 @dataclass(frozen=True)
 class Facts:
-    """What follows from an instance alone, and is derived again by a test.
-
-    Parameters
-    ----------
-    digest
-        Of :func:`planners.model.digest.problem_digest`.
-    tensors, streams, chains
-        Counts.
-    naive
-        Sum of all sizes in bytes.
-    bounds
-        Bytes by certificate.
-    capacity
-        Bytes; None where the question is the smallest peak.
-    optimum, proof
-        Bytes, and why, where the optimum is known from how the instance was made.
-    """
+    """What follows from an instance alone, and is derived again by a test."""
 
     digest: str
     tensors: int
     streams: int
     chains: int
+    # Sum of all sizes in bytes.
     naive: int
     bounds: Mapping[str, int]
+    # Bytes; None where the question is the smallest peak.
     capacity: int | None = None
+    # Bytes, and why, where the optimum is known from how the instance was made.
     optimum: int | None = None
     proof: str = ""
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best plan that is known, whatever the capacity.
-
-    Parameters
-    ----------
-    peak
-        Bytes.
-    status
-        ``optimal`` where ``peak`` is ``lower_bound``, else ``feasible``.
-    lower_bound, certificate
-        The best lower bound in bytes, and what proves it: a bound, a planner's search, or
-        ``construction``.
-    planner, version, commit
-        Who found the plan, and the version and git commit of Gapless.
-    """
+    """The best plan that is known, whatever the capacity."""
 
     peak: int
+    # ``optimal`` where ``peak`` is ``lower_bound``, else ``feasible``.
     status: str
+    # The best lower bound in bytes, and what proves it: a bound, a planner's search, or
+    # ``construction``.
     lower_bound: int
     certificate: str
+    # Who found the plan, and the version and git commit of Gapless.
     planner: str
     version: str
     commit: str
@@ -79,44 +57,28 @@ class Best:
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """An instance of the catalogue.
+    """An instance of the catalogue."""
 
-    Parameters
-    ----------
-    name
-        Name of the file without its suffix.
-    kind
-        One of ``KINDS``.
-    file
-        Name of the file.
-    committed
-        Whether the file is in the repository; where not, ``command`` makes it.
-    origin
-        What it is, in one phrase.
-    command
-        What makes it again, without the file to write; empty where nothing does.
-    made_with
-        Versions of the packages that made it.
-    tags
-        Words to filter by.
-    notes
-        What a reader should know, such as where it differs from a published instance, and why.
-    facts
-        What follows from the instance.
-    best
-        The best known plan.
-    """
-
+    # Name of the file without its suffix.
     name: str
     kind: Kind
+    # Name of the file.
     file: str
+    # Whether the file is in the repository; where not, ``command`` makes it.
     committed: bool
+    # What it is, in one phrase.
     origin: str
+    # What makes it again, without the file to write; empty where nothing does.
     command: str
+    # Versions of the packages that made it.
     made_with: str
+    # Words to filter by.
     tags: tuple[str, ...]
+    # What a reader should know, such as where it differs from a published instance, and why.
     notes: str
+    # What follows from the instance.
     facts: Facts
+    # The best known plan.
     best: Best
 
     @property
@@ -143,25 +105,7 @@ _ALL = {*_TEXTS, *_COUNTS, "committed", "tags", "bounds", "best", "capacity", "o
 
 
 def entry_from_fields(name: str, fields: Any) -> CatalogueEntry:
-    """Build an entry from the content of its table.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    fields
-        What :func:`entry_to_fields` returns.
-
-    Returns
-    -------
-    CatalogueEntry
-        Validated.
-
-    Raises
-    ------
-    InstanceError
-        A field is missing, unknown or of another type; the message names entry and field.
-    """
+    """Build an entry from the content of its table."""
     if not name.isprintable():
         raise InstanceError(f"instance {shown(name)}: a name of printable characters is needed")
     reader = _Reader(name, fields)
@@ -203,18 +147,7 @@ def entry_from_fields(name: str, fields: Any) -> CatalogueEntry:
 
 
 def entry_to_fields(entry: CatalogueEntry) -> dict[str, Any]:
-    """Return the content of an entry's table; fields that say nothing are left out.
-
-    Parameters
-    ----------
-    entry
-        What to describe.
-
-    Returns
-    -------
-    dict
-        Texts, whole numbers, lists of texts, and two tables of such, in the order of the file.
-    """
+    """Return the content of an entry's table; fields that say nothing are left out."""
     facts, best = entry.facts, entry.best
     fields: dict[str, Any] = {
         "kind": entry.kind,

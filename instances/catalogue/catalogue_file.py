@@ -41,23 +41,7 @@ version = {VERSION}
 
 
 def read_catalogue(path: Path = CATALOGUE) -> dict[str, CatalogueEntry]:
-    """Read the catalogue.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Returns
-    -------
-    dict
-        Entries by name, sorted.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file, entry and field.
-    """
+    """Read the catalogue."""
     try:
         return _entries(_parse(read_bounded(path, MAX_FILE_BYTES)))
     except InstanceError as error:
@@ -65,20 +49,7 @@ def read_catalogue(path: Path = CATALOGUE) -> dict[str, CatalogueEntry]:
 
 
 def write_catalogue(entries: Iterable[CatalogueEntry], path: Path = CATALOGUE) -> None:
-    """Write the catalogue, sorted by name.
-
-    Parameters
-    ----------
-    entries
-        Each name once.
-    path
-        The file.
-
-    Raises
-    ------
-    GaplessError
-        The file cannot be written.
-    """
+    """Write the catalogue, sorted by name."""
     tables = [_table(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
     write_output(path, "\n".join([_HEAD, *tables]).encode())
 

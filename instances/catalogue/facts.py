@@ -11,20 +11,7 @@ from planners.model.problem import Problem, Scalar
 
 
 def facts_of(problem: Problem, seconds: float = math.inf) -> Facts:
-    """Derive the facts of an instance.
-
-    Parameters
-    ----------
-    problem
-        The instance.
-    seconds
-        Time limit of each bound; one that does not finish is left out.
-
-    Returns
-    -------
-    Facts
-        With the optimum that the instance claims of itself, if it does.
-    """
+    """Derive the facts of an instance."""
     return Facts(
         digest=problem_digest(problem),
         tensors=problem.tensor_count,

@@ -18,19 +18,6 @@ def name_of_file(path: Path) -> str | None:
 
 
 def named_after(problem: Problem, path: Path) -> Problem:
-    """Return a problem under the name of the file that it is written to.
-
-    Parameters
-    ----------
-    problem
-        What an extractor or a generator made, called after its model or family.
-    path
-        Where it goes. What cannot be printed of its name becomes a question mark.
-
-    Returns
-    -------
-    Problem
-        Else the same.
-    """
+    """Return a problem under the name of the file that it is written to."""
     name = name_of_file(path) or path.name
     return problem.with_name("".join(char if char.isprintable() else "?" for char in name))

@@ -32,27 +32,7 @@ GAP = HEADINGS.index("gap")
 def choose_entries(
     entries: Mapping[str, CatalogueEntry], patterns: Sequence[str], tags: Sequence[str] = ()
 ) -> list[CatalogueEntry]:
-    """Return the entries that match.
-
-    Parameters
-    ----------
-    entries
-        The catalogue.
-    patterns
-        Names or wildcards, any of which has to match; none for all.
-    tags
-        Tags or kinds, all of which an entry has to have.
-
-    Returns
-    -------
-    list of CatalogueEntry
-        Sorted by name.
-
-    Raises
-    ------
-    InstanceError
-        A pattern or a tag matches nothing.
-    """
+    """Return the entries that match."""
     names = matching_names(patterns, entries) if patterns else set(entries)
     words = {word for entry in entries.values() for word in (*entry.tags, *entry.kind.split())}
     for tag in tags:
@@ -66,25 +46,7 @@ def choose_entries(
 
 
 def matching_names(patterns: Sequence[str], known: Iterable[str]) -> set[str]:
-    """Return the names that match any of some patterns.
-
-    Parameters
-    ----------
-    patterns
-        Names or wildcards.
-    known
-        Every name.
-
-    Returns
-    -------
-    set of str
-        Some of them.
-
-    Raises
-    ------
-    InstanceError
-        A pattern matches nothing.
-    """
+    """Return the names that match any of some patterns."""
     names = list(known)
     found: set[str] = set()
     for pattern in patterns:
@@ -101,42 +63,13 @@ def is_here(entry: CatalogueEntry, folder: Path) -> bool:
 
 
 def plain_table(entries: Iterable[CatalogueEntry], folder: Path) -> str:
-    """Return the entries as aligned text, for pipes and files.
-
-    Parameters
-    ----------
-    entries
-        What to list.
-    folder
-        Where the files lie.
-
-    Returns
-    -------
-    str
-        Lines with one entry each, the headings first.
-    """
+    """Return the entries as aligned text, for pipes and files."""
     rows = [HEADINGS, *(_cells(entry, folder) for entry in entries)]
     return aligned_text(rows, [i for i in range(len(HEADINGS)) if not _is_right_aligned(i)])
 
 
 def rich_table(entries: Iterable[CatalogueEntry], folder: Path, width: int) -> Table:
-    """Return the entries as a table for a terminal.
-
-    Parameters
-    ----------
-    entries
-        What to list.
-    folder
-        Where the files lie.
-    width
-        Columns of the terminal. Where they are too few, origins are cut, and then whole columns
-        are left out, the last first to be missed; what is shown of the others is whole.
-
-    Returns
-    -------
-    rich.table.Table
-        Proven entries in green.
-    """
+    """Return the entries as a table for a terminal."""
     # Imported here because a list in a pipe does without it.
     from rich import box
     from rich.table import Table
@@ -177,20 +110,7 @@ def _width(rows: Sequence[Sequence[str]], index: int) -> int:
 
 
 def description(entry: CatalogueEntry, folder: Path) -> str:
-    """Return everything the catalogue says of an entry, a line a field.
-
-    Parameters
-    ----------
-    entry
-        What to describe.
-    folder
-        Where its file lies.
-
-    Returns
-    -------
-    str
-        Bytes with every digit and with a unit.
-    """
+    """Return everything the catalogue says of an entry, a line a field."""
     fields = entry_to_fields(entry)
     best = fields.pop("best")
     bounds = fields.pop("bounds")
@@ -214,20 +134,7 @@ def description(entry: CatalogueEntry, folder: Path) -> str:
 
 
 def record(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
-    """Return an entry as plain values for JSON: its name, its fields, its gap, and if it is here.
-
-    Parameters
-    ----------
-    entry
-        What to describe.
-    folder
-        Where its file lies.
-
-    Returns
-    -------
-    dict
-        Sizes in bytes, the gap as a ratio.
-    """
+    """Return an entry as plain values: name, fields, gap, and whether it is here."""
     own = {"name": entry.name, **entry_to_fields(entry)}
     return own | {"gap": entry.gap, "here": is_here(entry, folder)}
 

@@ -22,23 +22,7 @@ PACKAGE = "instances"
 
 
 def module_and_arguments(entry: CatalogueEntry) -> tuple[str, list[str]]:
-    """Return the module that makes an instance, and its arguments without the file to write.
-
-    Parameters
-    ----------
-    entry
-        With a command.
-
-    Returns
-    -------
-    tuple of str and list of str
-        As for ``python -m``.
-
-    Raises
-    ------
-    InstanceError
-        There is no command, or it runs something else than a module of this package.
-    """
+    """Return the module that makes an instance, and its arguments without the file to write."""
     if not entry.command:
         raise InstanceError(f"instance {entry.name}: no command is recorded; it is kept as a file")
     try:
@@ -54,27 +38,7 @@ def module_and_arguments(entry: CatalogueEntry) -> tuple[str, list[str]]:
 
 
 def make(entry: CatalogueEntry, folder: Path) -> Path:
-    """Make an instance by its recorded command.
-
-    Parameters
-    ----------
-    entry
-        With a command.
-    folder
-        Where the file goes.
-
-    Returns
-    -------
-    pathlib.Path
-        The file, whose digest is the recorded one. Another file that is there is replaced by
-        nothing else.
-
-    Raises
-    ------
-    GaplessError
-        There is no such folder, the command fails, or what it makes is another instance; the
-        message then says which versions made the recorded one.
-    """
+    """Make an instance by its recorded command."""
     module, arguments = module_and_arguments(entry)
     if not folder.is_dir():
         raise InstanceError(f"{folder}: the folder does not exist")

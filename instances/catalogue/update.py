@@ -25,18 +25,7 @@ VERSION_FIELDS = ("gapless", "python", "numpy", "torch", "transformers")
 
 
 def instance_files(folder: Path) -> dict[str, Path]:
-    """Return the instance files of a folder by name.
-
-    Parameters
-    ----------
-    folder
-        Where to look; its own files only.
-
-    Returns
-    -------
-    dict
-        Sorted by name, which is the file's without its suffix.
-    """
+    """Return the instance files of a folder by name."""
     found = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         name = name_of_file(path)
@@ -55,34 +44,7 @@ def updated_entry(
     seconds: float = DEFAULT_TIME_LIMIT_SECONDS,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
 ) -> CatalogueEntry:
-    """Derive the entry of an instance file again, and look for a better plan.
-
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        Its name in the catalogue.
-    recorded
-        The entry so far, if any; its origin, tags and notes stay. Its best plan stays where the
-        instance is the same and no better plan is found.
-    committed
-        Whether the file is in the repository.
-    planners, seconds
-        Who looks for a plan, and the time limit of each.
-    on_start
-        Called with index and label before each planner.
-
-    Returns
-    -------
-    CatalogueEntry
-        Up to date.
-
-    Raises
-    ------
-    GaplessError
-        The file is no instance, or a planner failed on it.
-    """
+    """Derive the entry of an instance file again, and look for a better plan."""
     problem = read_gapless_json(path)
     facts = facts_of(problem, BOUND_SECONDS)
     found = find_best(problem, facts, planners, seconds, on_start=on_start)

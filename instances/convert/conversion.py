@@ -22,54 +22,26 @@ from planners.run import solve
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was asked for.
-
-    Parameters
-    ----------
-    source, output
-        Files.
-    target
-        Name of the format to write; None goes by the suffix.
-    plan
-        Plan file, made for the very problem that is selected.
-    planner
-        Planner that plans, with its parameters, as ``planners.compare`` takes it.
-    time_limit_seconds
-        Limit of the planner.
-    selection
-        Part of a trace.
-    device
-        Device of a memory snapshot.
-    """
+    """What was asked for."""
 
     source: Path
     output: Path
+    # Name of the format to write; None goes by the suffix.
     target: str | None = None
+    # Plan file, made for the very problem that is selected.
     plan: Path | None = None
+    # Planner that plans, with its parameters, as ``planners.compare`` takes it.
     planner: str | None = None
+    # Limit of the planner.
     time_limit_seconds: float | None = None
+    # Part of a trace.
     selection: Selection = field(default_factory=Selection)
+    # Device of a memory snapshot.
     device: int | None = None
 
 
 def convert(conversion: Conversion) -> str:
-    """Read, plan where that is asked for, and write.
-
-    Parameters
-    ----------
-    conversion
-        What was asked for.
-
-    Returns
-    -------
-    str
-        One line that says what was written.
-
-    Raises
-    ------
-    GaplessError
-        Something cannot be read, held by the target, planned or written.
-    """
+    """Read, plan where that is asked for, and write."""
     target = find_target(conversion.output, conversion.target)
     _require_sense(conversion, target)
     require_targets({"--output": conversion.output}, [conversion.source, conversion.plan])

@@ -28,21 +28,14 @@ TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a trace becomes a problem.
+    """Which part of a trace becomes a problem."""
 
-    Parameters
-    ----------
-    iteration
-        As :func:`~planners.files.recording_slice.parse_iteration` takes it; None takes the
-        last iteration where the trace marks any, and everything where not.
-    persistent
-        Whether blocks that are there before an iteration and after it are part of its problem.
-    round_to
-        Sizes are rounded up to multiples of this many bytes.
-    """
-
+    # As :func:`~planners.files.recording_slice.parse_iteration` takes it; None takes the last
+    # iteration where the trace marks any, and everything where not.
     iteration: str | None = None
+    # Whether blocks that are there before an iteration and after it are part of its problem.
     persistent: bool = True
+    # Sizes are rounded up to multiples of this many bytes.
     round_to: int = 1
 
 
@@ -57,25 +50,7 @@ class Source:
 
 
 def read_source(path: Path, device: int | None = None) -> Source:
-    """Read a file of any known format.
-
-    Parameters
-    ----------
-    path
-        The file.
-    device
-        Device of a memory snapshot; None takes the only one in use.
-
-    Returns
-    -------
-    Source
-        With a trace where the format holds one, else with a problem.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule, or a device is named for another format.
-    """
+    """Read a file of any known format."""
     with readable_twice(path) as file:
         return replace(_read(file, device), path=path)
 
@@ -95,26 +70,7 @@ def _read(path: Path, device: int | None) -> Source:
 
 
 def select_problem(source: Source, selection: Selection) -> Problem:
-    """Return the problem that a file holds, or the chosen part of its trace.
-
-    Parameters
-    ----------
-    source
-        What was read.
-    selection
-        The part; anything but the default needs a trace.
-
-    Returns
-    -------
-    Problem
-        Validated.
-
-    Raises
-    ------
-    GaplessError
-        The file holds no trace to select from, or not the iteration, or the selection breaks a
-        rule.
-    """
+    """Return the problem that a file holds, or the chosen part of its trace."""
     if source.trace is None:
         assert source.problem is not None
         if selection != Selection():

@@ -22,29 +22,18 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True)
 class Target:
-    """A format that can be written.
-
-    Parameters
-    ----------
-    name
-        As ``--to`` takes it.
-    suffixes
-        Names of files that mean it.
-    write_trace
-        Writes a trace as it is, where the format holds one.
-    write_problem
-        Writes a problem without a plan, where that makes sense.
-    write_plan
-        Writes a problem with a plan, where the format holds one.
-    require_holdable
-        Raises ``InstanceError`` for a problem that the format cannot hold.
-    """
+    """A format that can be written."""
 
     name: str
+    # Names of files that mean it.
     suffixes: tuple[str, ...]
+    # Writes a trace as it is, where the format holds one.
     write_trace: Callable[[AllocationTrace, Path], None] | None = None
+    # Writes a problem without a plan, where that makes sense.
     write_problem: Callable[[Problem, Path], None] | None = None
+    # Writes a problem with a plan, where the format holds one.
     write_plan: Callable[[Problem, Plan, Path], None] | None = None
+    # Raises ``InstanceError`` for a problem that the format cannot hold.
     require_holdable: Callable[[Problem], None] = lambda _problem: None
 
 
@@ -79,25 +68,7 @@ TARGETS = (
 
 
 def find_target(path: Path, name: str | None) -> Target:
-    """Return the target that is named, or else the one that a file's name means.
-
-    Parameters
-    ----------
-    path
-        What is to be written.
-    name
-        Name of a target, if one was given.
-
-    Returns
-    -------
-    Target
-        The one with the longest suffix that fits.
-
-    Raises
-    ------
-    InstanceError
-        No target has this name, or none was given and the suffix is nobody's.
-    """
+    """Return the target that is named, or else the one that a file's name means."""
     if name is not None:
         for target in TARGETS:
             if target.name == name:

@@ -21,29 +21,7 @@ def ignore_stage(_text: str) -> None:
 
 
 def extract(name: str, settings: StepSettings, on_stage: OnStage = ignore_stage) -> Problem:
-    """Extract a step of a registered model.
-
-    Parameters
-    ----------
-    name
-        Name of the model, ``"bert-base"``.
-    settings
-        Batch, optimizer, streams, buckets; ``find_model(name).settings()`` has the defaults.
-    on_stage
-        Told what is done now.
-
-    Returns
-    -------
-    Problem
-        The same for the same settings and versions.
-
-    Raises
-    ------
-    InstanceError
-        The model or the optimizer is unknown, or a setting does not suit the model.
-    MissingDependencyError
-        PyTorch or transformers is not installed.
-    """
+    """Extract a step of a registered model."""
     model = find_model(name)
     model.require_supported(settings)
     on_stage(f"{name}: importing PyTorch")
@@ -75,18 +53,7 @@ def _trace(model: Model, settings: StepSettings, on_stage: OnStage) -> Trace:
 
 
 def require_packages(*packages: str) -> None:
-    """Check that optional packages can be imported.
-
-    Parameters
-    ----------
-    packages
-        Names.
-
-    Raises
-    ------
-    MissingDependencyError
-        One cannot; the message says the extra to install.
-    """
+    """Check that optional packages can be imported."""
     for package in packages:
         try:
             importlib.import_module(package)

@@ -25,21 +25,6 @@ def build_problem(
     paper, and only order the nodes that touch them. Sizes are exact and alignment is 1: the 512
     bytes that GPU allocators round to would forbid the chains, whose tensors follow each other
     directly and are often no multiple of that.
-
-    Parameters
-    ----------
-    trace
-        What ran.
-    settings
-        Streams, parallelism, ranks and buckets.
-    name, origin
-        Provenance.
-
-    Returns
-    -------
-    Problem
-        With a graph, and a chain for each buffer of at least two tensors that a collective
-        reads or fills. The bytes of what stays apart are `persistent_bytes` in its origin.
     """
     storages = StorageTable(trace.size, trace.name)
     kernels, chains = _communicate(trace, settings, storages)

@@ -44,60 +44,36 @@ QUIET_SETTINGS = ("layers", "mode", "checkpointing", "precision", "streams", "pa
 
 @dataclass(frozen=True)
 class StepSettings:
-    """What a step is extracted with.
+    """What a step is extracted with."""
 
-    Parameters
-    ----------
-    batch
-        Sequences or images in the batch.
-    seq
-        Tokens in a sequence; none for a model of images.
-    optimizer
-        Name in :data:`instances.extract.tracing.optimizers.OPTIMIZERS`.
-    clip_norm
-        Largest global norm of the gradients; 0 leaves clipping out.
-    nodes_per_stream
-        Nodes after which a stream is full and the next one is opened; 350 by default, the limit
-        of the framework in which the paper measured.
-    bucket_mb
-        Capacity of an all-reduce bucket in units of 2**20 bytes.
-    image
-        Height and width of an image in pixels; none for a model of sequences.
-    layers
-        Layers of the model; none where their number is fixed.
-    mode
-        ``"training"``, the whole step, or ``"inference"``, the forward pass alone.
-    checkpointing
-        Whether the backward pass recomputes each layer instead of keeping its activations.
-    precision
-        Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
-    streams
-        ``"category"``, ``"succession"`` or ``"roles"``, see
-        :class:`instances.extract.parallel.streams.StreamScheme`.
-    parallel
-        ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
-    ranks
-        Ranks that shards, and the experts of a mixture, are divided among.
-
-    Raises
-    ------
-    InstanceError
-        A number is out of range, or a word is not one of those allowed.
-    """
-
+    # Sequences or images in the batch.
     batch: int = 32
+    # Tokens in a sequence; none for a model of images.
     seq: int | None = 128
     optimizer: str = "adamw"
+    # Largest global norm of the gradients; 0 leaves clipping out.
     clip_norm: float = 1.0
+    # Nodes after which a stream is full and the next one is opened; 350 by default, the limit of
+    # the framework in which the paper measured.
     nodes_per_stream: int = DEFAULT_NODES_PER_STREAM
+    # Capacity of an all-reduce bucket in units of 2**20 bytes.
     bucket_mb: int = 25
+    # Height and width of an image in pixels; none for a model of sequences.
     image: int | None = None
+    # Layers of the model; none where their number is fixed.
     layers: int | None = None
+    # ``"training"``, the whole step, or ``"inference"``, the forward pass alone.
     mode: str = TRAINING
+    # Whether the backward pass recomputes each layer instead of keeping its activations.
     checkpointing: bool = False
+    # Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
     precision: str = "float32"
+    # ``"category"``, ``"succession"`` or ``"roles"``, see
+    # :class:`instances.extract.parallel.streams.StreamScheme`.
     streams: str = StreamScheme.CATEGORY.value
+    # ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
     parallel: str = REPLICATED
+    # Ranks that shards, and the experts of a mixture, are divided among.
     ranks: int = 8
 
     def __post_init__(self) -> None:
@@ -142,18 +118,7 @@ class StepSettings:
         return self.bucket_mb * BYTES_PER_BUCKET_MB
 
     def command_line(self, defaults: StepSettings) -> str:
-        """Return the settings as the options of ``python -m instances.extract``.
-
-        Parameters
-        ----------
-        defaults
-            What the model is extracted with unless told otherwise.
-
-        Returns
-        -------
-        str
-            Every setting that has a value and matters in this mode.
-        """
+        """Return the settings as the options of ``python -m instances.extract``."""
         options = []
         for field in fields(self):
             value = getattr(self, field.name)
@@ -167,20 +132,7 @@ class StepSettings:
 
 
 def command_option(name: str, value: object) -> str:
-    """Return a setting as an option of the command line.
-
-    Parameters
-    ----------
-    name
-        Of the setting.
-    value
-        Its value.
-
-    Returns
-    -------
-    str
-        ``"--batch 32"``, ``"--checkpointing"`` or ``"--no-checkpointing"``.
-    """
+    """Return a setting as an option of the command line."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"

@@ -41,46 +41,13 @@ def read_minimalloc_csv(path: Path) -> Problem:
     their name (``A.1048576.csv``) is part of the problem's name and nothing else: who wants the
     question "does it fit" asks for it.
 
-    Parameters
-    ----------
-    path
-        The file, UTF-8.
-
-    Returns
-    -------
-    Problem
-        Lifetimes decide; ids become the tensors' names.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file, line and column.
-
-    References
-    ----------
-    https://github.com/google/minimalloc, ``src/converter.cc``.
+    Source: https://github.com/google/minimalloc, ``src/converter.cc``.
     """
     return _read(path)[0]
 
 
 def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
-    """Read a MiniMalloc CSV together with the plan in its column ``offset``.
-
-    Parameters
-    ----------
-    path
-        The file, UTF-8.
-
-    Returns
-    -------
-    tuple of Problem and Plan
-        The plan is not judged; it is None where the file has no such column, or nothing in it.
-
-    Raises
-    ------
-    InstanceError
-        As for :func:`read_minimalloc_csv`, or some tensors have an offset and others none.
-    """
+    """Read a MiniMalloc CSV together with the plan in its column ``offset``."""
     problem, offset = _read(path)
     placed = offset != NO_OFFSET
     if not placed.any():

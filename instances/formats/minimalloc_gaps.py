@@ -11,25 +11,7 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
 def read_gaps(cell: str, *, inclusive_end: bool) -> list[tuple[int, int]]:
-    """Read the gaps of one tensor.
-
-    Parameters
-    ----------
-    cell
-        Gaps ``FIRST-LAST``, separated by spaces; may be empty.
-    inclusive_end
-        Whether ``LAST`` is the last step of the gap rather than the step after it.
-
-    Returns
-    -------
-    list of tuple of int
-        Half-open, in the order of the file.
-
-    Raises
-    ------
-    InstanceError
-        A gap has another form, or a window. The message says the gap alone.
-    """
+    """Read the gaps of one tensor."""
     gaps = []
     for gap in cell.split():
         steps, at, _window = gap.partition("@")

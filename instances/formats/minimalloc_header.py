@@ -24,44 +24,19 @@ _CANONICAL = {name: name for name in (*REQUIRED, *OPTIONAL, *IGNORED)} | ALIASES
 
 @dataclass(frozen=True)
 class Header:
-    """The columns of a table.
+    """The columns of a table."""
 
-    Parameters
-    ----------
-    place
-        Where each column stands, by its canonical name.
-    width
-        Number of columns.
-    spelling
-        Each column as the file calls it, for messages.
-    inclusive_end
-        Whether lifetimes and gaps include their last step, as under the name ``end``.
-    """
-
+    # Where each column stands, by its canonical name.
     place: dict[str, int]
     width: int
+    # Each column as the file calls it, for messages.
     spelling: dict[str, str]
+    # Whether lifetimes and gaps include their last step, as under the name ``end``.
     inclusive_end: bool
 
 
 def read_header(cells: list[str]) -> Header:
-    """Read the header row.
-
-    Parameters
-    ----------
-    cells
-        The names of the columns, in any order; capitals and spaces around them do not matter.
-
-    Returns
-    -------
-    Header
-        With every column that is needed.
-
-    Raises
-    ------
-    InstanceError
-        A column is missing, unknown, or there twice.
-    """
+    """Read the header row."""
     found = [cell.strip() for cell in cells]
     canonical = [_CANONICAL.get(name.lower(), "") for name in found]
     shown = f"{','.join(found)!r:.60}"

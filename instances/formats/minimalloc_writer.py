@@ -25,24 +25,6 @@ def write_minimalloc_csv(problem: Problem, path: Path, plan: Plan | None = None)
     them, then ``offset``. Ids are the tensors' names where those are unique and free of commas and
     quotes, which MiniMalloc does not know, else their numbers. The capacity, which MiniMalloc takes
     from its command line, phases, modules and origin are not written.
-
-    Parameters
-    ----------
-    problem
-        Lifetimes decide its safety; without chains and pins.
-    path
-        Target.
-    plan
-        Judged before it is written.
-
-    Raises
-    ------
-    InstanceError
-        The format cannot hold the problem.
-    InvalidPlanError
-        The plan breaks a constraint of the problem.
-    GaplessError
-        The file cannot be written.
     """
     require_csv_holds(problem)
     if plan is not None:

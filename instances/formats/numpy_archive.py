@@ -51,28 +51,7 @@ _HEADER = re.compile(
 
 
 def load_arrays(path: Path, names: Collection[str], limit: int) -> dict[str, NDArray[Any]]:
-    """Read arrays from an archive; nothing in it is unpickled.
-
-    Parameters
-    ----------
-    path
-        The file; untrusted.
-    names
-        Arrays to read, where they are there; others are passed over.
-    limit
-        Bytes that these arrays may hold together, with at least eight for each entry.
-
-    Returns
-    -------
-    dict
-        The arrays by name, of numbers or strings; not writable.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, is damaged or too large, or an array says another size than it
-        has. The message leaves out the path.
-    """
+    """Read arrays from an archive; nothing in it is unpickled."""
     data = read_bounded(path, MAX_FILE_BYTES)
     try:
         if data.count(_ENTRY) > MAX_MEMBERS:

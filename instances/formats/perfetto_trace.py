@@ -31,27 +31,7 @@ def write_perfetto_trace(problem: Problem, plan: Plan, path: Path) -> None:
     with its offset and its end in bytes, and a tensor with a gap is several. Two counters show the
     live bytes and what the plan reserves. A step takes a microsecond.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    plan
-        Judged before it is written.
-    path
-        Target.
-
-    Raises
-    ------
-    InstanceError
-        Nothing is known of lifetimes.
-    InvalidPlanError
-        The plan breaks a constraint of the problem.
-    GaplessError
-        The file cannot be written.
-
-    References
-    ----------
-    "Trace Event Format", the JSON object format.
+    Source: "Trace Event Format", the JSON object format.
     """
     rows = occupied_steps(problem, plan, TARGET)
     events = [*_tensor_events(problem, plan, rows), *_counter_events(problem, plan)]

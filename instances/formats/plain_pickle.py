@@ -45,23 +45,7 @@ _NAMES = {
 
 
 def load_plain(data: bytes) -> Any:
-    """Read a pickle of ``None``, booleans, numbers, strings, bytes, tuples, lists and dictionaries.
-
-    Parameters
-    ----------
-    data
-        The pickle; untrusted. What follows its end is not looked at.
-
-    Returns
-    -------
-    object
-        As it was dumped; the keys of dictionaries are strings.
-
-    Raises
-    ------
-    InstanceError
-        The pickle holds something else, is cut off or damaged, or too large.
-    """
+    """Read a pickle of ``None``, booleans, numbers, strings, bytes, tuples, lists and dicts."""
     containers = min(MAX_CONTAINERS, FREE_CONTAINERS + len(data) // BYTES_PER_CONTAINER)
     rule, number, left = find_pickle_fault(data, containers, MAX_SCALARS, MAX_INTEGER_BYTES)
     if rule:

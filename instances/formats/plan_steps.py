@@ -14,28 +14,6 @@ def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:
 
     Where a graph decides, the steps are those of its global order: tensors that are alive at one
     step of it are unsafe, so that no two of them share a byte there.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    plan
-        Judged here.
-    target
-        What the file that shows it is called, for messages.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, rows ``(tensor, start, end)`` by tensor and start, where the first step is 0. A
-        tensor with a gap has several rows, an empty tensor none.
-
-    Raises
-    ------
-    InstanceError
-        Nothing is known of lifetimes.
-    InvalidPlanError
-        The plan breaks a constraint of the problem.
     """
     require_lifetimes(problem, target)
     require_valid_plan(problem, plan)

@@ -29,24 +29,6 @@ def write_planned_snapshot(problem: Problem, plan: Plan, path: Path) -> None:
     In place of the stack of calls a tensor shows its name, and the problem's name and its own
     number as file and line. At the end all is freed. A tensor with a gap is freed for it; an empty
     tensor, for which no allocator is asked, is left out.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    plan
-        Judged before it is written.
-    path
-        Target.
-
-    Raises
-    ------
-    InstanceError
-        Nothing is known of lifetimes.
-    InvalidPlanError
-        The plan breaks a constraint of the problem.
-    GaplessError
-        The file cannot be written.
     """
     events = _events(problem, plan)
     snapshot = {

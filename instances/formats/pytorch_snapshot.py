@@ -36,25 +36,7 @@ KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
 
 def read_pytorch_snapshot(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
-    """Read the allocations of a snapshot's window, or of an excerpt of it, as lifetimes.
-
-    Parameters
-    ----------
-    path
-        See :func:`read_pytorch_snapshot_trace`.
-    excerpt
-        What is taken.
-
-    Returns
-    -------
-    Problem
-        Lifetimes decide; a step is an event of the allocator's history.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file, device and event.
-    """
+    """Read the allocations of a snapshot's window, or of an excerpt of it, as lifetimes."""
     trace = read_pytorch_snapshot_trace(path)
     try:
         return slice_problem(trace, excerpt)
@@ -68,25 +50,6 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
     PyTorch keeps the last events of a run, so the window may start anywhere. A block that is freed
     without having been allocated was there before, and its free says how large it was; a block that
     the snapshot itself still shows as held, and of which no event tells, was there all along.
-
-    Parameters
-    ----------
-    path
-        The pickle; untrusted, and read without running anything that it might hold.
-    device
-        Number of the device; None takes the only one in use.
-
-    Returns
-    -------
-    AllocationTrace
-        Sizes are the bytes that were requested. Other events than allocations, frees and changes
-        of segments are left out.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, is no such snapshot, or several devices were in use and none is
-        named; the message names file, device and event.
     """
     try:
         snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_FILE_BYTES)))

@@ -37,26 +37,7 @@ MAX_MODULES = 1 << 20
 
 
 def read_recorded_trace(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
-    """Read the allocations of a recording, or of an excerpt of it, as lifetimes.
-
-    Parameters
-    ----------
-    path
-        See :func:`read_recorded_trace_file`.
-    excerpt
-        What is taken.
-
-    Returns
-    -------
-    Problem
-        Lifetimes decide; tensors in the order of their allocation; a step is an event.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule, or has no such iteration; the message names file
-        and event.
-    """
+    """Read the allocations of a recording, or of an excerpt of it, as lifetimes."""
     trace = read_recorded_trace_file(path)
     try:
         return slice_problem(trace, excerpt)
@@ -65,27 +46,7 @@ def read_recorded_trace(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
 
 
 def read_recorded_trace_file(path: Path) -> AllocationTrace:
-    """Read a recording: what was asked of the allocator, and what it asked of the device.
-
-    Parameters
-    ----------
-    path
-        A ``.npz`` with the arrays ``action`` (index into ``names``), ``addr``, ``size``, ``names``,
-        and perhaps ``stream``; ``mark_event``, ``mark_phase``, ``mark_microbatch`` and
-        ``mark_iteration``, without which small allocations of odd sizes mark the phases; ``module``
-        (index into ``module_names``, -1 for none); and ``before_addr``, ``before_size`` and
-        ``before_stream`` of the blocks that were there at first.
-
-    Returns
-    -------
-    AllocationTrace
-        Sizes are the bytes that were requested.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file and event.
-    """
+    """Read a recording: what was asked of the allocator, and what it asked of the device."""
     try:
         return _trace(_load(path), path)
     except InstanceError as error:
@@ -93,20 +54,7 @@ def read_recorded_trace_file(path: Path) -> AllocationTrace:
 
 
 def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
-    """Write a trace as arrays of events.
-
-    Parameters
-    ----------
-    trace
-        What to write.
-    path
-        Target, ``.npz``. The same trace gives the same arrays.
-
-    Raises
-    ------
-    GaplessError
-        The file cannot be written.
-    """
+    """Write a trace as arrays of events."""
     log, marks = events_of_trace(trace)
     was_there = np.flatnonzero(trace.before)
     arrays: dict[str, Any] = {

@@ -44,25 +44,7 @@ _DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
 
 
 def read_stalloc_text(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
-    """Read the requests of a STAlloc trace, or of an excerpt of it, as lifetimes.
-
-    Parameters
-    ----------
-    path
-        See :func:`read_stalloc_trace`.
-    excerpt
-        What is taken.
-
-    Returns
-    -------
-    Problem
-        Lifetimes decide; a step is a request or a free.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file and line.
-    """
+    """Read the requests of a STAlloc trace, or of an excerpt of it, as lifetimes."""
     trace = read_stalloc_trace(path)
     try:
         return slice_problem(trace, excerpt)
@@ -79,24 +61,7 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
     an iteration and its first micro-batch counts to that micro-batch; the recorder does not mark
     the optimizer, so it counts to the last.
 
-    Parameters
-    ----------
-    path
-        The file, UTF-8.
-
-    Returns
-    -------
-    AllocationTrace
-        An event is a request or a free.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file and line.
-
-    References
-    ----------
-    https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
+    Source: https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
     """
     recording = _Recording()
     try:

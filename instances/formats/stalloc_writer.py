@@ -28,20 +28,6 @@ def write_stalloc_text(trace: AllocationTrace, path: Path) -> None:
     were there before the trace are allocated on the first lines, in the set-up. A module without a
     class is called ``NAME->Module``. The beginning of the optimizer, requests of frees, and changes
     of segments have no line and are not written.
-
-    Parameters
-    ----------
-    trace
-        With the addresses of its blocks.
-    path
-        Target.
-
-    Raises
-    ------
-    InstanceError
-        Addresses are missing, or the name of a module holds a space.
-    GaplessError
-        The file cannot be written.
     """
     for request in (trace.address == 0).nonzero()[0][:1].tolist():
         refuse_target(TARGET, "requests with addresses", f"none for request {request}")

@@ -8,15 +8,5 @@ from planners.errors import InstanceError
 
 
 def refuse_target(target: str, needed: str, found: str) -> NoReturn:
-    """Raise the ``InstanceError`` for what a format cannot hold.
-
-    Parameters
-    ----------
-    target
-        What the format is called.
-    needed
-        What it can hold.
-    found
-        What it would have to hold.
-    """
+    """Raise the ``InstanceError`` for what a format cannot hold."""
     raise InstanceError(f"{target} holds {needed}, found {found}")

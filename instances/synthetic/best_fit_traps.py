@@ -32,23 +32,7 @@ MOST_ROUNDS = 10_000
 
 
 def best_fit_trap(rounds: int) -> Problem:
-    """Return tensors that best fit in the order of allocation places badly.
-
-    Parameters
-    ----------
-    rounds
-        Rounds k of Note [Best-fit trap], 2 to 10,000.
-
-    Returns
-    -------
-    Problem
-        Its optimum is its lifetime bound; best fit ends near ``rounds / 2`` times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return tensors that best fit in the order of allocation places badly."""
     packing = splinter_in_rounds(rounds)
     return Problem(
         packing.size,
@@ -65,23 +49,7 @@ def best_fit_trap(rounds: int) -> Problem:
 
 
 def splinter_in_rounds(rounds: int) -> Packing:
-    """Return the tensors of the trap with the plan that keeps the splinters apart.
-
-    Parameters
-    ----------
-    rounds
-        As in :func:`best_fit_trap`.
-
-    Returns
-    -------
-    Packing
-        In the order of allocation, one a step.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return the tensors of the trap with the plan that keeps the splinters apart."""
     require_between("rounds", rounds, 2, MOST_ROUNDS)
     length = [rounds**2 + block for block in range(rounds + 1)]
     places = {(rounds - 1) % 2: rounds - 1, rounds % 2: rounds - 1 + length[rounds - 1]}

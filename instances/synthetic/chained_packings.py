@@ -25,29 +25,6 @@ def chained_packing(
 
     Members of a chain lie on top of each other in the known plan and are alive together at some
     step; some have the same lifetime, most do not.
-
-    Parameters
-    ----------
-    tensors
-        Number of tensors, at least 1.
-    chains
-        Number of chains, at least 0.
-    chain_length
-        The most tensors a chain, at least 2; where nothing touches its end a chain is shorter.
-    steps, units
-        Steps of time, and units of memory of 512 bytes.
-    seed
-        Start of every random choice.
-
-    Returns
-    -------
-    Problem
-        Its optimum is the height of the packing, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     rng = Random(seed)
     packing = cut_by_guillotine(tensors, steps, units, rng)
@@ -74,27 +51,7 @@ def chained_packing(
 def chain_neighbours(
     packing: Packing, chains: int, chain_length: int, rng: Random
 ) -> list[list[int]]:
-    """Return chains of tensors that touch in a packing, each tensor in one at most.
-
-    Parameters
-    ----------
-    packing
-        With places.
-    chains, chain_length
-        As in :func:`chained_packing`.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    list of list of int
-        From the bottom up.
-
-    Raises
-    ------
-    InstanceError
-        Fewer chains were found.
-    """
+    """Return chains of tensors that touch in a packing, each tensor in one at most."""
     require_between("chains", chains, 0)
     require_between("chain_length", chain_length, 2)
     above = _neighbours_above(packing)

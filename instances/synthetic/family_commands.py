@@ -23,18 +23,7 @@ app = CommandLine(no_args_is_help=True, help="Make a synthetic instance of a fam
 
 
 def command_of(family: Callable[..., Problem]) -> Callable[..., None]:
-    """Return the command of a family, with the family's parameters as its options.
-
-    Parameters
-    ----------
-    family
-        Returns a problem; its parameters are numbers, and only the first has no default.
-
-    Returns
-    -------
-    Callable
-        Writes the problem to a file.
-    """
+    """Return the command of a family, with the family's parameters as its options."""
 
     def command(output: Path, **parameters: Parameter | None) -> None:
         require_targets({"--output": output})

@@ -36,23 +36,7 @@ MOST_ROUNDS = 8
 
 
 def first_fit_trap(rounds: int) -> Problem:
-    """Return tensors that first fit and best fit in the order of allocation place badly.
-
-    Parameters
-    ----------
-    rounds
-        Rounds k of Note [First-fit trap], 1 to 8.
-
-    Returns
-    -------
-    Problem
-        Its optimum is its lifetime bound; those planners end near ``1 + rounds / 2`` times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return tensors that first fit and best fit in the order of allocation place badly."""
     packing = fragment_in_rounds(rounds)
     return Problem(
         packing.size,
@@ -69,23 +53,7 @@ def first_fit_trap(rounds: int) -> Problem:
 
 
 def fragment_in_rounds(rounds: int) -> Packing:
-    """Return the tensors of the trap with the plan that knows the future.
-
-    Parameters
-    ----------
-    rounds
-        As in :func:`first_fit_trap`.
-
-    Returns
-    -------
-    Packing
-        In the order of allocation, one a step.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return the tensors of the trap with the plan that knows the future."""
     require_between("rounds", rounds, 1, MOST_ROUNDS)
     half = 1 << (2 * rounds - 1)
     begins = [0]
@@ -120,17 +88,7 @@ def _by_last_round(number: int, count: int, rounds: int) -> dict[int, list[int]]
 def _fill_alike(
     holes: list[tuple[int, int]], groups: dict[int, list[int]], size: int
 ) -> dict[int, tuple[int, int]]:
-    """Return the bottom and the group of each tensor: every hole a palindrome of the groups.
-
-    Parameters
-    ----------
-    holes
-        Bottom and top, all of the same length; together they have just the room.
-    groups
-        The tensors of each group, from the edges of a hole to its middle.
-    size
-        Units a tensor.
-    """
+    """Return the bottom and the group of each tensor: every hole a palindrome of the groups."""
     places: dict[int, tuple[int, int]] = {}
     left = {key: iter(tensors) for key, tensors in groups.items()}
     *outer, middle = groups

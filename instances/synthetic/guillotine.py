@@ -14,29 +14,7 @@ from planners.model.problem import Problem
 def guillotine_packing(
     tensors: int, *, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Problem:
-    """Return tensors that fill a rectangle of time and memory exactly, made by guillotine cuts.
-
-    Parameters
-    ----------
-    tensors
-        Number of tensors, at least 1.
-    steps
-        Steps of time, at least 1. The fewer, the more tensors start and end together.
-    units
-        Units of memory of 512 bytes, at least 1; with ``steps`` it has to leave a cell a tensor.
-    seed
-        Start of every random choice.
-
-    Returns
-    -------
-    Problem
-        Its optimum is the height of the rectangle, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return tensors that fill a rectangle of time and memory exactly, made by guillotine cuts."""
     packing = cut_by_guillotine(tensors, steps, units, Random(seed))
     return Problem(
         packing.size,
@@ -56,52 +34,14 @@ def guillotine_packing(
 
 
 def cut_by_guillotine(tensors: int, steps: int, units: int, rng: Random) -> Packing:
-    """Return a rectangle cut into tensors, with the plan that it is.
-
-    Parameters
-    ----------
-    tensors, steps, units
-        As in :func:`guillotine_packing`.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    Packing
-        Perfect.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return a rectangle cut into tensors, with the plan that it is."""
     require_between("steps", steps, 1, MOST_STEPS)
     require_between("units", units, 1, MOST_UNITS)
     return pack(cut_rectangle(Rectangle(0, steps, 0, units), tensors, rng), rng)
 
 
 def cut_rectangle(whole: Rectangle, pieces: int, rng: Random) -> list[Rectangle]:
-    """Cut a rectangle from edge to edge, and a piece of it again, until there are enough.
-
-    Parameters
-    ----------
-    whole
-        What is cut.
-    pieces
-        How many there are in the end, at least 1.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    list of Rectangle
-        They fill the whole without a gap.
-
-    Raises
-    ------
-    InstanceError
-        There are fewer cells than pieces.
-    """
+    """Cut a rectangle from edge to edge, and a piece of it again, until there are enough."""
     require_between("tensors", pieces, 1)
     if pieces > whole.area:
         raise InstanceError(

@@ -32,25 +32,7 @@ from planners.model.problem import Problem
 
 
 def neighbour_ring(pairs: int, *, seed: int = 0) -> Problem:
-    """Return tensors that do not fit a capacity that no step exceeds; see Note [Neighbour ring].
-
-    Parameters
-    ----------
-    pairs
-        Half the number of tensors of one unit, at least 2; there are four times as many tensors.
-    seed
-        Start of every random choice: the order of tensors that start together.
-
-    Returns
-    -------
-    Problem
-        Its capacity is its lifetime bound; its optimum is 512 bytes, one unit, above it.
-
-    Raises
-    ------
-    InstanceError
-        There are too few pairs.
-    """
+    """Return tensors that do not fit a capacity that no step exceeds; see Note [Neighbour ring]."""
     packing = ring_with_one_unit_more(pairs, Random(seed))
     return Problem(
         packing.size,
@@ -69,25 +51,7 @@ def neighbour_ring(pairs: int, *, seed: int = 0) -> Problem:
 
 
 def ring_with_one_unit_more(pairs: int, rng: Random) -> Packing:
-    """Return the tensors of a ring with a plan that takes one unit more than any step needs.
-
-    Parameters
-    ----------
-    pairs
-        As in :func:`neighbour_ring`.
-    rng
-        Decides the order of tensors that start together.
-
-    Returns
-    -------
-    Packing
-        Its height is the optimum.
-
-    Raises
-    ------
-    InstanceError
-        There are too few pairs.
-    """
+    """Return the tensors of a ring with a plan that takes one unit more than any step needs."""
     require_between("pairs", pairs, 2)
     units = 2 * pairs
     last = 2 * pairs + 1

@@ -36,17 +36,11 @@ class Rectangle(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Tensors with the offsets of a plan that is known.
+    """Tensors with the offsets of a plan that is known."""
 
-    Parameters
-    ----------
-    size, offset
-        int64 bytes, one a tensor.
-    start, end
-        int64 steps, one a tensor, half-open.
-    """
-
+    # int64 bytes, one a tensor.
     size: IntColumn
+    # int64 steps, one a tensor, half-open.
     start: IntColumn
     end: IntColumn
     offset: IntColumn
@@ -62,18 +56,6 @@ def pack(rectangles: Iterable[Rectangle], rng: Random) -> Packing:
 
     Note: why the order is random among those that start together. Greedy planners break ties by
     the index of a tensor; any order that follows from the offsets would tell them the plan.
-
-    Parameters
-    ----------
-    rectangles
-        Which do not overlap.
-    rng
-        Decides the order among rectangles that start at the same step.
-
-    Returns
-    -------
-    Packing
-        Sorted by start.
     """
     ordered = list(rectangles)
     rng.shuffle(ordered)

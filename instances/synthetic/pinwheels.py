@@ -26,29 +26,7 @@ LEAST_SIDE = 3
 def non_guillotine_packing(
     pinwheels: int, *, steps: int = 512, units: int = 4096, seed: int = 0
 ) -> Problem:
-    """Return tensors that fill a rectangle of time and memory exactly, made of nested pinwheels.
-
-    Parameters
-    ----------
-    pinwheels
-        Number of pinwheels, at least 1; each adds four tensors to the first one.
-    steps
-        Steps of time, at least 3.
-    units
-        Units of memory of 512 bytes, at least 3.
-    seed
-        Start of every random choice.
-
-    Returns
-    -------
-    Problem
-        Its optimum is the height of the rectangle, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return tensors that fill a rectangle of time and memory exactly, made of nested pinwheels."""
     packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
     return Problem(
         packing.size,
@@ -68,25 +46,7 @@ def non_guillotine_packing(
 
 
 def nest_pinwheels(pinwheels: int, steps: int, units: int, rng: Random) -> Packing:
-    """Return a rectangle made of nested pinwheels, with the plan that it is.
-
-    Parameters
-    ----------
-    pinwheels, steps, units
-        As in :func:`non_guillotine_packing`.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    Packing
-        Perfect.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range, or the pieces become too small for another pinwheel.
-    """
+    """Return a rectangle made of nested pinwheels, with the plan that it is."""
     require_between("pinwheels", pinwheels, 1)
     require_between("steps", steps, LEAST_SIDE, MOST_STEPS)
     require_between("units", units, LEAST_SIDE, MOST_UNITS)
@@ -108,20 +68,7 @@ def nest_pinwheels(pinwheels: int, steps: int, units: int, rng: Random) -> Packi
 
 
 def pinwheel(whole: Rectangle, rng: Random) -> list[Rectangle]:
-    """Return four arms and a centre that fill a rectangle.
-
-    Parameters
-    ----------
-    whole
-        At least three steps and three units.
-    rng
-        Decides where it is cut, and which way it turns.
-
-    Returns
-    -------
-    list of Rectangle
-        Five, the centre last.
-    """
+    """Return four arms and a centre that fill a rectangle."""
     left, right = _inner_edges(whole.start, whole.end, rng)
     low, high = _inner_edges(whole.bottom, whole.top, rng)
     pieces = [

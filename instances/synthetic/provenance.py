@@ -22,25 +22,7 @@ def provenance(
     proof: str = "",
     **parameters: Parameter | None,
 ) -> dict[str, Scalar]:
-    """Return the origin of a synthetic problem.
-
-    Parameters
-    ----------
-    generator
-        Name of the function that made it.
-    optimum
-        Bytes of the smallest peak of any plan, whatever the capacity; None where it is unknown.
-    proof
-        Why no plan has a smaller peak, and why one has this, in one phrase.
-    parameters
-        Everything that the function was called with; None where it decides for itself.
-
-    Returns
-    -------
-    dict
-        ``generator``, the parameters, ``command``, ``optimum`` with ``proof`` where known, and
-        the versions of what draws the random numbers.
-    """
+    """Return the origin of a synthetic problem."""
     given = {key: value for key, value in parameters.items() if value is not None}
     options = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in given.items())
     origin: dict[str, Scalar] = {"generator": generator, **given}
@@ -51,22 +33,7 @@ def provenance(
 
 
 def require_between(parameter: str, value: float, least: float, most: float | None = None) -> None:
-    """Refuse a parameter outside its range.
-
-    Parameters
-    ----------
-    parameter
-        Its name.
-    value
-        What was asked for.
-    least, most
-        The range, both ends included; None for no upper end.
-
-    Raises
-    ------
-    InstanceError
-        Names the parameter and the range.
-    """
+    """Refuse a parameter outside its range."""
     # Written so that what is not a number is refused as well.
     if not (least <= value and (most is None or value <= most)):
         wanted = f"at least {least}" if most is None else f"{least} to {most}"

@@ -42,25 +42,7 @@ NOISE = 0.3
 
 
 def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
-    """Return a training-like run of any size with a known optimum; see Note [Scaling family].
-
-    Parameters
-    ----------
-    tensors
-        Number of tensors, 99 to 10,000,000.
-    seed
-        Start of every random choice, at least 0.
-
-    Returns
-    -------
-    Problem
-        Its optimum is 4 GiB, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return a training-like run of any size with a known optimum; see Note [Scaling family]."""
     require_between("seed", seed, 0)
     packing = draw_training(tensors, np.random.default_rng(seed))
     return Problem(
@@ -79,25 +61,7 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
 
 
 def draw_training(tensors: int, rng: np.random.Generator) -> Packing:
-    """Return a training-like run with the plan that it was drawn as.
-
-    Parameters
-    ----------
-    tensors
-        As in :func:`scaling_family`.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    Packing
-        Sorted by start, in random order where starts are equal.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return a training-like run with the plan that it was drawn as."""
     require_between("tensors", tensors, LEAST_TENSORS, MOST_TENSORS)
     layers = max(LEAST_LAYERS, round(2 * (tensors / TENSORS_A_LAYER) ** (1 / 3)))
     batches = max(1, (tensors - 1) // (layers * TENSORS_A_LAYER))
@@ -163,20 +127,7 @@ def _noise(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float
 
 
 def _split(total: IntColumn, shares: NDArray[np.float64]) -> IntColumn:
-    """Split whole numbers by shares into whole parts of at least 1.
-
-    Parameters
-    ----------
-    total
-        int64, shape (rows,).
-    shares
-        Positive, shape (rows, parts).
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, shape (rows, parts); rows sum to ``total``.
-    """
+    """Split whole numbers by shares into whole parts of at least 1."""
     parts = shares.shape[1]
     reached = np.cumsum(shares, axis=1) / shares.sum(axis=1, keepdims=True)
     # Rounding must not let the last part miss the total.

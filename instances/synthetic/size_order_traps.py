@@ -28,25 +28,7 @@ STEPS_A_COPY = 7
 
 
 def size_order_trap(copies: int, *, units: int = 4096) -> Problem:
-    """Return tensors that first fit and best fit by decreasing size place badly.
-
-    Parameters
-    ----------
-    copies
-        Copies of the four tensors of Note [Size-order trap], at least 1, one after the other.
-    units
-        Their least size in units of 512 bytes, at least 4.
-
-    Returns
-    -------
-    Problem
-        Its optimum is its lifetime bound; those planners end near 3/2 times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return tensors that first fit and best fit by decreasing size place badly."""
     packing = paths_of_four(copies, units)
     return Problem(
         packing.size,
@@ -64,23 +46,7 @@ def size_order_trap(copies: int, *, units: int = 4096) -> Problem:
 
 
 def paths_of_four(copies: int, units: int) -> Packing:
-    """Return the tensors of the trap with the plan that takes turns.
-
-    Parameters
-    ----------
-    copies, units
-        As in :func:`size_order_trap`.
-
-    Returns
-    -------
-    Packing
-        In the order of allocation.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return the tensors of the trap with the plan that takes turns."""
     require_between("copies", copies, 1)
     require_between("units", units, 4, MOST_UNITS)
     rectangles = []

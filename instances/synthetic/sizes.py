@@ -10,16 +10,5 @@ UNIT_BYTES = 512
 
 
 def random_size(rng: random.Random) -> int:
-    """Return a size as tensors of a training step have them: most are small, some are huge.
-
-    Parameters
-    ----------
-    rng
-        Source of the choice.
-
-    Returns
-    -------
-    int
-        Bytes, a multiple of ``UNIT_BYTES`` up to 64 MiB.
-    """
+    """Return a size as tensors of a training step have them: most are small, some are huge."""
     return min(UNIT_BYTES * max(1, int(rng.lognormvariate(4, 3))), 64 * MIB)

@@ -43,31 +43,7 @@ STAYS = 0.98
 def multi_stream_packing(
     tensors: int, *, regions: int = 8, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Problem:
-    """Return a graph with streams that a plan is known for; see Note [Stream packing].
-
-    Parameters
-    ----------
-    tensors
-        Number of tensors, at least ``regions``.
-    regions
-        Runs of nodes on one stream, at least 1. There are as many streams as regions overlap.
-    steps
-        Steps of time in which the known plan is drawn, at least 1.
-    units
-        Units of memory of 512 bytes, at least 1.
-    seed
-        Start of every random choice.
-
-    Returns
-    -------
-    Problem
-        Its optimum is the height of the rectangle, and so is its antichain bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return a graph with streams that a plan is known for; see Note [Stream packing]."""
     run = run_regions(tensors, regions, steps, units, Random(seed))
     return Problem(
         run.size,
@@ -88,41 +64,16 @@ def multi_stream_packing(
 
 @dataclass(frozen=True, eq=False)
 class StreamRun:
-    """A graph whose tensors have known places.
-
-    Parameters
-    ----------
-    graph
-        Nodes, streams, arcs.
-    size, offset
-        int64 bytes, one a tensor.
-    """
+    """A graph whose tensors have known places."""
 
     graph: Graph
+    # int64 bytes, one a tensor.
     size: IntColumn
     offset: IntColumn
 
 
 def run_regions(tensors: int, regions: int, steps: int, units: int, rng: Random) -> StreamRun:
-    """Return regions as runs of nodes, with the plan that they were cut from.
-
-    Parameters
-    ----------
-    tensors, regions, steps, units
-        As in :func:`multi_stream_packing`.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    StreamRun
-        Tensors in the order in which nodes make them.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return regions as runs of nodes, with the plan that they were cut from."""
     require_between("regions", regions, 1, tensors)
     require_between("steps", steps, 1, MOST_STEPS)
     require_between("units", units, 1, MOST_UNITS)

@@ -24,27 +24,6 @@ def tight_capacity(
 
     A perfect packing loses some of its tensors; those alive at one step stay, so that this step
     needs the whole capacity.
-
-    Parameters
-    ----------
-    tensors
-        Number of tensors of the perfect packing, at least 1; a few less are left.
-    utilisation
-        Share of capacity x time that tensors fill, 0 to 1; reached as nearly as they allow.
-    steps, units
-        Steps of time, and units of memory of 512 bytes.
-    seed
-        Start of every random choice.
-
-    Returns
-    -------
-    Problem
-        With a capacity, which is its optimum.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = thin_out(tensors, utilisation, steps, units, Random(seed))
     return Problem(
@@ -67,25 +46,7 @@ def tight_capacity(
 
 
 def thin_out(tensors: int, utilisation: float, steps: int, units: int, rng: Random) -> Packing:
-    """Return a perfect packing without some of its tensors, none of which live at a chosen step.
-
-    Parameters
-    ----------
-    tensors, utilisation, steps, units
-        As in :func:`tight_capacity`.
-    rng
-        Source of every choice.
-
-    Returns
-    -------
-    Packing
-        Of the same height.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
-    """
+    """Return a perfect packing without some of its tensors, none of which live at a chosen step."""
     require_between("utilisation", utilisation, 0, 1)
     whole = cut_by_guillotine(tensors, steps, units, rng)
     full_step = rng.randrange(steps)

@@ -41,65 +41,43 @@ class AllocationTrace:
     Immutable and validated here. Time is counted in events: an allocation, a free that the
     program requests, the completion of a free on the device, a change of a segment, or the
     beginning of a phase. Only their order matters; several columns may name the same event.
-
-    Parameters
-    ----------
-    event_count
-        Events are numbered from 0 to ``event_count - 1``.
-    size
-        int64 bytes as requested, at least 0.
-    alloc
-        int64 event of each request's allocation, ascending; 0 where `before` says so.
-    free_requested
-        int64 event at which the program gave the block back; ``event_count`` where it never did.
-    freed
-        int64 event at which the device was done with the block, after `alloc` and not before
-        `free_requested`; ``event_count`` where it never was.
-    stream
-        int64 handle of the stream that asked; 0, the default stream, where not given.
-    address
-        int64 device address of the block; 0 where not given.
-    before
-        Whether the block was there when the trace began.
-    is_marker
-        Whether a request only marks the beginning of a phase, and nothing uses its bytes.
-    alloc_module, free_module
-        int64 index into `module_names` of the module in which a block was allocated and given
-        back; -1 for none.
-    module_names
-        Names, outermost module first, parts separated by dots.
-    mark_event, mark_phase, mark_microbatch, mark_iteration
-        int64, one entry a phase: the event at which it begins, ascending, its :class:`Phase`, and
-        the numbers of its microbatch and iteration, from 0.
-    segments
-        Rows ``(event, kind, address, size, stream)`` of what the allocator asked of the device;
-        ``kind`` is an index into :data:`SEGMENT_KINDS`.
-    name, origin
-        Provenance, as in :class:`planners.model.problem.Problem`.
-
-    Raises
-    ------
-    InstanceError
-        A column breaks a rule; the message names column and request.
     """
 
+    # Events are numbered from 0 to ``event_count - 1``.
     event_count: int
+    # int64 bytes as requested, at least 0.
     size: IntColumn
+    # int64 event of each request's allocation, ascending; 0 where `before` says so.
     alloc: IntColumn
+    # int64 event at which the program gave the block back; ``event_count`` where it never did.
     free_requested: IntColumn
+    # int64 event at which the device was done with the block, after `alloc` and not before
+    # `free_requested`; ``event_count`` where it never was.
     freed: IntColumn
+    # int64 handle of the stream that asked; 0, the default stream, where not given.
     stream: IntColumn
+    # int64 device address of the block; 0 where not given.
     address: IntColumn
+    # Whether the block was there when the trace began.
     before: BoolColumn
+    # Whether a request only marks the beginning of a phase, and nothing uses its bytes.
     is_marker: BoolColumn
+    # int64 index into `module_names` of the module in which a block was allocated and given back;
+    # -1 for none.
     alloc_module: IntColumn
     free_module: IntColumn
+    # Names, outermost module first, parts separated by dots.
     module_names: tuple[str, ...]
+    # int64, one entry a phase: the event at which it begins, ascending, its :class:`Phase`, and the
+    # numbers of its microbatch and iteration, from 0.
     mark_event: IntColumn
     mark_phase: IntColumn
     mark_microbatch: IntColumn
     mark_iteration: IntColumn
+    # Rows ``(event, kind, address, size, stream)`` of what the allocator asked of the device;
+    # ``kind`` is an index into :data:`SEGMENT_KINDS`.
     segments: IntColumn
+    # Provenance, as in :class:`planners.model.problem.Problem`.
     name: str
     origin: Mapping[str, Scalar]
 

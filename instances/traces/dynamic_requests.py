@@ -40,21 +40,6 @@ def find_dynamic_requests(
     """Tell which requests of an iteration vary from iteration to iteration.
 
     The first iteration makes the state of the optimizer and is not compared with later ones.
-
-    Parameters
-    ----------
-    trace
-        With marks; where it has fewer than two iterations after the first, nothing is compared.
-    iteration
-        Whose requests are judged.
-    modules
-        Patterns such as ``"*.experts.*"``: requests allocated in a module whose name matches are
-        dynamic without comparison.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool, one a request of the whole trace; false outside the iteration.
     """
     dynamic = np.zeros(trace.request_count, dtype=np.bool_)
     inside = iteration_phases(trace, iteration)
@@ -83,18 +68,7 @@ def _compared_with(trace: AllocationTrace, iteration: int) -> list[int]:
 
 
 def pair_requests(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[bool]:
-    """Tell which entries of one sequence have a partner in another that runs much alike.
-
-    Parameters
-    ----------
-    ours, theirs
-        What has to be equal, in order.
-
-    Returns
-    -------
-    list of bool
-        One an entry of `ours`.
-    """
+    """Tell which entries of one sequence have a partner in another that runs much alike."""
     paired = [False] * len(ours)
     last_ours, last_theirs = -1, -1
     for at, there in [*_ascending_pairs(ours, theirs), (len(ours), len(theirs))]:

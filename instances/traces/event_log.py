@@ -33,27 +33,19 @@ MARKER_BYTES = {101: Phase.FORWARD, 103: Phase.BACKWARD, 105: Phase.OPTIMIZER}
 
 @dataclass(frozen=True)
 class EventLog:
-    """Events of an allocator, in the order in which they happened, one array entry an event.
+    """Events of an allocator, in the order in which they happened, one array entry an event."""
 
-    Parameters
-    ----------
-    kind
-        Index into :data:`EVENT_KINDS`; -1 for an event that is none of those, such as the
-        beginning of a phase.
-    address, size, stream
-        Of the block or the segment; bytes of a block as requested.
-    module
-        Index of the module in which it happened, -1 for none; empty where modules are not known.
-    before
-        Blocks that are known to have been there when the log began: address to (bytes, stream).
-        One that the log frees without having seen it need not be named here.
-    """
-
+    # Index into :data:`EVENT_KINDS`; -1 for an event that is none of those, such as the beginning
+    # of a phase.
     kind: NDArray[np.integer]
+    # Of the block or the segment; bytes of a block as requested.
     address: NDArray[np.integer]
     size: NDArray[np.integer]
     stream: NDArray[np.integer]
+    # Index of the module in which it happened, -1 for none; empty where modules are not known.
     module: NDArray[np.integer] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    # Blocks that are known to have been there when the log began: address to (bytes, stream). One
+    # that the log frees without having seen it need not be named here.
     before: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -80,29 +72,6 @@ def trace_of_events(
     A block that is freed without having been allocated was there before the log began. One whose
     free completes without having been requested, as logs that know one kind of free have it, was
     requested then.
-
-    Parameters
-    ----------
-    log
-        The events.
-    marks
-        Where phases begin; by default, at allocations of :data:`MARKER_BYTES` that are freed by
-        the events right behind them.
-    module_names
-        What `log.module` indexes.
-    name, origin
-        Provenance.
-
-    Returns
-    -------
-    AllocationTrace
-        Blocks from before first, then one request an allocation.
-
-    Raises
-    ------
-    InstanceError
-        An address is allocated while it is in use or freed while it is not, or a column breaks a
-        rule of the trace.
     """
     requests = _Requests(len(log.kind))
     for address, (size, stream) in log.before.items():
@@ -250,22 +219,7 @@ def _marks_of_markers(columns: Mapping[str, IntColumn], is_marker: NDArray[np.bo
 
 
 def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
-    """Return the events that a trace tells of, each with a number of its own.
-
-    Parameters
-    ----------
-    trace
-        Any. Events that share a number follow each other: what the allocator asks of the device,
-        the request of a free and its completion, then allocations. A phase that begins when
-        nothing else happens is an event as well.
-
-    Returns
-    -------
-    log : EventLog
-        From which :func:`trace_of_events` makes the trace again, but for numbers of events.
-    marks : Marks
-        With the numbers of this log.
-    """
+    """Return the events that a trace tells of, each with a number of its own."""
     requests = np.arange(trace.request_count)
     requested = requests[trace.free_requested < trace.event_count]
     freed = requests[trace.freed < trace.event_count]

@@ -12,25 +12,7 @@ from planners.model.columns import BoolColumn, IntColumn, shown
 
 
 def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
-    """Return the events of an iteration, half-open.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        Its number in the trace, or counted from the end where negative: -1 is the last.
-
-    Returns
-    -------
-    begin, end : int
-        From the first mark of the iteration to the first of the next, or to the end of the trace.
-
-    Raises
-    ------
-    InstanceError
-        The trace has no such iteration.
-    """
+    """Return the events of an iteration, half-open."""
     number = resolve_iteration(trace, iteration)
     begin = int(trace.mark_event[np.searchsorted(trace.mark_iteration, number)])
     after = int(np.searchsorted(trace.mark_iteration, number, side="right"))
@@ -39,25 +21,7 @@ def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
 
 
 def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
-    """Return the number of an iteration that may be counted from the end.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        Its number in the trace, or counted from the end where negative.
-
-    Returns
-    -------
-    int
-        Its number in the trace.
-
-    Raises
-    ------
-    InstanceError
-        The trace has no such iteration.
-    """
+    """Return the number of an iteration that may be counted from the end."""
     there = trace.iterations
     if not len(there):
         raise InstanceError(
@@ -76,40 +40,14 @@ def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
 
 
 def persistent_requests(trace: AllocationTrace, iteration: int) -> BoolColumn:
-    """Tell which blocks were there before an iteration and outlive it.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        As in :func:`iteration_window`.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool, one a request of the whole trace.
-    """
+    """Tell which blocks were there before an iteration and outlive it."""
     begin, end = iteration_window(trace, iteration)
     persistent: BoolColumn = ((trace.alloc < begin) | trace.before) & (trace.freed >= end)
     return persistent
 
 
 def iteration_phases(trace: AllocationTrace, iteration: int) -> list[IntColumn]:
-    """Return the requests that are allocated in each phase of an iteration, markers left out.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        As in :func:`iteration_window`.
-
-    Returns
-    -------
-    list of numpy.ndarray
-        int64 requests, one array a phase.
-    """
+    """Return the requests that are allocated in each phase of an iteration, markers left out."""
     number = resolve_iteration(trace, iteration)
     begins = trace.mark_event[trace.mark_iteration == number]
     bounds = [*begins.tolist(), iteration_window(trace, number)[1]]

@@ -14,25 +14,6 @@ def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:
 
     Tensors that live within these steps come in every repetition. All others stay what they were:
     those alive at `end` live on through the further repetitions, and what follows comes later.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes alone.
-    begin, end
-        Half-open steps, at least one; a phase should begin at either.
-    times
-        How often the steps come, at least 1; 1 changes nothing.
-
-    Returns
-    -------
-    Problem
-        Tensors in the order of their starts; the phases of each repetition are its own.
-
-    Raises
-    ------
-    InstanceError
-        There are no such steps, or there is no repetition.
     """
     if not begin < end or times < 1:
         raise InstanceError(

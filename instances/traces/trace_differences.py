@@ -18,58 +18,30 @@ from planners.model.liveness import liveness
 
 @dataclass(frozen=True)
 class IterationFigures:
-    """One iteration in four numbers.
+    """One iteration in four numbers."""
 
-    Parameters
-    ----------
-    requests
-        Allocations, markers left out.
-    requested_bytes
-        Their sum.
-    peak_bytes
-        Most bytes alive at once, persistent ones included.
-    persistent_bytes
-        Bytes alive before the iteration and after it.
-    """
-
+    # Allocations, markers left out.
     requests: int
     requested_bytes: int
+    # Most bytes alive at once, persistent ones included.
     peak_bytes: int
+    # Bytes alive before the iteration and after it.
     persistent_bytes: int
 
 
 @dataclass(frozen=True)
 class RequestDifference:
-    """Requests that stand at one place of two traces and are not the same.
+    """Requests that stand at one place of two traces and are not the same."""
 
-    Parameters
-    ----------
-    phase
-        Where in the iteration.
-    first, second
-        Bytes of each request of the one trace and of the other.
-    """
-
+    # Where in the iteration.
     phase: Phase
+    # Bytes of each request of the one trace and of the other.
     first: tuple[int, ...]
     second: tuple[int, ...]
 
 
 def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationFigures:
-    """Return the figures of an iteration.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        From 0, or from the end where negative.
-
-    Returns
-    -------
-    IterationFigures
-        Of requested bytes.
-    """
+    """Return the figures of an iteration."""
     phases = iteration_phases(trace, iteration)
     _, live = liveness(iteration_problem(trace, iteration))
     lasting = persistent_requests(trace, iteration)
@@ -82,20 +54,7 @@ def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationF
 
 
 def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntColumn:
-    """Return what is alive right after each allocation of an iteration.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        As in :func:`iteration_figures`.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 bytes, one entry an allocation; markers left out.
-    """
+    """Return what is alive right after each allocation of an iteration."""
     asked = np.concatenate(iteration_phases(trace, iteration))
     counted = ~trace.is_marker
     change = np.zeros(trace.event_count + 1, dtype=np.int64)
@@ -107,25 +66,7 @@ def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntCo
 def find_differences(
     first: AllocationTrace, second: AllocationTrace, iteration: int = -1
 ) -> Counter[RequestDifference]:
-    """Align the sizes that two traces ask for, phase by phase, and return what is left over.
-
-    Parameters
-    ----------
-    first, second
-        With the same number of phases in the iteration.
-    iteration
-        As in :func:`iteration_figures`.
-
-    Returns
-    -------
-    Counter of RequestDifference
-        And how often each occurs.
-
-    Raises
-    ------
-    InstanceError
-        The iterations differ in their phases.
-    """
+    """Align the sizes that two traces ask for, phase by phase, and return what is left over."""
     sides = [_phases(trace, iteration) for trace in (first, second)]
     if [phase for phase, _ in sides[0]] != [phase for phase, _ in sides[1]]:
         counts = " and ".join(str(len(side)) for side in sides)

@@ -17,25 +17,7 @@ from planners.model.problem import MAX_TOTAL_BYTES, Problem, Scalar
 
 
 def slice_problem(trace: AllocationTrace, excerpt: RecordingSlice) -> Problem:
-    """Return the problem of an excerpt of a trace: the whole of it, or one iteration.
-
-    Parameters
-    ----------
-    trace
-        With marks, where one iteration is asked for.
-    excerpt
-        What is taken.
-
-    Returns
-    -------
-    Problem
-        See :func:`whole_problem` and :func:`iteration_problem`.
-
-    Raises
-    ------
-    InstanceError
-        The trace has no such iteration.
-    """
+    """Return the problem of an excerpt of a trace: the whole of it, or one iteration."""
     if excerpt.iteration is None:
         return whole_problem(trace, persistent=excerpt.persistent, round_to=excerpt.round_to)
     return iteration_problem(
@@ -48,32 +30,7 @@ def slice_problem(trace: AllocationTrace, excerpt: RecordingSlice) -> Problem:
 
 
 def whole_problem(trace: AllocationTrace, *, persistent: bool = True, round_to: int = 1) -> Problem:
-    """Return the problem of everything a trace holds, from its first event to its last.
-
-    Parameters
-    ----------
-    trace
-        Any.
-    persistent
-        Whether blocks that were there before the first phase, and are never freed, are tensors of
-        the problem.
-    round_to
-        As in :func:`iteration_problem`.
-
-    Returns
-    -------
-    Problem
-        A tensor a request, markers included, in the order of allocation; a step is an event.
-        Lifetimes end where the device is done, or with the trace. ``phase_start`` and ``phase_end``
-        number the phases of the trace from 0, where it marks them; layers are as in
-        :func:`iteration_problem`. Nothing is dynamic: what varies from one iteration to the next
-        has its size in each of them here.
-
-    Raises
-    ------
-    InstanceError
-        The rounding is below 1 or above 2**40.
-    """
+    """Return the problem of everything a trace holds, from its first event to its last."""
     marks = trace.mark_event
     first_mark = int(marks[0]) if len(marks) else 0
     was_there = (trace.alloc < first_mark) | trace.before
@@ -107,33 +64,6 @@ def iteration_problem(
 
     Lifetimes are cut to the iteration. What was there before and outlives it is persistent:
     weights, state of the optimizer, and in most programs not a byte more.
-
-    Parameters
-    ----------
-    trace
-        With marks.
-    iteration
-        From 0, or from the end where negative. The first one also makes the optimizer's state;
-        from the second on iterations are alike.
-    persistent
-        Whether persistent blocks are tensors of the problem.
-    round_to
-        Sizes are rounded up to multiples of this many bytes; PyTorch's allocator takes 512.
-    dynamic_modules
-        Patterns of modules whose requests are dynamic, see
-        :func:`instances.traces.dynamic_requests.find_dynamic_requests`.
-
-    Returns
-    -------
-    Problem
-        Tensors in the order of allocation. ``phase_start`` and ``phase_end`` number the phases of
-        the iteration from 0; -1 is before it, and the number of phases is after it. ``layer_start``
-        and ``layer_end`` are indices of modules, where the trace knows them.
-
-    Raises
-    ------
-    InstanceError
-        The trace has no such iteration, or the rounding is below 1 or above 2**40.
     """
     number = resolve_iteration(trace, iteration)
     begin, end = iteration_window(trace, number)

@@ -16,18 +16,7 @@ MOST_CHARACTERS = 4000
 
 
 def complain(error: Exception) -> int:
-    """Print an error as one line on standard error.
-
-    Parameters
-    ----------
-    error
-        Something the user can mend.
-
-    Returns
-    -------
-    int
-        The exit status.
-    """
+    """Print an error as one line on standard error."""
     # Where standard error is closed there is nobody to tell; print would take standard output.
     if sys.stderr is not None:
         print(f"error: {one_line(str(error), MOST_CHARACTERS)}", file=sys.stderr, flush=True)

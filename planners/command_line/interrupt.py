@@ -21,15 +21,6 @@ def run_command_line(
 
     A search in compiled code that did not stop in time may still run in a thread, and taking the
     interpreter down around it would abort.
-
-    Parameters
-    ----------
-    app
-        Ends with ``SystemExit``.
-    args
-        What stands behind the name of the program; by default what the process was started with.
-    prog_name
-        What the help calls the program.
     """
     try:
         app(args=args, prog_name=prog_name)

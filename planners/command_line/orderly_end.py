@@ -16,20 +16,7 @@ from planners.text.plain_text import text_of
 
 
 def exit_status(body: Callable[[], int]) -> int:
-    """Run a program and return its exit status.
-
-    Parameters
-    ----------
-    body
-        Returns a status. What a user can mend is a ``GaplessError``, or what the system raises
-        where a package, memory or a file is missing; anything else is a fault of ours and comes
-        through, with its traceback. After Ctrl-C it may still print and keep what there is.
-
-    Returns
-    -------
-    int
-        130 after Ctrl-C and 143 after SIGTERM, whatever the body says then.
-    """
+    """Run a program and return its exit status."""
     interrupt = Interrupt()
     try:
         with interrupt, warnings.catch_warnings():

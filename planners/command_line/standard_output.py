@@ -37,15 +37,7 @@ def leave_to_the_parent() -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output at once.
-
-    Raises
-    ------
-    BrokenPipeError
-        Nobody reads: the pipe is broken, or standard output is closed.
-    GaplessError
-        It cannot be written, such as to a disk that is full.
-    """
+    """Write to standard output at once."""
     if sys.stdout is None:  # closed before the interpreter began
         raise BrokenPipeError
     # A name of an instance may have letters that the locale's encoding has not.

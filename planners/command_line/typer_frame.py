@@ -24,11 +24,6 @@ class CommandLine(typer.Typer):
 
     It prints an error as one line on standard error and exits with 2, also where the arguments
     cannot be understood. After Ctrl-C it says ``interrupted`` and exits with 130.
-
-    Parameters
-    ----------
-    options
-        Of ``typer.Typer``.
     """
 
     def __init__(self, **options: Any) -> None:

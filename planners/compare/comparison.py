@@ -28,20 +28,13 @@ MAX_PAIRS_WITH_GAPS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class ComparisonRow:
-    """What one planner answered, beside the others.
+    """What one planner answered, beside the others."""
 
-    Parameters
-    ----------
-    label
-        Planner and parameters, as written on the command line.
-    result
-        Judged, also against the answers of the others.
-    gap_to_best
-        ``peak / best peak - 1``; None without a valid plan, or where the ratio is not finite.
-    """
-
+    # Planner and parameters, as written on the command line.
     label: str
+    # Judged, also against the answers of the others.
     result: Result
+    # ``peak / best peak - 1``; None without a valid plan, or where the ratio is not finite.
     gap_to_best: float | None
 
     @property
@@ -52,57 +45,36 @@ class ComparisonRow:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRow:
-    """What an allocator had reserved in the run that was recorded, beside the plans.
+    """What an allocator had reserved in the run that was recorded, beside the plans."""
 
-    Parameters
-    ----------
-    reference
-        Neither a plan nor judged.
-    gap_to_bound, gap_to_best
-        As in :class:`ComparisonRow`; None below the lifetime bound.
-    below_lifetime_bound
-        Whether less was reserved than was in use at once: the recording began when memory had
-        been reserved already, and does not know how much.
-    """
-
+    # Neither a plan nor judged.
     reference: Reference
     gap_to_bound: float | None
     gap_to_best: float | None
+    # Whether less was reserved than was in use at once: the recording began when memory had been
+    # reserved already, and does not know how much.
     below_lifetime_bound: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What several planners answered on one problem.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    bounds
-        Lower bounds, computed once.
-    safety_seconds, bounds_seconds
-        Wall time of the safety relation, which all planners share, and of the bounds.
-    rows
-        One a planner that ran, in the order in which they were chosen.
-    left_out
-        Labels of the planners that an interrupt kept from running.
-    interrupted
-        Whether Ctrl-C ended the comparison early.
-    reference
-        What an allocator had reserved in the run that was recorded, where the problem knows it.
-    unsafe_pairs
-        Number of pairs of tensors that may not share bytes; None where counting takes too long.
-    """
+    """What several planners answered on one problem."""
 
     problem: Problem
+    # Lower bounds, computed once.
     bounds: tuple[Bound, ...]
+    # Wall time of the safety relation, which all planners share, and of the bounds.
     safety_seconds: float
     bounds_seconds: float
+    # One a planner that ran, in the order in which they were chosen.
     rows: tuple[ComparisonRow, ...]
+    # Labels of the planners that an interrupt kept from running.
     left_out: tuple[str, ...] = ()
+    # Whether Ctrl-C ended the comparison early.
     interrupted: bool = False
+    # What an allocator had reserved in the run that was recorded, where the problem knows it.
     reference: Reference | None = None
+    # Number of pairs of tensors that may not share bytes; None where counting takes too long.
     unsafe_pairs: int | None = None
 
     @property
@@ -156,29 +128,7 @@ def compare_planners(
     isolation: Isolation | None = None,
     on_error: OnError = lambda _error: None,
 ) -> Comparison:
-    """Run planners one after the other, each within the same budget.
-
-    Parameters
-    ----------
-    problem
-        What to plan.
-    chosen
-        The planners.
-    budget
-        Limits of each run; the time limit also holds for each bound.
-    on_start
-        Called with index and label before each run.
-    is_interrupted
-        Whether the user has asked to stop, for planners that catch the interrupt to answer with
-        their best plan. An interrupt that a planner lets through loses only its own answer.
-    isolation, on_error
-        As for :func:`planners.run`.
-
-    Returns
-    -------
-    Comparison
-        What there is, also after an interrupt.
-    """
+    """Run planners one after the other, each within the same budget."""
     reference = reference_of(problem)
     started = time.perf_counter()
     _ = problem.core
@@ -222,18 +172,6 @@ def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -
     A claim that another planner's valid plan refutes makes the one who claims it invalid; the
     best bound that stands then holds for all, so that a plan which meets it is optimal, whoever
     made it.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    labels, results
-        The planners, and what each answered; judged one by one already.
-
-    Returns
-    -------
-    list of Result
-        In the same order.
     """
     settled = list(results)
     peaks = {index: peak for index, r in enumerate(results) if (peak := _valid_peak(r)) is not None}

@@ -37,23 +37,7 @@ class Plot:
 
 
 def find_plot(name: str) -> Plot:
-    """Return a kind of picture.
-
-    Parameters
-    ----------
-    name
-        Entry point in the group ``gapless.plots``; such as ``layout``.
-
-    Returns
-    -------
-    Plot
-        Ready to draw.
-
-    Raises
-    ------
-    MissingDependencyError
-        No installed package offers it, or what it needs is not installed.
-    """
+    """Return a kind of picture."""
     # Imported here because most runs draw nothing.
     from importlib.metadata import entry_points
 

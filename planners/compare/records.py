@@ -111,20 +111,7 @@ CSV_COLUMNS = tuple(
 
 
 def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
-    """Return what ``--json`` prints.
-
-    Parameters
-    ----------
-    budget
-        Of each planner.
-    instances
-        From :func:`comparison_record`.
-
-    Returns
-    -------
-    str
-        One object.
-    """
+    """Return what ``--json`` prints."""
     answer = {"schema": SCHEMA, **_run_fields(budget), "instances": instances}
     return json.dumps(answer, indent=1, allow_nan=False) + "\n"
 
@@ -132,22 +119,7 @@ def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
 def comparison_record(
     comparison: Comparison, rows: Iterable[ComparisonRow], file: str
 ) -> dict[str, Any]:
-    """Return a comparison as plain values.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-    rows
-        Its rows in the order in which they are shown.
-    file
-        Where the instance was read from.
-
-    Returns
-    -------
-    dict
-        One entry of ``instances``; sizes in bytes, gaps as ratios, None for what does not exist.
-    """
+    """Return a comparison as plain values."""
     return {
         **_instance_fields(comparison, file),
         "reference": _reference_fields(comparison),
@@ -158,26 +130,7 @@ def comparison_record(
 def csv_lines(
     comparison: Comparison, rows: Iterable[ComparisonRow], file: str, budget: Budget
 ) -> str:
-    """Return a comparison as lines of CSV, without the header.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-    rows
-        Its rows in the order in which they are shown.
-    file
-        Where the instance was read from.
-    budget
-        Of each planner.
-
-    Returns
-    -------
-    str
-        One line a row with the columns ``CSV_COLUMNS``; a value that does not exist is empty, and
-        lists and objects are JSON. The reference, if there is one, is the last; its status is
-        ``reference``.
-    """
+    """Return a comparison as lines of CSV, without the header."""
     text = io.StringIO()
     writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
     run = _run_fields(budget)

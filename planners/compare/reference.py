@@ -17,20 +17,11 @@ ALLOCATOR, PEAK, EXACT = "reserved_by", "peak_reserved", "peak_reserved_is_exact
 
 @dataclass(frozen=True)
 class Reference:
-    """What an allocator had reserved at the peak of a recorded run.
-
-    Parameters
-    ----------
-    allocator
-        Its name.
-    reserved
-        Bytes.
-    exact
-        False where more may have been reserved than the recording knows of.
-    """
+    """What an allocator had reserved at the peak of a recorded run."""
 
     allocator: str
     reserved: int
+    # False where more may have been reserved than the recording knows of.
     exact: bool
 
     @property
@@ -44,24 +35,7 @@ class Reference:
 
 
 def reference_of(problem: Problem) -> Reference | None:
-    """Return the reference of a problem.
-
-    Parameters
-    ----------
-    problem
-        Of which its origin may tell.
-
-    Returns
-    -------
-    Reference or None
-        None where the origin says nothing.
-
-    Raises
-    ------
-    InstanceError
-        The origin names a peak that is no number of bytes, or says in another type what belongs
-        to it.
-    """
+    """Return the reference of a problem."""
     origin = problem.origin
     if PEAK not in origin:
         return None

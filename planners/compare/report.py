@@ -64,36 +64,12 @@ SORT_KEYS: dict[SortBy, Callable[[ComparisonRow], Any]] = {
 
 
 def sorted_rows(rows: Sequence[ComparisonRow], by: SortBy) -> list[ComparisonRow]:
-    """Return rows in the order in which they are shown.
-
-    Parameters
-    ----------
-    rows
-        In the order in which the planners were chosen, which decides ties.
-    by
-        What to sort by, the best first; rows without it come last.
-
-    Returns
-    -------
-    list of ComparisonRow
-        The same rows.
-    """
+    """Return rows in the order in which they are shown."""
     return sorted(rows, key=SORT_KEYS[by])
 
 
 def instance_line(comparison: Comparison) -> str:
-    """Return the line above the table: the instance, its unsafe pairs, naive sum and bounds.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Return the line above the table: the instance, its unsafe pairs, naive sum and bounds."""
     problem = comparison.problem
     counts = [
         counted(problem.tensor_count, "tensor"),
@@ -117,41 +93,12 @@ def instance_line(comparison: Comparison) -> str:
 
 
 def plain_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> str:
-    """Return the table as aligned text, for pipes and files.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-    rows
-        Its rows in the order in which they are shown.
-
-    Returns
-    -------
-    str
-        Lines with one row each, the headings first, and the reference, if there is one, last.
-    """
+    """Return the table as aligned text, for pipes and files."""
     return aligned_text([HEADINGS, *_all_cells(comparison, rows)], range(LEFT_ALIGNED))
 
 
 def rich_table(comparison: Comparison, rows: Sequence[ComparisonRow], width: int) -> Table:
-    """Return the table for a terminal.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-    rows
-        Its rows in the order in which they are shown.
-    width
-        Columns of the terminal. Where they are too few, the peak is shown in bytes alone, and
-        then names of planners break; numbers never do.
-
-    Returns
-    -------
-    rich.table.Table
-        The best rows in bold green, the reference dim.
-    """
+    """Return the table for a terminal."""
     # Imported here because a table in a pipe does without it.
     from rich import box
     from rich.table import Table
@@ -187,20 +134,7 @@ def rich_table(comparison: Comparison, rows: Sequence[ComparisonRow], width: int
 
 
 def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
-    """Return the lines below the table: what the gaps refer to, every reason once, the verdict.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-    rows
-        Its rows in the order in which they are shown.
-
-    Returns
-    -------
-    list of str
-        May be empty.
-    """
+    """Return the lines below the table: what the gaps refer to, every reason once, the verdict."""
     lines = []
     best = comparison.best
     if best is not None:
@@ -226,18 +160,7 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def about_reference(comparison: Comparison) -> str:
-    """Return what the reference of a comparison is, and how far it can be trusted.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-
-    Returns
-    -------
-    str
-        One phrase; empty without a reference.
-    """
+    """Return what the reference of a comparison is, and how far it can be trusted."""
     row = comparison.reference_row
     if row is None:
         return ""
@@ -262,18 +185,7 @@ def is_best(comparison: Comparison, row: ComparisonRow) -> bool:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a gap as text that never shows 0 for what is above 0.
-
-    Parameters
-    ----------
-    ratio
-        ``peak / reference - 1``; None for none. Below 0 only for what is no plan.
-
-    Returns
-    -------
-    str
-        Such as ``"1.234 %"``, ``"<0.001 %"`` or ``"-"``.
-    """
+    """Return a gap as text that never shows 0 for what is above 0."""
     if ratio is None:
         return "-"
     if ratio == 0:

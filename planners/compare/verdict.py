@@ -20,37 +20,18 @@ class Answer(enum.Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer, and what it stands on.
-
-    Parameters
-    ----------
-    answer
-        See :class:`Answer`.
-    by
-        The planner whose plan shows that it fits, or the certificate that proves that it does
-        not; empty where nothing is known.
-    because
-        The peak, the proof, or what is missing, in words.
-    """
+    """An answer, and what it stands on."""
 
     answer: Answer
+    # The planner whose plan shows that it fits, or the certificate that proves that it does not;
+    # empty where nothing is known.
     by: str
+    # The peak, the proof, or what is missing, in words.
     because: str
 
 
 def verdict_of(comparison: Comparison) -> Verdict | None:
-    """Return whether a plan fits, as far as a comparison knows.
-
-    Parameters
-    ----------
-    comparison
-        What was compared.
-
-    Returns
-    -------
-    Verdict or None
-        None where the problem has no capacity: then nothing was asked.
-    """
+    """Return whether a plan fits, as far as a comparison knows."""
     capacity = comparison.problem.capacity
     if capacity is None:
         return None

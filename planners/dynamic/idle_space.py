@@ -34,30 +34,8 @@ def idle_space(
 ) -> tuple[IntColumn, IntColumn, IntColumn]:
     """Return the addresses that a plan leaves idle over each of some spans of time.
 
-    Parameters
-    ----------
-    problem
-        Where lifetimes decide safety; every tensor of it is static.
-    plan
-        Valid.
-    times
-        int64, rows ``[begin, end)`` in steps with ``begin < end``.
-
-    Returns
-    -------
-    space : numpy.ndarray
-        int64, one a row of `times`: which list of intervals holds there. Lists are numbered in the
-        order in which the rows first need them, and no two are equal.
-    offsets : numpy.ndarray
-        int64, where each list begins in `intervals`, and behind the last one their number.
-    intervals : numpy.ndarray
-        int64 bytes, rows ``[start, end)`` within ``[0, peak)``; within a list ascending, and apart
-        by at least a byte.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.2, equations 3 to 5; half-open, and from 0
-    where the paper begins at the lowest planned address.
+    Source: Huang et al. 2026, section 5.2, equations 3 to 5; half-open, and from 0 where the paper
+    begins at the lowest planned address.
     """
     spans, row = np.unique(times, axis=0, return_inverse=True)
     row = row.reshape(-1)

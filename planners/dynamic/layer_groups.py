@@ -39,45 +39,25 @@ NO_LAYER = -1
 
 @dataclass(frozen=True, eq=False)
 class LayerGroups:
-    """The groups of the dynamic tensors of a problem.
+    """The groups of the dynamic tensors of a problem."""
 
-    Parameters
-    ----------
-    visits
-        int64, one row a group, ascending and each once: ``(layer, phase)`` of the visit that
-        allocates, then of the one that frees. Where the layer is not known it is -1, and the number
-        of static steps before stands for the phase.
-    times
-        int64, rows ``[begin, end)`` in steps: from the first step of the one visit to the last of
-        the other, which is included.
-    tensors
-        int64, the dynamic tensors, ascending.
-    group
-        int64, the group of each of them.
-    """
-
+    # int64, one row a group, ascending and each once: ``(layer, phase)`` of the visit that
+    # allocates, then of the one that frees. Where the layer is not known it is -1, and the number
+    # of static steps before stands for the phase.
     visits: IntColumn
+    # int64, rows ``[begin, end)`` in steps: from the first step of the one visit to the last of the
+    # other, which is included.
     times: IntColumn
+    # int64, the dynamic tensors, ascending.
     tensors: IntColumn
+    # int64, the group of each of them.
     group: IntColumn
 
 
 def layer_groups(problem: Problem) -> LayerGroups:
     """Return the groups of the dynamic tensors of a problem.
 
-    Parameters
-    ----------
-    problem
-        Where lifetimes decide safety. Phases that are not given are one phase.
-
-    Returns
-    -------
-    LayerGroups
-        The lifetime of every tensor lies within the time of its group.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.2, equation 2.
+    Source: Huang et al. 2026, section 5.2, equation 2.
     """
     tensors = np.flatnonzero(is_dynamic(problem))
     boundaries = _static_steps(problem)

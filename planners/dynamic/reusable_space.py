@@ -30,37 +30,21 @@ class ReusableSpace:
     Flat int64 arrays, which compiled code can read as they are: group ``g`` may lie in the rows
     ``offsets[space[g]]`` to ``offsets[space[g] + 1]`` of `intervals`.
 
-    Parameters
-    ----------
-    pool
-        Bytes of the static pool.
-    visits
-        One row a group, ascending and each once, as in
-        :class:`planners.dynamic.layer_groups.LayerGroups`.
-    times
-        One row a group, steps ``[begin, end)``.
-    space
-        One entry a group: the number of its list of intervals.
-    offsets
-        Where each list begins in `intervals`, and behind the last one the number of intervals.
-    intervals
-        Rows ``[start, end)`` in bytes; within a list ascending, and apart by at least a byte.
-
-    Raises
-    ------
-    InstanceError
-        A column breaks a rule; the message names column and row.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.2, equations 2 to 5.
+    Source: Huang et al. 2026, section 5.2, equations 2 to 5.
     """
 
+    # Bytes of the static pool.
     pool: int
+    # One row a group, ascending and each once, as in
+    # :class:`planners.dynamic.layer_groups.LayerGroups`.
     visits: IntColumn
+    # One row a group, steps ``[begin, end)``.
     times: IntColumn
+    # One entry a group: the number of its list of intervals.
     space: IntColumn
+    # Where each list begins in `intervals`, and behind the last one the number of intervals.
     offsets: IntColumn
+    # Rows ``[start, end)`` in bytes; within a list ascending, and apart by at least a byte.
     intervals: IntColumn
 
     def __init__(
@@ -89,33 +73,11 @@ class ReusableSpace:
         return len(self.visits)
 
     def group_of(self, allocates: Visit, frees: Visit) -> int | None:
-        """Return the group of the dynamic tensors of two visits, None where there is none.
-
-        Parameters
-        ----------
-        allocates, frees
-            Layer and phase; for an unknown layer -1, and the number of static steps before.
-
-        Returns
-        -------
-        int or None
-            A number for the other questions, found in constant time.
-        """
+        """Return the group of the dynamic tensors of two visits, None where there is none."""
         return self._group_at.get((*allocates, *frees))
 
     def idle_intervals(self, group: int) -> IntColumn:
-        """Return what a group may use, static tensors that are yet to come considered.
-
-        Parameters
-        ----------
-        group
-            Number of the group.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 bytes, rows ``[start, end)``, ascending; a view.
-        """
+        """Return what a group may use, static tensors that are yet to come considered."""
         list_ = self.space[group]
         return self.intervals[self.offsets[list_] : self.offsets[list_ + 1]]
 
@@ -124,28 +86,7 @@ class ReusableSpace:
     ) -> int | None:
         """Return where a dynamic tensor fits with the least left over.
 
-        Parameters
-        ----------
-        group
-            Number of its group.
-        size
-            Bytes.
-        free
-            int64, rows ``[start, end)`` of the pool that are free right now, ascending and
-            disjoint; None where nothing but the static plan is in the pool.
-        alignment
-            Power of two, of the offset.
-
-        Returns
-        -------
-        int or None
-            Offset in the interval, idle over the group's time and free now, that is large enough
-            and smallest from its first aligned byte on; in the lowest of several. None where the
-            tensor has to go elsewhere.
-
-        References
-        ----------
-        stweaver-spatio-temporal-planning, section 6.2, equation 6.
+        Source: Huang et al. 2026, section 6.2, equation 6.
         """
         candidates = self.idle_intervals(group)
         if free is not None:
@@ -209,62 +150,18 @@ class ReusableSpace:
 
 
 def reusable_space(problem: Problem, static_plan: Plan) -> ReusableSpace:
-    """Return the Dynamic Reusable Space of a problem under a plan of its static tensors.
-
-    Parameters
-    ----------
-    problem
-        With its dynamic tensors; lifetimes decide safety.
-    static_plan
-        Valid plan of :func:`planners.dynamic.static_part.static_part` of the problem.
-
-    Returns
-    -------
-    ReusableSpace
-        One group for each pair of visits that allocate and free dynamic tensors.
-
-    Raises
-    ------
-    InstanceError
-        The problem's static part is not known.
-    """
+    """Return the Dynamic Reusable Space of a problem under a plan of its static tensors."""
     return space_of_groups(static_part(problem).problem, static_plan, layer_groups(problem))
 
 
 def space_of_groups(static: Problem, plan: Plan, groups: LayerGroups) -> ReusableSpace:
-    """Return the Dynamic Reusable Space of given groups.
-
-    Parameters
-    ----------
-    static
-        Problem of the static tensors alone.
-    plan
-        Valid plan of it.
-    groups
-        Whose visits and times count.
-
-    Returns
-    -------
-    ReusableSpace
-        Exact over the times of the groups.
-    """
+    """Return the Dynamic Reusable Space of given groups."""
     space, offsets, intervals = idle_space(static, plan, groups.times)
     return ReusableSpace(plan.peak, groups.visits, groups.times, space, offsets, intervals)
 
 
 def intersection(a: IntColumn, b: IntColumn) -> IntColumn:
-    """Return what lies in both of two sets of intervals.
-
-    Parameters
-    ----------
-    a, b
-        int64, rows ``[start, end)``, ascending and disjoint.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, rows ``[start, end)``, ascending and disjoint.
-    """
+    """Return what lies in both of two sets of intervals."""
     # Of b, a row meets those that end behind its start and start before its end.
     first = np.searchsorted(b[:, 1], a[:, 0], side="right")
     count = np.maximum(np.searchsorted(b[:, 0], a[:, 1], side="left") - first, 0)

@@ -26,27 +26,7 @@ def space_to_fields(space: ReusableSpace) -> dict[str, Any]:
 
 
 def space_from_fields(fields: Any, problem: Problem, plan: Plan) -> ReusableSpace:
-    """Read the part ``reusable_space`` of a plan file.
-
-    Parameters
-    ----------
-    fields
-        What :func:`space_to_fields` returns; untrusted.
-    problem
-        What was planned: with its dynamic tensors, or the static ones alone.
-    plan
-        Valid plan of it.
-
-    Returns
-    -------
-    ReusableSpace
-        Exactly what the plan of the static tensors leaves idle over the times of the groups.
-
-    Raises
-    ------
-    InstanceError
-        A field breaks a rule, or the plan leaves something else idle.
-    """
+    """Read the part ``reusable_space`` of a plan file."""
     require_fields(PREFIX, fields, {"pool", *COLUMNS}, set())
     if type(fields["pool"]) is not int or not 0 <= fields["pool"] <= INT64_MAX:
         refuse(f"{PREFIX}pool", "a whole number from 0 to 2**63 - 1", fields["pool"])

@@ -16,32 +16,14 @@ from planners.model.problem import Problem, Safety
 
 @dataclass(frozen=True, eq=False)
 class StaticPart:
-    """The static tensors of a problem as a problem of their own.
-
-    Parameters
-    ----------
-    problem
-        Their problem.
-    tensors
-        int64, the number in the whole problem of each of its tensors, ascending.
-    """
+    """The static tensors of a problem as a problem of their own."""
 
     problem: Problem
+    # int64, the number in the whole problem of each of its tensors, ascending.
     tensors: IntColumn
 
     def plan_within(self, plan: Plan) -> Plan:
-        """Return what a plan of the whole problem says of the static tensors.
-
-        Parameters
-        ----------
-        plan
-            One offset for each tensor of the whole problem.
-
-        Returns
-        -------
-        Plan
-            Its peak is that of the static tensors alone.
-        """
+        """Return what a plan of the whole problem says of the static tensors."""
         return Plan.of(self.problem, plan.offsets[self.tensors])
 
 
@@ -55,24 +37,7 @@ def is_dynamic(problem: Problem) -> BoolColumn:
 def static_part(problem: Problem) -> StaticPart:
     """Return the problem of the static tensors.
 
-    Parameters
-    ----------
-    problem
-        Any without dynamic tensors; with them, one where lifetimes decide safety.
-
-    Returns
-    -------
-    StaticPart
-        The problem itself where nothing in it is dynamic.
-
-    Raises
-    ------
-    InstanceError
-        Something else than lifetimes decides safety, or a chain holds dynamic tensors.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 4: the set of requests with d = false.
+    Source: Huang et al. 2026, section 4: the set of requests with d = false.
     """
     dynamic = is_dynamic(problem)
     tensors = np.flatnonzero(~dynamic)

@@ -26,31 +26,6 @@ def clique_cover(
     Known cliques are grown to maximal ones and taken where they cover a pair that is left. Then
     each tensor in turn opens cliques until its pairs are covered, taking first what covers the
     most. A minimum cover is NP-hard, and not needed: any cover is exact.
-
-    Parameters
-    ----------
-    tensors
-        Number of tensors.
-    pairs
-        int64 rows ``(a, b)``: the pairs to cover.
-    known
-        Sets of tensors that are pairwise in ``pairs``; the largest sets of a time line, say.
-    budget
-        Its time limit is honoured.
-    most_members
-        Limit on the members of all cliques together.
-
-    Returns
-    -------
-    list of list of int
-        Sorted tensors of each clique; at least two.
-
-    Raises
-    ------
-    TimeoutError
-        The time is over.
-    ModelTooLargeError
-        The cliques have too many members, or there are too many tensors for sets of them.
     """
     # A set is a bit a tensor, and there are two sets a tensor.
     require_room("bytes of sets of tensors", 2 * (tensors * tensors // 8), MOST_SET_BYTES)

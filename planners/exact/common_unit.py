@@ -24,26 +24,18 @@ class ScaledBlocks:
     its residue class. Each of those is a multiple of the unit, or holds for every multiple of it.
     So some best plan has multiples of the unit alone, and the conditions that hold for each of
     them can be left out.
-
-    Parameters
-    ----------
-    unit
-        Bytes.
-    size, modulus, residue, pinned
-        One entry a block, in units; ``pinned`` is -1 where nothing is given.
-    tensor_size, before
-        One entry a tensor, in units: its size, and the units of its block in front of it.
-    block_of
-        Block of each tensor.
     """
 
     unit: int
+    # One entry a block, in units; ``pinned`` is -1 where nothing is given.
     size: list[int]
     modulus: list[int]
     residue: list[int]
     pinned: list[int]
+    # One entry a tensor, in units: its size, and the units of its block in front of it.
     tensor_size: list[int]
     before: list[int]
+    # Block of each tensor.
     block_of: list[int]
 
     @property
@@ -71,55 +63,18 @@ class ScaledBlocks:
         return last - (last - self.residue[block]) % self.modulus[block]
 
     def heads(self, problem: Problem, plan: Plan) -> list[int]:
-        """Return the offset of every block in a plan, in units, rounded down.
-
-        Parameters
-        ----------
-        problem
-            The problem that was scaled.
-        plan
-            Valid. Where an offset is no multiple of the unit the answer is a hint alone.
-
-        Returns
-        -------
-        list of int
-            One entry a block.
-        """
+        """Return the offset of every block in a plan, in units, rounded down."""
         blocks = problem.blocks
         heads: list[int] = (plan.offsets[blocks.members[blocks.indptr[:-1]]] // self.unit).tolist()
         return heads
 
     def plan(self, problem: Problem, heads: list[int]) -> Plan:
-        """Return the plan that puts every block at an offset.
-
-        Parameters
-        ----------
-        problem
-            The problem that was scaled.
-        heads
-            Offsets in units, one a block.
-
-        Returns
-        -------
-        Plan
-            Not judged.
-        """
+        """Return the plan that puts every block at an offset."""
         return Plan.of_blocks(problem, np.array(heads, dtype=np.int64) * self.unit)
 
 
 def scale_blocks(problem: Problem) -> ScaledBlocks:
-    """Return the blocks of a problem in units of their common divisor.
-
-    Parameters
-    ----------
-    problem
-        Any.
-
-    Returns
-    -------
-    ScaledBlocks
-        Its best plans are the best plans of the problem whose offsets are whole units.
-    """
+    """Return the blocks of a problem in units of their common divisor."""
     blocks = problem.blocks
     unit = _common_divisor(problem)
     before = np.empty(problem.tensor_count, dtype=np.int64)

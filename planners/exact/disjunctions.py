@@ -15,17 +15,12 @@ class Disjunction:
 
     Two tensors give one such range. Chains may give several, where one fits into a hole of the
     other, so which of two blocks is on top is not one question but one a range.
-
-    Parameters
-    ----------
-    first, second
-        Blocks, ``first < second``.
-    below, above
-        Units; either side of the range.
     """
 
+    # Blocks, ``first < second``.
     first: int
     second: int
+    # Units; either side of the range.
     below: int
     above: int
 
@@ -33,23 +28,7 @@ class Disjunction:
 def disjunctions_of(
     scaled: ScaledBlocks, pairs: IntColumn
 ) -> tuple[list[Disjunction], dict[tuple[int, int], int]]:
-    """Return what separates the blocks of unsafe tensors.
-
-    Parameters
-    ----------
-    scaled
-        The blocks.
-    pairs
-        int64 rows ``(a, b)``: unsafe tensors with bytes.
-
-    Returns
-    -------
-    list of Disjunction
-        For two blocks in the order of distance; ranges that overlap are one.
-    dict
-        For each pair ``(a, b)`` of tensors in ``pairs`` whose blocks differ, ``a`` in the
-        ``first`` block, the index of the separation that it belongs to.
-    """
+    """Return what separates the blocks of unsafe tensors."""
     ranges: defaultdict[tuple[int, int], list[tuple[int, int, int, int]]] = defaultdict(list)
     for one, other in pairs.tolist():
         a, b = sorted((one, other), key=lambda tensor: scaled.block_of[tensor])

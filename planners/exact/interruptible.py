@@ -31,26 +31,6 @@ def run_interruptibly(
 
     Python sees a signal only between two byte codes of its main thread. So the search runs in a
     thread of its own, and this one waits in short steps.
-
-    Parameters
-    ----------
-    search
-        Blocks, without holding the GIL.
-    stop
-        Asks the search to end; called from the waiting thread.
-    grace_seconds
-        How long to wait for it then. A search that cannot be stopped is left behind in a daemon
-        thread, which ends by its own time limit or with the process.
-
-    Returns
-    -------
-    tuple
-        The answer, None where the search was left behind; and whether Ctrl-C came.
-
-    Raises
-    ------
-    Exception
-        Whatever the search raised.
     """
     call = _Call(search)
     thread = threading.Thread(target=call, daemon=True)

@@ -14,37 +14,13 @@ class ModelTooLargeError(Exception):
 
 
 def require_room(what: str, found: int, most: int) -> None:
-    """Raise where a model would hold too much.
-
-    Parameters
-    ----------
-    what
-        What is counted, for the message.
-    found, most
-        How many there are, and how many are taken.
-
-    Raises
-    ------
-    ModelTooLargeError
-        There are too many.
-    """
+    """Raise where a model would hold too much."""
     if found > most:
         raise ModelTooLargeError(f"the model would hold {found} {what}, and takes {most} at most")
 
 
 def require_time(budget: Budget) -> None:
-    """Raise where the time is over; called in the loops that build a model.
-
-    Parameters
-    ----------
-    budget
-        Its clock runs.
-
-    Raises
-    ------
-    TimeoutError
-        Nothing is left.
-    """
+    """Raise where the time is over; called in the loops that build a model."""
     if budget.remaining_seconds() == 0:
         raise TimeoutError("the time limit passed while the model was built")
 

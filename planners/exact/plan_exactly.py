@@ -20,30 +20,7 @@ def plan_exactly(
     incumbent: Plan | None = None,
     require: Callable[[], object] | None = None,
 ) -> Result:
-    """Start from the greedy plans, search where that proves nothing yet, and answer.
-
-    Parameters
-    ----------
-    problem
-        Any without conflicting pins, which :func:`planners.run.run` answers itself.
-    budget
-        Its clock runs.
-    planner
-        Name of the planner.
-    search
-        Builds the model and solves it. Where it may not start, it raises ``TimeoutError`` or
-        ``ModelTooLargeError``, and the greedy plan is the answer, with that as its reason.
-    incumbent
-        A valid plan to start from; None for the greedy plans.
-    require
-        Raises ``MissingDependencyError`` where what the search needs is not installed. It does not
-        import it: most problems need no search.
-
-    Returns
-    -------
-    Result
-        See :func:`planners.exact.search_outcome.result_of`.
-    """
+    """Start from the greedy plans, search where that proves nothing yet, and answer."""
     if require is not None:
         require()
     start = warm_start_of(problem, budget, incumbent)

@@ -20,49 +20,23 @@ from planners.model.problem import Problem, Scalar
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search found and proved.
+    """What a search found and proved."""
 
-    Parameters
-    ----------
-    plan
-        The best plan that the search found, if any.
-    exhausted
-        Whether the search proved that no plan is better than the best of ``plan`` and the
-        incumbent; or, with a capacity that the best does not fit, that none fits.
-    lower_bound
-        Bytes that the search proved; 0 for nothing.
-    reason
-        Why the search did not finish; empty where nothing needs saying.
-    statistics
-        Counters of the search.
-    """
-
+    # The best plan that the search found, if any.
     plan: Plan | None = None
+    # Whether the search proved that no plan is better than the best of ``plan`` and the incumbent;
+    # or, with a capacity that the best does not fit, that none fits.
     exhausted: bool = False
+    # Bytes that the search proved; 0 for nothing.
     lower_bound: int = 0
+    # Why the search did not finish; empty where nothing needs saying.
     reason: str = ""
+    # Counters of the search.
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 def result_of(problem: Problem, start: WarmStart, planner: str, outcome: SearchOutcome) -> Result:
-    """Return the answer of a search.
-
-    Parameters
-    ----------
-    problem
-        What was searched.
-    start
-        What the search started from.
-    planner
-        Name of the planner, the certificate of what it proved itself.
-    outcome
-        What the search did.
-
-    Returns
-    -------
-    Result
-        With the best plan known, also where it does not fit the capacity.
-    """
+    """Return the answer of a search."""
     best = start.plan
     if outcome.plan is not None and outcome.plan.peak < best.peak:
         best = outcome.plan

@@ -14,15 +14,9 @@ class Sections:
 
     Two tensors are alive at one step exactly where they share a section, so nothing is lost and
     far fewer steps are left.
-
-    Parameters
-    ----------
-    segments
-        Rows ``(tensor, first section, one past the last)`` of the tensors that have bytes.
-    count
-        Number of sections.
     """
 
+    # Rows ``(tensor, first section, one past the last)`` of the tensors that have bytes.
     segments: list[tuple[int, int, int]]
     count: int
 
@@ -36,18 +30,7 @@ class Sections:
 
 
 def sections_of(problem: Problem) -> Sections:
-    """Return the sections of a problem's lifetimes, less their gaps.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-
-    Returns
-    -------
-    Sections
-        See there.
-    """
+    """Return the sections of a problem's lifetimes, less their gaps."""
     rows = problem.segments()
     rows = rows[problem.size[rows[:, 0]] > 0]
     first, last, count = _core.section_ranges(problem.tensor_count, rows)

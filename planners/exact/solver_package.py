@@ -16,22 +16,7 @@ Loaded = TypeVar("Loaded")
 
 
 def require_package(module: str, package: str, command: str) -> None:
-    """Raise where a package is missing, without the time that its import takes.
-
-    Parameters
-    ----------
-    module
-        One of its modules.
-    package
-        As messages call it.
-    command
-        Installs it.
-
-    Raises
-    ------
-    MissingDependencyError
-        It is not installed.
-    """
+    """Raise where a package is missing, without the time that its import takes."""
     try:
         found = find_spec(module)
     except ImportError:
@@ -46,27 +31,6 @@ def load_in_time(load: Callable[[], Loaded], package: str, budget: Budget) -> Lo
     Note: an import cannot be ended, and from a cold disk it takes seconds. It runs in a thread of
     its own, which goes on where the time is over, and the next run finds the package there. The
     process waits for it at its end: taken down in the middle, an extension module aborts.
-
-    Parameters
-    ----------
-    load
-        Imports; called once.
-    package
-        As messages call it.
-    budget
-        Its clock runs.
-
-    Returns
-    -------
-    object
-        What ``load`` returns.
-
-    Raises
-    ------
-    TimeoutError
-        The time is over.
-    Exception
-        Whatever ``load`` raises.
     """
     answers: list[Loaded] = []
     errors: list[Exception] = []

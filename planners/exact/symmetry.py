@@ -20,37 +20,17 @@ class Symmetry:
     down is a plan, so the anchor may be assumed to lie in the lower half; and since it is the
     first of its group, sorting the group again after the turn keeps it there: if even the lowest
     of a group lies in the upper half, all of them do, and all lie in the lower half afterwards.
-
-    Parameters
-    ----------
-    groups
-        Blocks that are alike and pairwise unsafe, in the order in which they may be assumed to
-        lie, the lowest first.
-    anchor
-        Block whose middle may be assumed to lie in the lower half; None where a pin, a chain or
-        an alignment tells up from down.
     """
 
+    # Blocks that are alike and pairwise unsafe, in the order in which they may be assumed to lie,
+    # the lowest first.
     groups: list[list[int]]
+    # Block whose middle may be assumed to lie in the lower half; None where a pin, a chain or an
+    # alignment tells up from down.
     anchor: int | None
 
     def representative(self, scaled: ScaledBlocks, heads: list[int], peak: int) -> list[int]:
-        """Return the plan that the search may look at instead of one that it may not.
-
-        Parameters
-        ----------
-        scaled
-            The blocks.
-        heads
-            Offsets of a valid plan, in units.
-        peak
-            Units that it stays within.
-
-        Returns
-        -------
-        list of int
-            Offsets of a valid plan within the same peak.
-        """
+        """Return the plan that the search may look at instead of one that it may not."""
         heads = list(heads)
         if self.anchor is not None and 2 * heads[self.anchor] + scaled.size[self.anchor] > peak:
             # Upside down it lies in the lower half, and so does the lowest of its group.
@@ -64,23 +44,7 @@ class Symmetry:
 def symmetry_of(
     problem: Problem, scaled: ScaledBlocks, neighbourhood: Sequence[Hashable]
 ) -> Symmetry:
-    """Return the symmetry that can be seen from sizes, conditions and neighbourhoods.
-
-    Parameters
-    ----------
-    problem
-        What is searched.
-    scaled
-        Its blocks.
-    neighbourhood
-        One entry a tensor. Tensors with equal entries must be unsafe with each other, and with
-        the same others.
-
-    Returns
-    -------
-    Symmetry
-        See there.
-    """
+    """Return the symmetry that can be seen from sizes, conditions and neighbourhoods."""
     members = (problem.blocks.indptr[1:] - problem.blocks.indptr[:-1]).tolist()
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
     for tensor, block in enumerate(scaled.block_of):

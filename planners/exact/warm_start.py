@@ -15,40 +15,18 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What is known before the search.
+    """What is known before the search."""
 
-    Parameters
-    ----------
-    plan
-        The best greedy plan.
-    bound
-        The best lower bound.
-    """
-
+    # The best greedy plan.
     plan: Plan
+    # The best lower bound.
     bound: Bound
 
 
 def warm_start_of(
     problem: Problem, budget: Budget, incumbent: Plan | None = None
 ) -> WarmStart | Result:
-    """Return what the search starts from, or the answer where none is needed.
-
-    Parameters
-    ----------
-    problem
-        Any without conflicting pins.
-    budget
-        The time limit is honoured.
-    incumbent
-        A valid plan, in place of the greedy plans; None to make those.
-
-    Returns
-    -------
-    WarmStart or Result
-        The answer when a greedy plan meets a bound or fits the capacity, when a bound is above
-        the capacity, or when the time is over before the first plan.
-    """
+    """Return what the search starts from, or the answer where none is needed."""
     capacity = problem.capacity
     attempts = Incumbent(problem, replace(budget, node_limit=None), capacity)
     if attempts.bound.bytes > attempts.goal:

@@ -12,26 +12,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """Read a file that holds at most so many bytes.
-
-    Parameters
-    ----------
-    path
-        A file, a pipe or a device; untrusted. A pipe is waited for, as every program does; Ctrl-C
-        ends that.
-    limit
-        Bytes; of a longer file hardly more than these are read.
-
-    Returns
-    -------
-    bytes
-        The whole file.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or is longer. The message leaves out the path.
-    """
+    """Read a file that holds at most so many bytes."""
     pieces: list[bytes] = []
     room = limit
     for piece in pieces_of(path, limit + 1):
@@ -43,25 +24,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
 
 def pieces_of(path: Path, most: int) -> Iterator[bytes]:
-    """Read a file piece by piece.
-
-    Parameters
-    ----------
-    path
-        As for :func:`read_bounded`.
-    most
-        Bytes at which reading stops.
-
-    Yields
-    ------
-    bytes
-        None of them empty; one alone where the file says its size.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read. The message leaves out the path.
-    """
+    """Read a file piece by piece."""
     try:
         with path.open("rb") as file:
             # What the file says is asked for at once, so that it need not be put together. One
@@ -78,25 +41,7 @@ def pieces_of(path: Path, most: int) -> Iterator[bytes]:
 
 
 def read_bounded_text(path: Path, limit: int) -> str:
-    """Read a text file that holds at most so many bytes.
-
-    Parameters
-    ----------
-    path
-        As for :func:`read_bounded`; UTF-8 with or without a byte order mark.
-    limit
-        Bytes.
-
-    Returns
-    -------
-    str
-        The whole text.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, is longer, or is no UTF-8. The message leaves out the path.
-    """
+    """Read a text file that holds at most so many bytes."""
     try:
         return read_bounded(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -117,13 +117,7 @@ read_any = read_problem
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """Return every format that can be read, this package's own first.
-
-    Returns
-    -------
-    tuple of Format
-        One that fails to import, or whose name is taken, is warned of and left out.
-    """
+    """Return every format that can be read, this package's own first."""
     known = {GAPLESS_JSON.name: GAPLESS_JSON}
     for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
         if not isinstance(loaded, Format):
@@ -137,24 +131,7 @@ def formats() -> tuple[Format, ...]:
 
 
 def format_of(path: Path) -> Format:
-    """Return the format of a file.
-
-    Parameters
-    ----------
-    path
-        The file, of which the first bytes are read. A format that recognises its content and its
-        suffix comes before one that recognises its content alone.
-
-    Returns
-    -------
-    Format
-        The first of those that recognise it.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, or no format recognises it.
-    """
+    """Return the format of a file."""
     head = _head_of(path)
     matching = [form for form in formats() if _recognises(form, path, head)]
     if not matching:

@@ -45,46 +45,14 @@ _BYTES_OF_BYTE = 8
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Parameters
-    ----------
-    path
-        Gzipped where the name ends in ``.gz`` or the first bytes say so; untrusted.
-
-    Returns
-    -------
-    object
-        The value; no object in it gives a field twice.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, is too large, or is no whole JSON text. The message leaves out
-        the path.
-    """
+    """Read a JSON file."""
     given = b"".join(pieces_of(path, MAX_FILE_BYTES + 1))
     gzipped = path.suffix == ".gz" or given.startswith(GZIP_MAGIC)
     return _parse(_text_of(given, gzipped=gzipped))
 
 
 def require_fields(prefix: str, fields: Any, required: set[str], optional: set[str]) -> None:
-    """Refuse an object that lacks a field or has one too many.
-
-    Parameters
-    ----------
-    prefix
-        What comes before a field's name in messages: empty, or the parent's name and a dot.
-    fields
-        What was read.
-    required, optional
-        Names of fields.
-
-    Raises
-    ------
-    InstanceError
-        Names the field.
-    """
+    """Refuse an object that lacks a field or has one too many."""
     if not isinstance(fields, dict):
         refuse(prefix.rstrip(".") or "file", "an object", fields)
     for field in sorted(required - fields.keys()):
@@ -176,20 +144,7 @@ def compact_json(value: Any) -> str:
 
 
 def write_fields(fields: Mapping[str, Any], path: Path) -> None:
-    """Write an object with a line a field, the same bytes for the same fields.
-
-    Parameters
-    ----------
-    fields
-        Plain values.
-    path
-        Target; gzipped where the name ends in ``.gz``.
-
-    Raises
-    ------
-    GaplessError
-        The file cannot be written.
-    """
+    """Write an object with a line a field, the same bytes for the same fields."""
     lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
     data = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
     write_output(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

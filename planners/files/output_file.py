@@ -28,23 +28,7 @@ _STANDARD_STREAMS = (1, 2)
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Give a file to write, which takes the place of another when it is complete.
-
-    Parameters
-    ----------
-    path
-        Target.
-
-    Yields
-    ------
-    file
-        To write bytes to. Where the body raises, the target stays as it was.
-
-    Raises
-    ------
-    GaplessError
-        The file cannot be written; the message names it and what the system says.
-    """
+    """Give a file to write, which takes the place of another when it is complete."""
     try:
         with _opened(path) as file:
             yield file
@@ -69,21 +53,7 @@ def say_written(path: Path, text: str) -> None:
 
 
 def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
-    """Check what a command is going to write before it does any work.
-
-    Parameters
-    ----------
-    targets
-        By the option that names each; None where the option was not given.
-    inputs
-        What the command reads, which it must not replace.
-
-    Raises
-    ------
-    GaplessError
-        A target is a folder, has none, cannot be written, or is an input or another target, under
-        this or another name.
-    """
+    """Check what a command is going to write before it does any work."""
     chosen = {option: path for option, path in targets.items() if path is not None}
     sources = [path for path in inputs if path is not None]
     for option, path in chosen.items():
@@ -101,25 +71,7 @@ def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | 
 
 
 def require_suffix(option: str, path: Path, content: str, suffixes: Iterable[str]) -> None:
-    """Refuse a name that does not say what will be in the file.
-
-    Parameters
-    ----------
-    option
-        That names the file.
-    path
-        Target. Of what is there and is no plain file, such as ``/dev/stdout``, the name does not
-        count.
-    content
-        What will be written, such as "a problem".
-    suffixes
-        Of which one is needed.
-
-    Raises
-    ------
-    GaplessError
-        The name ends otherwise.
-    """
+    """Refuse a name that does not say what will be in the file."""
     known = tuple(suffixes)
     if path.name.lower().endswith(known) or not _is_plain(path):
         return

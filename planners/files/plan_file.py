@@ -31,17 +31,10 @@ _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
 
 @dataclass(frozen=True, eq=False)
 class SavedPlan:
-    """What a plan file holds.
-
-    Parameters
-    ----------
-    result
-        Optimal or feasible.
-    reusable_space
-        Where dynamic tensors may lie; None where the file does not say.
-    """
+    """What a plan file holds."""
 
     result: Result
+    # Where dynamic tensors may lie; None where the file does not say.
     reusable_space: ReusableSpace | None
 
 
@@ -97,28 +90,7 @@ def read_plan(problem: Problem, path: str | Path) -> Result:
 
 
 def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
-    """Read a plan file and judge what is in it.
-
-    Parameters
-    ----------
-    problem
-        What the plan is for.
-    path
-        The file; untrusted.
-
-    Returns
-    -------
-    SavedPlan
-        As it was written.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, breaks a rule, is for another problem, or calls idle what the plan
-        does not leave idle.
-    InvalidPlanError
-        The plan breaks a constraint of the problem.
-    """
+    """Read a plan file and judge what is in it."""
     path = Path(path)
     try:
         fields = read_json(path)

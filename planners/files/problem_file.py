@@ -34,23 +34,7 @@ _GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
 
 
 def read_gapless_json(path: str | Path) -> Problem:
-    """Read an instance file of this format; :func:`planners.read_problem` reads every format.
-
-    Parameters
-    ----------
-    path
-        A ``.json`` or ``.json.gz`` file.
-
-    Returns
-    -------
-    Problem
-        Validated.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file, field and tensor.
-    """
+    """Read an instance file of this format; :func:`planners.read_problem` reads every format."""
     path = Path(path)
     try:
         return problem_from_fields(read_json(path))
@@ -81,18 +65,7 @@ def write_problem(problem: Problem, path: str | Path) -> None:
 
 
 def problem_to_fields(problem: Problem) -> dict[str, Any]:
-    """Return the content of an instance file; fields that say nothing are left out.
-
-    Parameters
-    ----------
-    problem
-        What to describe.
-
-    Returns
-    -------
-    dict
-        Plain lists, numbers and strings.
-    """
+    """Return the content of an instance file; fields that say nothing are left out."""
     fields: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": problem.name}
     if problem.origin:
         fields["origin"] = dict(problem.origin)
@@ -125,23 +98,7 @@ def problem_to_fields(problem: Problem) -> dict[str, Any]:
 
 
 def problem_from_fields(fields: Any) -> Problem:
-    """Build a problem from the content of an instance file.
-
-    Parameters
-    ----------
-    fields
-        What :func:`problem_to_fields` returns; untrusted.
-
-    Returns
-    -------
-    Problem
-        Validated.
-
-    Raises
-    ------
-    InstanceError
-        A field is missing, unknown, or breaks a rule.
-    """
+    """Build a problem from the content of an instance file."""
     if isinstance(fields, dict) and fields.get("format") == PLAN_FORMAT:
         raise InstanceError(
             f"this is a plan, made for the instance {shown(fields.get('instance'))}: give that "

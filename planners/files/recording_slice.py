@@ -13,29 +13,16 @@ MAX_ROUND_TO = 1 << 40
 
 @dataclass(frozen=True)
 class RecordingSlice:
-    """What of a recording becomes a problem; by default the whole recording as it is.
+    """What of a recording becomes a problem; by default the whole recording as it is."""
 
-    Parameters
-    ----------
-    iteration
-        Number of one iteration, from 0, or from the end where negative: -1 is the last. None for
-        the whole recording.
-    persistent
-        Whether blocks that were there before, and outlive the excerpt, are planned.
-    round_to
-        Sizes are rounded up to multiples of this many bytes.
-    dynamic_modules
-        Patterns of modules whose requests are dynamic, beside those that are found to be.
-
-    Raises
-    ------
-    GaplessError
-        The rounding is below 1 or above 2**40, or modules are named without an iteration.
-    """
-
+    # Number of one iteration, from 0, or from the end where negative: -1 is the last. None for the
+    # whole recording.
     iteration: int | None = None
+    # Whether blocks that were there before, and outlive the excerpt, are planned.
     persistent: bool = True
+    # Sizes are rounded up to multiples of this many bytes.
     round_to: int = 1
+    # Patterns of modules whose requests are dynamic, beside those that are found to be.
     dynamic_modules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -69,23 +56,7 @@ def rounding_fault(round_to: int) -> str:
 
 
 def parse_iteration(text: str) -> int | None:
-    """Return what ``--iteration`` says.
-
-    Parameters
-    ----------
-    text
-        ``all``, ``last``, or a whole number.
-
-    Returns
-    -------
-    int or None
-        As in :class:`RecordingSlice`.
-
-    Raises
-    ------
-    GaplessError
-        It is none of these.
-    """
+    """Return what ``--iteration`` says."""
     if text == "all":
         return None
     if text == "last":

@@ -16,24 +16,7 @@ MAX_STREAM_BYTES = 1 << 29
 
 @contextmanager
 def readable_twice(path: Path) -> Iterator[Path]:
-    """Give a file that can be opened more than once.
-
-    Parameters
-    ----------
-    path
-        A file, or what can be read only once: ``/dev/stdin``, a FIFO, ``<(zcat a.json.gz)``.
-
-    Yields
-    ------
-    pathlib.Path
-        The file itself, or a copy of the same name, there until the context ends. Errors that leave
-        the context name `path`.
-
-    Raises
-    ------
-    InstanceError
-        It cannot be read, or never ends.
-    """
+    """Give a file that can be opened more than once."""
     if not _gives_bytes_once(path):
         yield path
         return

@@ -15,19 +15,7 @@ from planners.registry import register
 def register_family(
     prefix: str, algorithm: Callable[..., Plan], *, places_into: str, source: str
 ) -> None:
-    """Register ``PREFIX-ORDER-FIT`` for every order and every fit.
-
-    Parameters
-    ----------
-    prefix
-        First part of the names.
-    algorithm
-        :func:`planners.place`, or one with its parameters.
-    places_into
-        Where it places tensors, for the summary.
-    source
-        Paper and algorithm.
-    """
+    """Register ``PREFIX-ORDER-FIT`` for every order and every fit."""
     for order in ORDERS:
         for fit in FITS:
             summary = f"{summary_of(order)}; {fit} fit into {places_into}"

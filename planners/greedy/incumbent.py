@@ -33,15 +33,6 @@ class Incumbent:
 
     Whoever holds it has the best plan at any time, also where the time limit or Ctrl-C ends an
     attempt.
-
-    Parameters
-    ----------
-    problem
-        What is planned.
-    budget
-        Its clock runs. ``node_limit`` counts attempts.
-    target
-        Bytes that are good enough, such as a capacity; None for the best lower bound.
     """
 
     def __init__(self, problem: Problem, budget: Budget, target: int | None = None) -> None:
@@ -89,15 +80,7 @@ class Incumbent:
 
     @contextmanager
     def leaving(self, seconds: float, attempts: int = 0) -> Iterator[None]:
-        """Have what runs inside end so early that something is left for what follows.
-
-        Parameters
-        ----------
-        seconds
-            What is left of the time, where it is limited.
-        attempts
-            What is left of the attempts, where these are limited.
-        """
+        """Have what runs inside end so early that something is left for what follows."""
         whole = self.budget
         limit = whole.node_limit
         self.budget = replace(
@@ -115,13 +98,7 @@ class Incumbent:
             self.budget = whole
 
     def require_time(self) -> None:
-        """Raise where not even an order can be computed in the time that is left.
-
-        Raises
-        ------
-        TimeoutError
-            Too little time is left.
-        """
+        """Raise where not even an order can be computed in the time that is left."""
         if self.budget.remaining_seconds() <= self.problem.blocks.count * SECONDS_A_BLOCK:
             raise TimeoutError("the time limit leaves no room for another order")
 
@@ -139,15 +116,7 @@ class Incumbent:
         return count if limit is None else max(0, min(count, limit - self.count))
 
     def offer(self, plan: Plan, found_by: str) -> None:
-        """Keep a plan if it is better than the best so far.
-
-        Parameters
-        ----------
-        plan
-            Valid.
-        found_by
-            What found it.
-        """
+        """Keep a plan if it is better than the best so far."""
         if self.best is None or plan.peak < self.best.peak:
             self.best, self.found_by = plan, found_by
 
@@ -163,27 +132,6 @@ class Incumbent:
         """Place the blocks in an order as long as the plan can become the best.
 
         Where the time ends first, the rest is stacked on top: it may still be the best plan.
-
-        Parameters
-        ----------
-        blocks
-            Every block once.
-        name
-            What the order is.
-        fit, objects
-            As for :func:`planners.greedy.place.place_blocks`.
-        only_goal
-            Give up where the plan misses the goal.
-
-        Returns
-        -------
-        int
-            Blocks that were placed: all, or those in front of the one that ended too high.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
         """
         limits = [self.goal + 1] if only_goal else []
         if self.best is not None:
@@ -206,25 +154,7 @@ class Incumbent:
 
 
 def answer_with_best(attempts: Incumbent, search: Callable[[Incumbent], None]) -> Result:
-    """Search, and answer with the best plan, also where the time limit or Ctrl-C ended the search.
-
-    Parameters
-    ----------
-    attempts
-        Where the plans of the search go.
-    search
-        Makes attempts until they are over.
-
-    Returns
-    -------
-    Result
-        ``statistics``: ``attempts``, ``order`` of the best plan, and ``interrupted`` after Ctrl-C.
-
-    Raises
-    ------
-    TimeoutError, KeyboardInterrupt
-        Before the first plan was complete.
-    """
+    """Search, and answer with the best plan, also where time or Ctrl-C ended the search."""
     interrupted = False
     try:
         search(attempts)

@@ -9,5 +9,5 @@ register_family(
     "many-objects",
     place_in_objects,
     places_into="objects",
-    source="safe-optimized-static-memory-allocation, algorithm 7",
+    source="Lamprou et al. 2023, algorithm 7",
 )

@@ -14,7 +14,7 @@ from planners.registry import UnsupportedProblemError, register
 @register(
     "naive",
     summary="Every block after the one before; no reuse",
-    source="safe-optimized-static-memory-allocation, tables 2 and 3",
+    source="Lamprou et al. 2023, tables 2 and 3",
 )
 def naive(problem: Problem, _budget: Budget) -> Plan:
     """Place every block after the one before.

@@ -71,7 +71,7 @@ def place(
 
     References
     ----------
-    safe-optimized-static-memory-allocation, algorithm 6 with 8 to 13.
+    Lamprou et al. 2023, algorithm 6 with 8 to 13.
     """
     return _place(problem, order, fit, chain_rule, budget, objects=False)
 
@@ -105,7 +105,7 @@ def place_in_objects(
 
     References
     ----------
-    safe-optimized-static-memory-allocation, algorithm 7 with 8 to 13.
+    Lamprou et al. 2023, algorithm 7 with 8 to 13.
     """
     if (problem.pinned != NOT_PINNED).any():
         raise UnsupportedProblemError(
@@ -117,20 +117,13 @@ def place_in_objects(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of placing blocks below a limit.
+    """What came of placing blocks below a limit."""
 
-    Parameters
-    ----------
-    plan
-        None where a block would have ended at or above the limit.
-    placed
-        Blocks of the order that were placed; the one after them is the one that did not fit.
-    out_of_time
-        Whether the time limit passed; the plan, if there is one, has the rest stacked on top.
-    """
-
+    # None where a block would have ended at or above the limit.
     plan: Plan | None
+    # Blocks of the order that were placed; the one after them is the one that did not fit.
     placed: int
+    # Whether the time limit passed; the plan, if there is one, has the rest stacked on top.
     out_of_time: bool = False
 
 
@@ -145,33 +138,7 @@ def place_blocks(
     below: int | None = None,
     complete: bool = False,
 ) -> Attempt:
-    """Place whole blocks one after the other, and give up where one passes a limit.
-
-    Parameters
-    ----------
-    problem
-        What to plan; without pins where ``objects`` is set.
-    blocks
-        Every block once, see :class:`planners.model.blocks.Blocks`; the first is placed first.
-    fit, budget, chain_rule
-        As for :func:`place`.
-    objects
-        Whether the buffer falls into objects.
-    below
-        Bytes that the peak has to stay below; None for no limit.
-    complete
-        Whether to stack the rest above all others where the time limit passes, whatever ``below``.
-
-    Returns
-    -------
-    Attempt
-        Deterministic.
-
-    Raises
-    ------
-    GaplessError, TimeoutError
-        As for :func:`place`.
-    """
+    """Place whole blocks one after the other, and give up where one passes a limit."""
     algorithm = _core.place_many_objects if objects else _core.place_single_object
     offsets, placed, out_of_time = algorithm(
         problem.core,
@@ -189,25 +156,7 @@ def place_blocks(
 
 
 def sort_keys(problem: Problem, order: Order) -> NDArray[Any]:
-    """Return the sort keys of an order, one number a tensor.
-
-    Parameters
-    ----------
-    problem
-        What is planned.
-    order
-        As for :func:`place`.
-
-    Returns
-    -------
-    numpy.ndarray
-        Numbers; the smallest comes first.
-
-    Raises
-    ------
-    GaplessError
-        The order is unknown, or there are not as many keys as tensors.
-    """
+    """Return the sort keys of an order, one number a tensor."""
     if isinstance(order, str):
         order = _known("order", order, ORDERS)
     keys = np.asarray(order(problem) if callable(order) else order)

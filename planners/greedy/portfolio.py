@@ -16,13 +16,7 @@ from planners.model.problem import Problem
 
 
 class Portfolio:
-    """The greedy planners of a problem, with the orders that they share.
-
-    Parameters
-    ----------
-    problem
-        Any. Without pins the planners with objects take part too.
-    """
+    """The greedy planners of a problem, with the orders that they share."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -48,18 +42,6 @@ class Portfolio:
         is timed, and as much is kept for each of the others; they mostly end sooner, for they are
         given up where they get worse than the best. What is left beyond that goes to the proof,
         which mostly succeeds and saves all the others.
-
-        Parameters
-        ----------
-        attempts
-            Where plans go.
-        prove
-            Looks for a plan that meets the goal, or for a better goal. It may run out of time.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
         """
         started = time.monotonic()
         self.run_first(attempts)
@@ -71,36 +53,11 @@ class Portfolio:
         self.run_others(attempts, only_goal=False)
 
     def run_first(self, attempts: Incumbent) -> None:
-        """Run the first planner to its end, so that there is a plan.
-
-        Parameters
-        ----------
-        attempts
-            Where its plan goes.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Run the first planner to its end, so that there is a plan."""
         self._run(self._planners[:1], attempts, only_goal=False)
 
     def run_others(self, attempts: Incumbent, *, only_goal: bool) -> None:
-        """Run the other planners one after the other, until the attempts are over.
-
-        Parameters
-        ----------
-        attempts
-            What is tried, and the best plan so far.
-        only_goal
-            Whether to give a planner up where it misses the goal, not only where it is worse than
-            the best plan.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Run the other planners one after the other, until the attempts are over."""
         self._run(self._planners[1:], attempts, only_goal=only_goal)
 
     def _run(

@@ -106,18 +106,7 @@ def pressure_planner(problem: Problem, budget: Budget) -> Result:
 
 
 def try_pressure_orders(attempts: Incumbent) -> None:
-    """Place the blocks in every order of levels and keys, until the attempts are over.
-
-    Parameters
-    ----------
-    attempts
-        What is tried, and the best plan so far.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-    """
+    """Place the blocks in every order of levels and keys, until the attempts are over."""
     if not attempts.bounds_are_known:
         # The witness of the best bound makes better levels, but a plan comes before it.
         PressureOrders(attempts.problem, attempts.bound).run_first(attempts)
@@ -128,15 +117,7 @@ def try_pressure_orders(attempts: Incumbent) -> None:
 
 
 class PressureOrders:
-    """Orders of the blocks by levels of falling pressure, and by keys within a level.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes.
-    bound
-        The best lower bound; its witness is a heaviest set.
-    """
+    """Orders of the blocks by levels of falling pressure, and by keys within a level."""
 
     def __init__(self, problem: Problem, bound: Bound) -> None:
         self._problem = problem
@@ -149,39 +130,13 @@ class PressureOrders:
         self._sorted: dict[str, IntColumn] = {}
 
     def run_first(self, attempts: Incumbent) -> None:
-        """Place the blocks in the first order, to its end.
-
-        Parameters
-        ----------
-        attempts
-            Where the plan goes.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Place the blocks in the first order, to its end."""
         _, orders = next(self.families())
         name, order = next(orders)
         attempts.place(order, name)
 
     def run(self, attempts: Incumbent, *, only_goal: bool) -> None:
-        """Place the blocks in one order after the other, until the attempts are over.
-
-        Parameters
-        ----------
-        attempts
-            What is tried, and the best plan so far. The first order is placed to its end where
-            there is none.
-        only_goal
-            Whether to give an order up where it misses the goal, not only where it is worse than
-            the best plan.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Place the blocks in one order after the other, until the attempts are over."""
         for first_level, orders in self.families():
             attempts.require_time()
             for name, order in orders:
@@ -194,14 +149,7 @@ class PressureOrders:
                     break
 
     def families(self) -> Iterator[tuple[int, Iterator[tuple[str, IntColumn]]]]:
-        """Yield families of orders with the same first level.
-
-        Yields
-        ------
-        tuple of int and iterator
-            The number of blocks in the first level, and the orders, each with its name. A
-            threshold that selects the same blocks as the one before is left out.
-        """
+        """Yield families of orders with the same first level."""
         seen = -1
         for threshold in THRESHOLDS:
             tight = self._pressure >= threshold * self._pressure.max(initial=0)
@@ -246,18 +194,7 @@ class PressureOrders:
 
 
 def pressures(problem: Problem) -> IntColumn:
-    """Return the pressure of each tensor: the most bytes alive at a step of its lifetime.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 bytes, one a tensor. A gap in a lifetime counts as a part of it.
-    """
+    """Return the pressure of each tensor: the most bytes alive at a step of its lifetime."""
     if not problem.tensor_count:
         return np.empty(0, dtype=np.int64)
     steps, live = liveness(problem)

@@ -9,5 +9,5 @@ register_family(
     "greedy",
     place,
     places_into="one buffer",
-    source="safe-optimized-static-memory-allocation, algorithm 6",
+    source="Lamprou et al. 2023, algorithm 6",
 )

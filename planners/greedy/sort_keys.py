@@ -49,37 +49,13 @@ ORDERS: dict[str, SortKey] = {
 
 
 def summary_of(order: str) -> str:
-    """Return what lists of planners say of an order: the first clause of its docstring.
-
-    Parameters
-    ----------
-    order
-        One of ``ORDERS``.
-
-    Returns
-    -------
-    str
-        Without a full stop.
-    """
+    """Return what lists of planners say of an order: the first clause of its docstring."""
     text = ORDERS[order].__doc__ or ""
     return text.partition(";")[0].partition(" (")[0].rstrip(".")
 
 
 def block_order(blocks: Blocks, key: Key) -> IntColumn:
-    """Return the blocks in the order of their most urgent member.
-
-    Parameters
-    ----------
-    blocks
-        The blocks of a problem.
-    key
-        Numbers, one a tensor; the smallest comes first.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 block indices. Ties go to the lower tensor index, as in the paper.
-    """
+    """Return the blocks in the order of their most urgent member."""
     if not blocks.count:
         return np.empty(0, dtype=np.int64)
     urgent = np.minimum.reduceat(key[blocks.members], blocks.indptr[:-1])

@@ -18,20 +18,6 @@ def stack_rest(problem: Problem, offsets: IntColumn, rest: NDArray[np.integer]) 
 
     It takes milliseconds for a million tensors, for every block is padded to the strictest
     alignment of all, so that no loop over blocks is needed.
-
-    Parameters
-    ----------
-    problem
-        What is planned, without conflicting pins.
-    offsets
-        int64 bytes, one a tensor; those of the rest are ignored.
-    rest
-        Blocks that are not placed. Pinned ones get their pins, and what is placed is clear of them.
-
-    Returns
-    -------
-    Plan or None
-        None where alignments lead beyond any memory.
     """
     blocks = problem.blocks
     heads = offsets[blocks.members[blocks.indptr[:-1]]]

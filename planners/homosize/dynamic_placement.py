@@ -17,25 +17,6 @@ def place_dynamic(problem: Problem, static_offsets: IntColumn, budget: Budget) -
 
     Each takes, in the order of allocation, the smallest gap that is free throughout its recorded
     lifetime: what best fit at run time could do at most, if it knew when requests are freed.
-
-    Parameters
-    ----------
-    problem
-        Plain lifetimes.
-    static_offsets
-        int64 bytes, one a tensor; those of dynamic tensors are ignored.
-    budget
-        Its clock runs.
-
-    Returns
-    -------
-    Plan
-        All tensors.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
     """
     static = np.flatnonzero(~is_dynamic(problem))
     if len(static) == problem.tensor_count:

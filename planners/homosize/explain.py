@@ -17,18 +17,7 @@ MOST_ROWS = 20
 
 
 def explain(synthesis: Synthesis) -> str:
-    """Return what every stage made of the requests.
-
-    Parameters
-    ----------
-    synthesis
-        The stages.
-
-    Returns
-    -------
-    str
-        Lines: groups, fusions with their product before and after, layers, bytes in bubbles.
-    """
+    """Return what every stage made of the requests."""
     stages = (_groups(synthesis), _fusions(synthesis.trials), _layers(synthesis), _sums(synthesis))
     return "\n".join(line for stage in stages for line in stage) + "\n"
 

@@ -9,26 +9,15 @@ from planners.homosize.synthesis import Synthesis
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """What a plan reserves over time, in byte-steps: ``used + in_groups + in_layers == reserved``.
+    """What a plan reserves, in byte-steps: ``used + in_groups + in_layers == reserved``."""
 
-    Parameters
-    ----------
-    steps
-        From the first allocation to the last free.
-    reserved
-        Peak times steps.
-    used
-        By requests.
-    in_groups
-        Within the blocks of groups.
-    in_layers
-        In layers, where no group or single request lies.
-    """
-
+    # From the first allocation to the last free.
     steps: int
     reserved: int
     used: int
+    # Within the blocks of groups.
     in_groups: int
+    # In layers, where no group or single request lies.
     in_layers: int
 
     def mean_bytes(self, byte_steps: int) -> int:
@@ -37,18 +26,7 @@ class Fragmentation:
 
 
 def fragmentation_of(synthesis: Synthesis) -> Fragmentation:
-    """Account for the byte-steps of a published plan.
-
-    Parameters
-    ----------
-    synthesis
-        The plan and its stages.
-
-    Returns
-    -------
-    Fragmentation
-        Exact, in Python's integers.
-    """
+    """Account for the byte-steps of a published plan."""
     plan, requests = synthesis.plan, synthesis.requests
     if not requests.count:
         return Fragmentation(0, 0, 0, 0, 0)

@@ -18,23 +18,16 @@ from planners.model.budget import Budget
 
 @dataclass(frozen=True)
 class FusionAttempt:
-    """Two adjacent plans, and what came of fusing them.
+    """Two adjacent plans, and what came of fusing them."""
 
-    Parameters
-    ----------
-    host_phases, guest_phases
-        First and last phase of the larger plan, and of the one that was inserted into it.
-    host_size, guest_size, fused_size
-        Bytes; what was left over is in the last.
-    before, after
-        What has to grow, see :func:`merit`: of the two plans, and of what became of them.
-    """
-
+    # First and last phase of the larger plan, and of the one that was inserted into it.
     host_phases: tuple[int, int]
     guest_phases: tuple[int, int]
+    # Bytes; what was left over is in the last.
     host_size: int
     guest_size: int
     fused_size: int
+    # What has to grow, see :func:`merit`: of the two plans, and of what became of them.
     before: Fraction
     after: Fraction
 
@@ -53,32 +46,7 @@ def fuse_adjacent(
     leaves as many, but the plan whose turn it is never gets smaller, cannot become larger than all
     requests end to end, and has one request more wherever its bytes stay as they are.
 
-    Parameters
-    ----------
-    plans
-        In the order in which they look for a partner; each looks among those behind it.
-    choices
-        ``fusion``, ``partner``, ``again``, ``leftover``, ``acceptance`` and ``weight`` are used,
-        and for what is left over those of a local plan.
-    budget
-        Limits; none by default.
-
-    Returns
-    -------
-    plans : list of LocalPlan
-        What was fused stands where the first of its plans stood, what was left over where the
-        second did.
-    trials : list of FusionAttempt
-        What was tried, in order.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.1, HomoPhase Group Planning.
+    Source: Huang et al. 2026, section 5.1, HomoPhase Group Planning.
     """
     waiting = list(plans)
     result: list[LocalPlan] = []
@@ -97,28 +65,7 @@ def fuse_adjacent(
 def fuse(
     one: LocalPlan, other: LocalPlan, choices: PaperVariant, budget: Budget | None = None
 ) -> list[LocalPlan]:
-    """Insert the smaller of two plans into the larger, by the published stepping.
-
-    Parameters
-    ----------
-    one, other
-        Of equal sizes the first is the host.
-    choices
-        ``leftover`` is used, and for what is left over those of a local plan.
-    budget
-        Limits; none by default.
-
-    Returns
-    -------
-    list of LocalPlan
-        The host's requests where they were, then the guest's by their starts; and a plan of those
-        that were left over, if there are any.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-    """
+    """Insert the smaller of two plans into the larger, by the published stepping."""
     host, guest = host_and_guest(one, other)
     guests = guest.requests.select(np.lexsort((guest.requests.tensor, guest.requests.start)))
     address = _core.fuse_local_plans(
@@ -154,20 +101,7 @@ def are_adjacent(one: LocalPlan, other: LocalPlan) -> bool:
 
 
 def merit(plans: Sequence[LocalPlan], choices: PaperVariant) -> Fraction:
-    """Return what has to grow for a fusion to be accepted.
-
-    Parameters
-    ----------
-    plans
-        One or two.
-    choices
-        ``acceptance`` and ``weight`` are used.
-
-    Returns
-    -------
-    Fraction
-        The weighted average of the products, or the product of both, exact.
-    """
+    """Return what has to grow for a fusion to be accepted."""
     if choices.acceptance == "product":
         return plans[0].product * plans[-1].product
     weights = [

@@ -17,29 +17,20 @@ from planners.model.columns import IntColumn
 
 @dataclass(frozen=True, eq=False)
 class GlobalPlan:
-    """Where groups and single requests lie: a unit is one of either.
+    """Where groups and single requests lie: a unit is one of either."""
 
-    Parameters
-    ----------
-    plans, singles
-        The units: first the plans, then the single requests.
-    size, start, end
-        int64, one entry a unit: bytes, and half-open steps.
-    layer
-        int64, the layer of each unit.
-    within
-        int64 bytes of the layer below each unit.
-    layer_size
-        int64 bytes, one entry a layer, in the order in which they were opened and are laid out.
-    """
-
+    # The units: first the plans, then the single requests.
     plans: list[LocalPlan]
     singles: Requests
+    # int64, one entry a unit: bytes, and half-open steps.
     size: IntColumn
     start: IntColumn
     end: IntColumn
+    # int64, the layer of each unit.
     layer: IntColumn
+    # int64 bytes of the layer below each unit.
     within: IntColumn
+    # int64 bytes, one entry a layer, in the order in which they were opened and are laid out.
     layer_size: IntColumn
 
     @property
@@ -53,18 +44,7 @@ class GlobalPlan:
         return np.flatnonzero(self.size < self.layer_size[self.layer])
 
     def offsets(self, tensors: int) -> IntColumn:
-        """Return the address of every request.
-
-        Parameters
-        ----------
-        tensors
-            Number of tensors of the problem.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 bytes, one a tensor; 0 for those that were not planned.
-        """
+        """Return the address of every request."""
         base = np.cumsum(self.layer_size) - self.layer_size
         address = base[self.layer] + self.within
         offsets = np.zeros(tensors, dtype=np.int64)
@@ -82,30 +62,7 @@ def plan_globally(
     Units of a size are first inserted into idle time of the layers of larger sizes; Algorithm 1
     makes layers of the rest.
 
-    Parameters
-    ----------
-    plans
-        Local plans, each of which counts as one request.
-    singles
-        Requests in no group.
-    choices
-        ``layer`` and ``beside`` are used.
-    budget
-        Limits; none by default.
-
-    Returns
-    -------
-    GlobalPlan
-        Layers are laid out in the order in which they were opened.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.1, HomoSize Group Planning and Global Planning.
+    Source: Huang et al. 2026, section 5.1, HomoSize Group Planning and Global Planning.
     """
     size = _units([plan.size for plan in plans], singles.size)
     start = _units([plan.start for plan in plans], singles.start)

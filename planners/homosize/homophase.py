@@ -36,20 +36,12 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class LocalPlan:
-    """Requests with addresses relative to their group; outside it stands for one request.
-
-    Parameters
-    ----------
-    requests
-        At least one.
-    address
-        int64 bytes from the beginning of the group, one a request.
-    phase_start, phase_end
-        Phases in which the first is allocated and the last is freed.
-    """
+    """Requests with addresses relative to their group; outside it stands for one request."""
 
     requests: Requests
+    # int64 bytes from the beginning of the group, one a request.
     address: IntColumn
+    # Phases in which the first is allocated and the last is freed.
     phase_start: int
     phase_end: int
 
@@ -88,23 +80,7 @@ class LocalPlan:
 def homophase_groups(requests: Requests, choices: PaperVariant) -> tuple[list[LocalPlan], Requests]:
     """Group requests by the phases of allocation and free, and plan each group.
 
-    Parameters
-    ----------
-    requests
-        Static ones.
-    choices
-        ``phases``, ``transients``, ``packing``, ``order`` and ``least_product`` are used.
-
-    Returns
-    -------
-    plans : list of LocalPlan
-        One a group, by phase of allocation, then of free.
-    singles : Requests
-        Those in no group, or in one that was dissolved.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.1, HomoPhase Group Planning.
+    Source: Huang et al. 2026, section 5.1, HomoPhase Group Planning.
     """
     grouped = np.full(requests.count, choices.phases)
     if choices.transients == "single":
@@ -126,20 +102,7 @@ def homophase_groups(requests: Requests, choices: PaperVariant) -> tuple[list[Lo
 
 
 def plan_locally(members: Requests, choices: PaperVariant) -> LocalPlan:
-    """Plan the requests of one group.
-
-    Parameters
-    ----------
-    members
-        With equal phases, in the order in which they are placed.
-    choices
-        ``packing`` is used.
-
-    Returns
-    -------
-    LocalPlan
-        Addresses from 0 on.
-    """
+    """Plan the requests of one group."""
     if choices.packing == "stacked":
         address = np.cumsum(members.size) - members.size
     else:

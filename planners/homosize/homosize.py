@@ -35,7 +35,7 @@ SHARE_FOR_A_PROOF = 0.5
 @register(
     NAME,
     summary="HomoPhase groups and HomoSize layers; best: their order for single requests, and more",
-    source="stweaver-spatio-temporal-planning, section 5.1",
+    source="Huang et al. 2026, section 5.1",
 )
 def homosize(
     problem: Problem,
@@ -96,31 +96,7 @@ def homosize(
 def plan_as_published(
     problem: Problem, choices: PaperVariant, budget: Budget
 ) -> tuple[Plan, Synthesis]:
-    """Plan the static requests as the paper does, and the dynamic ones around them.
-
-    Parameters
-    ----------
-    problem
-        Plain lifetimes, with alignment.
-    choices
-        One reading of the paper.
-    budget
-        Its clock runs.
-
-    Returns
-    -------
-    plan : Plan
-        All tensors.
-    synthesis : Synthesis
-        Every stage of the static plan.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        The problem has more than plain lifetimes.
-    TimeoutError
-        The time limit passed.
-    """
+    """Plan the static requests as the paper does, and the dynamic ones around them."""
     require_plain_lifetimes(problem)
     synthesis = synthesize(static_requests(problem), choices, budget)
     offsets = synthesis.plan.offsets(problem.tensor_count)

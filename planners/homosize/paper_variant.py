@@ -10,67 +10,44 @@ from planners.registry import UnsupportedProblemError
 
 @dataclass(frozen=True)
 class PaperVariant:
-    """One reading of sections 4 and 5.1; the defaults are the readings that measured best.
+    """One reading of sections 4 and 5.1; the defaults are the readings that measured best."""
 
-    Parameters
-    ----------
-    phases
-        Whether requests are grouped by phases at all.
-    fusion
-        Whether adjacent groups are fused.
-    transients
-        What becomes of requests that are freed in the phase that allocated them: ``single``
-        leaves each to the layers, ``group`` makes a HomoPhase group of them as of all others.
-    packing
-        The local plan of a group: ``stacked`` end to end, as the text has it, or ``reused``, first
-        fit in the same order.
-    order
-        The order of the members in a local plan: latest ``end`` first, earliest ``start`` first,
-        or largest ``size`` first.
-    partner
-        With which of several adjacent groups a group is fused: the ``first`` in time that is
-        accepted, or the ``best``, which saves the most.
-    again
-        Whether what was fused may be fused with a further group.
-    leftover
-        Where guests go that find no place within the host's bytes: on ``top`` of it, or into a
-        ``group`` of their own.
-    acceptance
-        What has to grow for a fusion to be accepted: the weighted ``average`` of the products, or
-        the ``product`` of both, in which the product of a single plan counts twice.
-    weight
-        The weights of the average that a fused product has to exceed: the ``reserved`` byte-steps
-        of the two plans, their ``bytes``, or their number of ``requests``.
-    least_product
-        Groups whose product is below this are dissolved before any fusion: each of their members
-        goes to the layers on its own.
-    layers_too
-        Whether layers alone are planned as well, and are the answer where their pool is smaller.
-    layer
-        Through which layers a smaller request looks first for idle time: the ``largest`` or the
-        ``smallest``.
-    beside
-        Whether several smaller requests may lie side by side in idle time of a layer.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        ``least_product`` is no share.
-    """
-
+    # Whether requests are grouped by phases at all.
     phases: bool = True
+    # Whether adjacent groups are fused.
     fusion: bool = True
+    # What becomes of requests that are freed in the phase that allocated them: ``single`` leaves
+    # each to the layers, ``group`` makes a HomoPhase group of them as of all others.
     transients: Literal["single", "group"] = "single"
+    # The local plan of a group: ``stacked`` end to end, as the text has it, or ``reused``, first
+    # fit in the same order.
     packing: Literal["stacked", "reused"] = "stacked"
+    # The order of the members in a local plan: latest ``end`` first, earliest ``start`` first, or
+    # largest ``size`` first.
     order: Literal["end", "start", "size"] = "end"
+    # With which of several adjacent groups a group is fused: the ``first`` in time that is
+    # accepted, or the ``best``, which saves the most.
     partner: Literal["first", "best"] = "first"
+    # Whether what was fused may be fused with a further group.
     again: bool = True
+    # Where guests go that find no place within the host's bytes: on ``top`` of it, or into a
+    # ``group`` of their own.
     leftover: Literal["top", "group"] = "top"
+    # What has to grow for a fusion to be accepted: the weighted ``average`` of the products, or the
+    # ``product`` of both, in which the product of a single plan counts twice.
     acceptance: Literal["average", "product"] = "average"
+    # The weights of the average that a fused product has to exceed: the ``reserved`` byte-steps of
+    # the two plans, their ``bytes``, or their number of ``requests``.
     weight: Literal["reserved", "bytes", "requests"] = "reserved"
+    # Groups whose product is below this are dissolved before any fusion: each of their members goes
+    # to the layers on its own.
     least_product: float = 0.0
+    # Whether layers alone are planned as well, and are the answer where their pool is smaller.
     layers_too: bool = False
+    # Through which layers a smaller request looks first for idle time: the ``largest`` or the
+    # ``smallest``.
     layer: Literal["largest", "smallest"] = "largest"
+    # Whether several smaller requests may lie side by side in idle time of a layer.
     beside: bool = True
 
     def __post_init__(self) -> None:

@@ -23,23 +23,15 @@ class Requests:
     lifetimes are half-open, ``end`` is the first step without the request, and the same rule reads
     ``end <= start``. In a recorded trace every allocation and every free is an event of its own,
     so the two numbers are never equal and nothing depends on it.
-
-    Parameters
-    ----------
-    tensor
-        int64, the tensor of the problem that each stands for.
-    size
-        int64 bytes, above 0: what has no bytes needs no planning.
-    start, end
-        int64 steps, half-open.
-    phase_start, phase_end
-        int64, the computation phases of allocation and free.
     """
 
+    # int64, the tensor of the problem that each stands for.
     tensor: IntColumn
+    # int64 bytes, above 0: what has no bytes needs no planning.
     size: IntColumn
     start: IntColumn
     end: IntColumn
+    # int64, the computation phases of allocation and free.
     phase_start: IntColumn
     phase_end: IntColumn
 
@@ -49,18 +41,7 @@ class Requests:
         return len(self.size)
 
     def select(self, chosen: NDArray[np.bool_] | IntColumn) -> Requests:
-        """Return some of the requests, by a mask or in the order of indices.
-
-        Parameters
-        ----------
-        chosen
-            bool, one a request, or int64 indices.
-
-        Returns
-        -------
-        Requests
-            Those.
-        """
+        """Return some of the requests, by a mask or in the order of indices."""
         return Requests(
             self.tensor[chosen],
             self.size[chosen],
@@ -72,23 +53,7 @@ class Requests:
 
 
 def static_requests(problem: Problem) -> Requests:
-    """Return the requests of a problem that are not dynamic.
-
-    Parameters
-    ----------
-    problem
-        Plain lifetimes, see :func:`require_plain_lifetimes`. Without phases all of it is one phase.
-
-    Returns
-    -------
-    Requests
-        Sizes are rounded up to the largest alignment, so that whatever lies end to end is aligned.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Sizes rounded to the largest alignment no longer fit the limits of a problem.
-    """
+    """Return the requests of a problem that are not dynamic."""
     tensor = np.flatnonzero((problem.size > 0) & ~is_dynamic(problem))
     unit = int(problem.alignment[tensor].max(initial=1))
     units = -(-problem.size[tensor] // unit)
@@ -109,18 +74,7 @@ def static_requests(problem: Problem) -> Requests:
 
 
 def require_plain_lifetimes(problem: Problem) -> None:
-    """Raise where a problem has more than sizes, lifetimes, phases and alignment.
-
-    Parameters
-    ----------
-    problem
-        What is to be planned.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Says what it has.
-    """
+    """Raise where a problem has more than sizes, lifetimes, phases and alignment."""
     obstacles = (
         (not lifetimes_decide(problem), "pairs or several streams: groups are made of lifetimes"),
         (len(problem.contiguous) > 0, "contiguous chains: groups stack requests one by one"),

@@ -37,20 +37,7 @@ from planners.model.problem import Problem
 
 
 def structured_orders(problem: Problem, bound: Bound) -> Iterator[tuple[str, IntColumn]]:
-    """Yield orders of the blocks that follow HomoPhase groups and HomoSize layers.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    bound
-        The best lower bound; its witness is a heaviest set of requests.
-
-    Yields
-    ------
-    tuple of str and numpy.ndarray
-        A name, and int64 indices of blocks. Each is computed when it is asked for.
-    """
+    """Yield orders of the blocks that follow HomoPhase groups and HomoSize layers."""
     by_layer = _by_layer(problem)
     first = np.zeros(problem.tensor_count, dtype=np.bool_)
     first[bound.witness] = True
@@ -76,18 +63,6 @@ def address_order(problem: Problem, offsets: IntColumn) -> IntColumn:
 
     First fit in this order never raises a block: what lies below it has sunk or stayed, so its own
     place is free.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    offsets
-        int64 bytes, one a tensor.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 indices of blocks.
     """
     return block_order(problem.blocks, offsets)
 

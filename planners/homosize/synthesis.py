@@ -14,23 +14,14 @@ from planners.model.budget import Budget
 
 @dataclass(frozen=True, eq=False)
 class Synthesis:
-    """What every stage made of some requests.
-
-    Parameters
-    ----------
-    requests
-        What was planned.
-    groups
-        HomoPhase groups with their local plans.
-    trials
-        Pairs of groups that were fused, or were not.
-    plan
-        Groups and single requests in layers.
-    """
+    """What every stage made of some requests."""
 
     requests: Requests
+    # HomoPhase groups with their local plans.
     groups: list[LocalPlan]
+    # Pairs of groups that were fused, or were not.
     trials: list[FusionAttempt]
+    # Groups and single requests in layers.
     plan: GlobalPlan
 
     @property
@@ -44,28 +35,7 @@ def synthesize(
 ) -> Synthesis:
     """Plan requests by HomoPhase groups, fusion, and HomoSize layers.
 
-    Parameters
-    ----------
-    requests
-        Static ones.
-    choices
-        One reading of the paper.
-    budget
-        Limits; none by default.
-
-    Returns
-    -------
-    Synthesis
-        Every stage.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-
-    References
-    ----------
-    stweaver-spatio-temporal-planning, section 5.1.
+    Source: Huang et al. 2026, section 5.1.
     """
     whole = _synthesize(requests, choices, budget)
     if not choices.layers_too:

@@ -20,35 +20,23 @@ class Blocks:
     ``residue`` modulo ``modulus``, and ``pinned`` when it is given. All columns are int64 and not
     writable.
 
-    Parameters
-    ----------
-    indptr
-        Block ``b`` has the members ``members[indptr[b]:indptr[b + 1]]``.
-    members
-        Tensor indices, in the order in which they follow each other in memory.
-    before
-        Bytes of the block in front of each entry of ``members``.
-    size
-        Bytes of the whole block.
-    modulus, residue
-        Condition on the offset of the block; the modulus is a power of two.
-    pinned
-        Given offset of the block, or -1.
-    block_of
-        Block of each tensor.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, section 4.1.
+    Source: Lamprou et al. 2023, section 4.1.
     """
 
+    # Block ``b`` has the members ``members[indptr[b]:indptr[b + 1]]``.
     indptr: IntColumn
+    # Tensor indices, in the order in which they follow each other in memory.
     members: IntColumn
+    # Bytes of the block in front of each entry of ``members``.
     before: IntColumn
+    # Bytes of the whole block.
     size: IntColumn
+    # Condition on the offset of the block; the modulus is a power of two.
     modulus: IntColumn
     residue: IntColumn
+    # Given offset of the block, or -1.
     pinned: IntColumn
+    # Block of each tensor.
     block_of: IntColumn
 
     def __post_init__(self) -> None:
@@ -67,25 +55,7 @@ def make_blocks(
     pinned: IntColumn,
     chains: tuple[tuple[int, ...], ...],
 ) -> Blocks:
-    """Group tensors into blocks and turn the members' conditions into the head's.
-
-    Parameters
-    ----------
-    size, alignment, pinned
-        int64, one entry a tensor, in bytes; ``pinned`` is -1 where no offset is given.
-    chains
-        Contiguous chains, disjoint.
-
-    Returns
-    -------
-    Blocks
-        The blocks of all tensors.
-
-    Raises
-    ------
-    InstanceError
-        No offset of a chain satisfies the alignment, or the pins, of all its members.
-    """
+    """Group tensors into blocks and turn the members' conditions into the head's."""
     tensors = len(size)
     if not chains:
         return _one_a_tensor(size, alignment, pinned)

@@ -76,30 +76,20 @@ def _no_clique() -> Bound:
 
 @dataclass(eq=False)
 class KnownBounds:
-    """What is known of a problem's bounds, and how far the searches for more have come.
+    """What is known of a problem's bounds, and how far the searches for more have come."""
 
-    Parameters
-    ----------
-    quick
-        The quick bounds; empty before they are asked for.
-    antichain
-        The heaviest antichain; None before it is proven.
-    antichain_search
-        The search for it, where one was begun and not ended.
-    too_large
-        Why there can be none: what it would take of memory. Empty where nothing speaks against it.
-    clique, cliques_grown
-        The heaviest clique so far, and how many tensors have started one.
-    lock
-        Held by whoever reads or extends this.
-    """
-
+    # The quick bounds; empty before they are asked for.
     quick: list[Bound] = field(default_factory=list)
+    # The heaviest antichain; None before it is proven.
     antichain: Bound | None = None
+    # The search for it, where one was begun and not ended.
     antichain_search: _core.AntichainSearch | None = None
+    # Why there can be none: what it would take of memory. Empty where nothing speaks against it.
     too_large: str = ""
+    # The heaviest clique so far, and how many tensors have started one.
     clique: Bound = field(default_factory=_no_clique)
     cliques_grown: int = 0
+    # Held by whoever reads or extends this.
     lock: Lock = field(default_factory=Lock)
 
     def apart(self) -> KnownBounds:
@@ -117,19 +107,7 @@ class KnownBounds:
 def lifetime_bound(problem: Problem) -> Bound:
     """Return the largest number of bytes that are alive at one step of the global order.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-
-    Returns
-    -------
-    Bound
-        Certificate ``lifetime``.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, appendix F.
+    Source: Lamprou et al. 2023, appendix F.
     """
     if not problem.tensor_count:
         return Bound("lifetime", 0, np.empty(0, dtype=np.int64))
@@ -145,25 +123,6 @@ def antichain_bound(problem: Problem, seconds: float = math.inf) -> Bound:
 
     It is never below the lifetime bound, whose live tensors are one such set, and equal to it
     for one stream.
-
-    Parameters
-    ----------
-    problem
-        With a graph.
-    seconds
-        Time limit of this call; the next one goes on where it ended.
-
-    Returns
-    -------
-    Bound
-        Certificate ``antichain``; exact.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-    BoundTooLargeError
-        The search would take more memory than is taken.
     """
     assert problem.graph is not None
     known = problem.known_bounds
@@ -192,19 +151,6 @@ def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
     """Return the bytes of a set of pairwise unsafe tensors, found greedily among given pairs.
 
     Each of the largest tensors starts a clique, which takes the largest that still fit.
-
-    Parameters
-    ----------
-    problem
-        With explicit unsafe pairs: no order is known, and the heaviest clique is NP-hard.
-    seconds
-        Time limit of this call: the heaviest clique so far is a bound as well, and the next call
-        goes on with the tensors that have not started one.
-
-    Returns
-    -------
-    Bound
-        Certificate ``clique``.
     """
     assert problem.unsafe_pairs is not None
     deadline = time.monotonic() + seconds
@@ -225,18 +171,7 @@ def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
 
 
 def block_bound(problem: Problem) -> Bound:
-    """Return the largest end that one block forces alone: its size, after its pin if it has one.
-
-    Parameters
-    ----------
-    problem
-        Any.
-
-    Returns
-    -------
-    Bound
-        Certificate ``block``.
-    """
+    """Return the largest end that one block forces alone: its size, after its pin if it has one."""
     blocks = problem.blocks
     if not blocks.count:
         return Bound("block", 0, np.empty(0, dtype=np.int64))
@@ -248,18 +183,7 @@ def block_bound(problem: Problem) -> Bound:
 
 
 def bounds_so_far(problem: Problem) -> list[Bound]:
-    """Return the bounds that are known, in no more time than it takes to read the problem.
-
-    Parameters
-    ----------
-    problem
-        Any.
-
-    Returns
-    -------
-    list of Bound
-        ``lifetime``, unless explicit pairs decide; what searches have found; and ``block``.
-    """
+    """Return the bounds that are known, in no more time than it takes to read the problem."""
     known = problem.known_bounds
     with known.lock:
         if not known.quick:
@@ -307,16 +231,5 @@ def bounds_are_known(problem: Problem) -> bool:
 
 
 def best_bound_of(problem: Problem, seconds: float = math.inf) -> Bound:
-    """Return the first of the largest bounds that are known after so many seconds.
-
-    Parameters
-    ----------
-    problem, seconds
-        As for :func:`bounds_of`.
-
-    Returns
-    -------
-    Bound
-        The largest.
-    """
+    """Return the first of the largest bounds that are known after so many seconds."""
     return max(bounds_of(problem, seconds), key=lambda bound: bound.bytes)

@@ -22,27 +22,7 @@ BoolColumn = NDArray[np.bool_]
 def frozen_column(
     field: str, values: Iterable[int] | NDArray[Any], entry: str = "tensor"
 ) -> IntColumn:
-    """Return a read-only, contiguous int64 copy of one column.
-
-    Parameters
-    ----------
-    field
-        Name for the error message.
-    values
-        Whole numbers, one an entry; an integer array of any width is accepted.
-    entry
-        What an entry stands for, for the error message.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, one dimension, not writable.
-
-    Raises
-    ------
-    InstanceError
-        An entry is no whole number, or does not fit int64.
-    """
+    """Return a read-only, contiguous int64 copy of one column."""
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InstanceError(f"field {field}: one dimension is needed, found {values.ndim}")
     listed = values if isinstance(values, np.ndarray) else _listed(field, values)
@@ -50,27 +30,7 @@ def frozen_column(
 
 
 def frozen_rows(field: str, rows: Iterable[Sequence[int]] | NDArray[Any], width: int) -> IntColumn:
-    """Return a read-only, contiguous int64 copy of a table with a fixed number of columns.
-
-    Parameters
-    ----------
-    field
-        Name for the error message.
-    rows
-        Rows of ``width`` whole numbers each; may be empty.
-    width
-        Number of columns.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, shape ``(rows, width)``, not writable.
-
-    Raises
-    ------
-    InstanceError
-        A row has another width, or an entry is no whole number that fits int64.
-    """
+    """Return a read-only, contiguous int64 copy of a table with a fixed number of columns."""
     if isinstance(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != width:
             raise InstanceError(f"field {field}: rows of {width} whole numbers are needed")
@@ -91,28 +51,7 @@ def frozen_rows(field: str, rows: Iterable[Sequence[int]] | NDArray[Any], width:
 def frozen_lists(
     field: str, rows: Iterable[Sequence[int] | IntColumn], entry: str
 ) -> tuple[IntColumn, IntColumn]:
-    """Return lists of whole numbers in compressed rows.
-
-    Parameters
-    ----------
-    field
-        Name for the error message.
-    rows
-        Lists, tuples or arrays of whole numbers, of any length.
-    entry
-        What a row stands for, for the error message.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        ``offsets`` and ``values``, int64 and not writable: row ``i`` is
-        ``values[offsets[i]:offsets[i + 1]]``.
-
-    Raises
-    ------
-    InstanceError
-        A row is no list, or an entry is no whole number that fits int64.
-    """
+    """Return lists of whole numbers in compressed rows."""
     listed = _listed_rows(field, rows, entry)
     offsets = np.zeros(len(listed) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in listed], out=offsets[1:])
@@ -126,27 +65,7 @@ def frozen_lists(
 
 
 def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
-    """Return a column of names that can stand in a message of one line.
-
-    Parameters
-    ----------
-    field
-        Name for the error message.
-    names
-        Printable strings.
-    entry
-        What a name stands for, for the error message.
-
-    Returns
-    -------
-    tuple of str
-        The names.
-
-    Raises
-    ------
-    InstanceError
-        An entry is no string, or holds a character that does not print.
-    """
+    """Return a column of names that can stand in a message of one line."""
     listed = _listed(field, names)
     for index, name in enumerate(listed):
         if not isinstance(name, str) or not name.isprintable():

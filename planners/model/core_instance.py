@@ -13,24 +13,7 @@ MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
 
 
 def make_core_instance(problem: Problem) -> _core.Instance:
-    """Return the problem as the core holds it.
-
-    Parameters
-    ----------
-    problem
-        What to hand over.
-
-    Returns
-    -------
-    planners._core.Instance
-        With lifetimes where these decide, also for a graph of one stream, where they say the
-        same; otherwise with the rows of unsafe pairs.
-
-    Raises
-    ------
-    InstanceError
-        The rows of unsafe pairs would take more memory than ``MAX_ROW_BYTES``.
-    """
+    """Return the problem as the core holds it."""
     blocks = _core.Blocks(
         problem.blocks.indptr,
         problem.blocks.members.astype(np.int32),

@@ -13,19 +13,7 @@ _LEFT_OUT = ("name", "origin", "tensor_name", "capacity")
 
 
 def problem_digest(problem: Problem) -> str:
-    """Return the digest of what a problem asks of a plan.
-
-    Parameters
-    ----------
-    problem
-        Any.
-
-    Returns
-    -------
-    str
-        ``sha256:`` and 64 hexadecimal digits, over the content of its instance file without
-        name, origin, names of tensors and capacity.
-    """
+    """Return the digest of what a problem asks of a plan."""
     fields = problem_to_fields(problem)
     for field in _LEFT_OUT:
         fields.pop(field, None)

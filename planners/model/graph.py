@@ -54,7 +54,7 @@ class Graph:
 
     References
     ----------
-    safe-optimized-static-memory-allocation, sections 2 and 3.
+    Lamprou et al. 2023, sections 2 and 3.
     """
 
     op: tuple[str, ...]
@@ -205,21 +205,7 @@ class Graph:
 
 
 def find_cycle(nodes: int, sources: IntColumn, targets: IntColumn) -> list[int]:
-    """Return the nodes of one directed cycle, or an empty list.
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes.
-    sources, targets
-        int64, one entry an arc. Arcs from a node to itself are not cycles here: a workspace
-        makes one.
-
-    Returns
-    -------
-    list of int
-        A cycle in the order of its arcs, without repeating its first node.
-    """
+    """Return the nodes of one directed cycle, or an empty list."""
     successors: list[list[int]] = [[] for _ in range(nodes)]
     indegree = [0] * nodes
     for u, v in zip(sources.tolist(), targets.tolist(), strict=True):

@@ -9,20 +9,7 @@ from planners.model.problem import Problem
 
 
 def liveness(problem: Problem) -> tuple[IntColumn, IntColumn]:
-    """Return the steps at which the live bytes change, and what is alive from each on.
-
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph. A gap in a lifetime needs no memory.
-
-    Returns
-    -------
-    steps : numpy.ndarray
-        int64, rising: where a tensor begins or ceases to need memory.
-    live : numpy.ndarray
-        int64 bytes alive from that step up to the next; 0 from the last step on.
-    """
+    """Return the steps at which the live bytes change, and what is alive from each on."""
     tensor, start, end = problem.segments().T
     size = problem.size[tensor]
     steps, position = np.unique(np.concatenate([start, end]), return_inverse=True)

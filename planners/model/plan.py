@@ -97,19 +97,13 @@ class Claim:
 
     It counts for nobody, and stands in its planner's own row until something of ours confirms it
     or a valid plan refutes it.
-
-    Parameters
-    ----------
-    certificate
-        Name of what proves it, as the planner has it; may be empty.
-    lower_bound
-        Bytes that no plan can stay below; 0 for nothing.
-    infeasible
-        Whether no plan is said to fit.
     """
 
+    # Name of what proves it, as the planner has it; may be empty.
     certificate: str
+    # Bytes that no plan can stay below; 0 for nothing.
     lower_bound: int
+    # Whether no plan is said to fit.
     infeasible: bool
 
     def __str__(self) -> str:

@@ -99,7 +99,7 @@ class Problem:
 
     References
     ----------
-    safe-optimized-static-memory-allocation, definition 5.
+    Lamprou et al. 2023, definition 5.
     """
 
     size: IntColumn

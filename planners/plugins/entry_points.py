@@ -12,21 +12,7 @@ OURS = "gapless"
 
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
-    """Import what installed packages offer in one group.
-
-    Parameters
-    ----------
-    group
-        Name of the entry-point group, such as ``gapless.planners``.
-    what
-        What one entry is, for the warning.
-
-    Yields
-    ------
-    tuple of str and object
-        Name of the entry point and what it names. One that fails to import is warned of and
-        left out.
-    """
+    """Import what installed packages offer in one group."""
     # Imported here because it costs as much as the rest of this package without NumPy.
     from importlib.metadata import entry_points
 

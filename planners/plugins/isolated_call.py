@@ -36,20 +36,12 @@ EXIT_RAISED = 70
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended that did not answer.
-
-    Parameters
-    ----------
-    how
-        One line.
-    late
-        Whether it was killed because its time was over.
-    signal
-        What killed it; 0 where it ended by itself.
-    """
+    """How a process ended that did not answer."""
 
     how: str
+    # Whether it was killed because its time was over.
     late: bool = False
+    # What killed it; 0 where it ended by itself.
     signal: int = 0
 
 
@@ -68,29 +60,6 @@ def call_isolated(
     child, and a lock that one of them held stays locked; a call that waits for it is ended by its
     limit like any other that hangs. The answer comes as bytes and not as a pickle, for who wrote
     it may have been led astray by what it ran: the caller checks it like a file.
-
-    Parameters
-    ----------
-    call
-        Returns its answer as bytes. What it raises ends the child.
-    seconds
-        Until the child is killed.
-    memory_bytes
-        Address space that the child may take beyond what it starts with; None for no limit.
-    most_bytes
-        Of an answer; a longer one is none.
-    interrupt_grace_seconds
-        What the child has to answer to Ctrl-C.
-
-    Returns
-    -------
-    bytes or Ended
-        The answer, or how the child ended without one. The child and its process group are gone.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user's, where the child did not answer to it.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):

@@ -58,30 +58,7 @@ class Isolation:
 def answer_in_isolation(
     problem: Problem, budget: Budget, isolation: Isolation, answer: Callable[[], Result]
 ) -> Result:
-    """Return what a call answers in a process of its own.
-
-    Parameters
-    ----------
-    problem
-        What is planned.
-    budget
-        Its clock runs.
-    isolation
-        Limits of the process.
-    answer
-        Calls the planner, and returns a result that is well formed.
-
-    Returns
-    -------
-    Result
-        Well formed, not judged. A planner that did not end in time, or was killed for want of
-        memory, has found no plan; one that ended its process otherwise is invalid.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user's, where the planner does not answer to it.
-    """
+    """Return what a call answers in a process of its own."""
 
     def in_the_child() -> bytes:
         standard_output.leave_to_the_parent()

@@ -36,29 +36,7 @@ class MalformedAnswerError(Exception):
 def answer_of(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
 ) -> Result:
-    """Call a planner, and take in its answer, whatever it does.
-
-    Parameters
-    ----------
-    chosen
-        The planner and its parameters.
-    problem
-        What to plan.
-    budget
-        Its clock runs.
-    on_error
-        Called with what makes the answer invalid, before it is forgotten.
-
-    Returns
-    -------
-    Result
-        Well formed, not judged. A planner that fails is ``invalid``, and its error the reason.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user's, where the planner lets it through.
-    """
+    """Call a planner, and take in its answer, whatever it does."""
     try:
         if chosen.info.built_in:
             return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))
@@ -92,28 +70,7 @@ def _apart(problem: Problem) -> Problem:
 
 
 def take_in(problem: Problem, answer: object) -> Result:
-    """Return a planner's answer as a result that holds nothing of the planner's.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    answer
-        Whatever the planner returned.
-
-    Returns
-    -------
-    Result
-        Well formed, not judged; without planner, parameters and cost, which are not the
-        planner's to tell.
-
-    Raises
-    ------
-    MalformedAnswerError
-        It is no answer, or a part of it has another type.
-    BaseException
-        Whatever reading it raised.
-    """
+    """Return a planner's answer as a result that holds nothing of the planner's."""
     if isinstance(answer, Plan):
         return Result(Status.FEASIBLE, _plan(problem, answer))
     if not isinstance(answer, Result):

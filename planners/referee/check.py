@@ -36,20 +36,7 @@ def check(problem: Problem, plan: Plan) -> None:
 
 
 def find_violation(problem: Problem, plan: Plan) -> str | None:
-    """Return what is wrong with a plan, by pure Python and NumPy.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    plan
-        The plan. The capacity is not judged here: it is a question, not a constraint.
-
-    Returns
-    -------
-    str or None
-        One line that names the tensors; None for a valid plan.
-    """
+    """Return what is wrong with a plan, by pure Python and NumPy."""
     wrong = _find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong
@@ -63,20 +50,7 @@ def find_violation(problem: Problem, plan: Plan) -> str | None:
 
 
 def find_violation_fast(problem: Problem, plan: Plan) -> str | None:
-    """Return what is wrong with a plan, by the referee's twin in the core.
-
-    Parameters
-    ----------
-    problem
-        What was planned.
-    plan
-        The plan.
-
-    Returns
-    -------
-    str or None
-        As :func:`find_violation`, though perhaps another of several wrong pairs.
-    """
+    """Return what is wrong with a plan, by the referee's twin in the core."""
     wrong = _find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong

@@ -25,27 +25,7 @@ ALGORITHMS: dict[str, Callable[[_core.Graph], _core.BitRows]] = {
 def unsafe_rows(graph: Graph, algorithm: str = DEFAULT_ALGORITHM) -> _core.BitRows:
     """Return the relation of unsafe pairs; every algorithm returns the same.
 
-    Parameters
-    ----------
-    graph
-        Nodes on streams, and the tensors between them.
-    algorithm
-        ``1`` (ancestor tensors), ``1opt`` (last readers alone), ``2`` (stream graph, with 3, 4
-        and 5), or ``clocks``, the default: a vector clock per node and a sweep per stream.
-
-    Returns
-    -------
-    planners._core.BitRows
-        One bit a pair; ``matrix()`` gives it as uint8, shape ``(tensors, tensors)``.
-
-    Raises
-    ------
-    GaplessError
-        No algorithm has this name.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, section 3, algorithms 1 to 5.
+    Source: Lamprou et al. 2023, section 3, algorithms 1 to 5.
     """
     if algorithm not in ALGORITHMS:
         raise GaplessError(
@@ -55,23 +35,7 @@ def unsafe_rows(graph: Graph, algorithm: str = DEFAULT_ALGORITHM) -> _core.BitRo
 
 
 def core_graph(graph: Graph) -> _core.Graph:
-    """Return the graph as the core holds it, its streams numbered densely.
-
-    Parameters
-    ----------
-    graph
-        Validated.
-
-    Returns
-    -------
-    planners._core.Graph
-        The same nodes, tensors and arcs.
-
-    Raises
-    ------
-    InstanceError
-        A clock per node would take more memory than ``MAX_CLOCK_BYTES``.
-    """
+    """Return the graph as the core holds it, its streams numbered densely."""
     needed = graph.node_count * graph.stream_count * 4
     if needed > MAX_CLOCK_BYTES:
         raise InstanceError(

@@ -10,25 +10,7 @@ from planners.model.problem import Problem
 
 
 def list_unsafe_pairs(problem: Problem, most: int) -> IntColumn:
-    """Return the pairs of tensors that may not share bytes.
-
-    Parameters
-    ----------
-    problem
-        Any.
-    most
-        How many are taken.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, rows ``(a, b)`` with ``a < b``, sorted, each once; both tensors have bytes.
-
-    Raises
-    ------
-    ModelTooLargeError
-        There are more; nothing was listed.
-    """
+    """Return the pairs of tensors that may not share bytes."""
     require_unsafe_pairs(problem, most)
     return problem.core.unsafe_pairs()
 

@@ -70,26 +70,7 @@ def auto(problem: Problem, budget: Budget) -> Result:
 
 
 def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Result:
-    """Plan any problem, with the help of an exact search.
-
-    Parameters
-    ----------
-    problem
-        Any. With a capacity the first plan that fits is the answer.
-    budget
-        Time limit, and ``node_limit`` on attempts and nodes of the exact search. Without either a
-        limit on nodes is taken that falls with the number of tensors. Ctrl-C ends the search as
-        the time limit does.
-    exact
-        Proves small problems, and places windows anew.
-
-    Returns
-    -------
-    Result
-        Never worse than any greedy planner that the budget had room for, with the best bound.
-        ``statistics``: ``attempts``, ``found_by``, and ``interrupted`` after Ctrl-C.
-
-    """
+    """Plan any problem, with the help of an exact search."""
     budget = _with_node_limit(problem, budget)
     if budget.remaining_seconds() <= problem.blocks.count * SECONDS_A_BLOCK:
         return no_plan_found("the time limit leaves no room for a plan")
@@ -195,27 +176,7 @@ def _searches(
 def place_window(
     problem: Problem, budget: Budget, exact: ExactSearch = branch_and_bound
 ) -> tuple[Plan | None, int]:
-    """Look for a plan that fits: greedy by size, local search over orders, then exactly.
-
-    Parameters
-    ----------
-    problem
-        Small, with a capacity.
-    budget
-        ``node_limit`` counts attempts; the exact search has its own few nodes after them.
-    exact
-        Exact search.
-
-    Returns
-    -------
-    tuple
-        A plan within the capacity or None, and the number of attempts and nodes.
-
-    Raises
-    ------
-    TimeoutError
-        The time limit passed.
-    """
+    """Look for a plan that fits: greedy by size, local search over orders, then exactly."""
     assert problem.capacity is not None
     attempts = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)

@@ -30,13 +30,6 @@ class ExactStep:
     """Asks an exact search again and again, each time for more nodes.
 
     One that remembers the problem goes on where it stopped, with the best plan of all searches.
-
-    Parameters
-    ----------
-    attempts
-        Where better plans go; nodes count as attempts.
-    search
-        The exact search.
     """
 
     def __init__(self, attempts: Incumbent, search: ExactSearch) -> None:
@@ -56,18 +49,7 @@ class ExactStep:
         return problem.blocks.count <= most
 
     def run(self, length: int) -> None:
-        """Search once.
-
-        Parameters
-        ----------
-        length
-            Nodes, in multiples of those of the first turn.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            Ctrl-C ended the search, which has handed over what it had.
-        """
+        """Search once."""
         attempts = self._attempts
         nodes = attempts.most(self._nodes * length)
         budget = replace(attempts.budget, node_limit=nodes)

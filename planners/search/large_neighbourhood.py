@@ -45,15 +45,7 @@ FIRST_SHARE = 0.5
 
 
 class LargeNeighbourhoodSearch:
-    """Mends the best plan window by window.
-
-    Parameters
-    ----------
-    attempts
-        Where better plans go; nodes count as attempts.
-    search
-        What places a window anew.
-    """
+    """Mends the best plan window by window."""
 
     def __init__(self, attempts: Incumbent, search: WindowSearch) -> None:
         self._attempts = attempts
@@ -64,36 +56,14 @@ class LargeNeighbourhoodSearch:
         self._first_member = blocks.members[blocks.indptr[:-1]]
 
     def improve(self, targets: int) -> None:
-        """Try to mend the best plan below one target after the other.
-
-        Parameters
-        ----------
-        targets
-            How many are tried.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Try to mend the best plan below one target after the other."""
         for _ in range(targets):
             if self._attempts.over:
                 return
             self.improve_once()
 
     def improve_once(self) -> bool:
-        """Try to mend the best plan below one target.
-
-        Returns
-        -------
-        bool
-            Whether there is a better plan now.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Try to mend the best plan below one target."""
         attempts = self._attempts
         assert attempts.best is not None
         missing = attempts.best.peak - attempts.goal

@@ -28,13 +28,6 @@ class OrderSearch:
 
     Note [Squeaky wheel] in ``order_search.h`` says how. A walk goes on from where it was; where
     it has found nothing for a while, the next start in turn replaces it.
-
-    Parameters
-    ----------
-    attempts
-        Where better plans go.
-    starts
-        Orders of blocks to start from, the most promising first; at least one.
     """
 
     def __init__(self, attempts: Incumbent, starts: Sequence[IntColumn]) -> None:
@@ -47,29 +40,12 @@ class OrderSearch:
         self._idle = 0
 
     def run(self) -> None:
-        """Try orders until the attempts are over.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Try orders until the attempts are over."""
         while not self._attempts.over:
             self._slice()
 
     def walk(self, slices: int) -> None:
-        """Try orders until the attempts are over, at most so many slices of them.
-
-        Parameters
-        ----------
-        slices
-            At least 1.
-
-        Raises
-        ------
-        TimeoutError
-            The time limit passed.
-        """
+        """Try orders until the attempts are over, at most so many slices of them."""
         for _ in range(slices):
             if self._attempts.over:
                 return

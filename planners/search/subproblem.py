@@ -19,18 +19,6 @@ class Subproblem:
 
     Tensors that are unsafe with one of these are pinned; all others cannot matter and are left
     out.
-
-    Parameters
-    ----------
-    whole
-        The problem.
-    free
-        Blocks that may move; those that the problem pins do not.
-    heads
-        int64 offset of every block of the whole, valid together.
-    capacity
-        Bytes that the free blocks have to fit into. What stays and reaches higher is cut off
-        there: it is in the way below, and its own end is not the question.
     """
 
     def __init__(
@@ -87,15 +75,7 @@ class Subproblem:
         return {"start": whole.start[tensors], "end": whole.end[tensors], "gaps": gaps}
 
     def write_heads(self, plan: Plan, heads: IntColumn) -> None:
-        """Move the free blocks of the whole to where a plan of the part has them.
-
-        Parameters
-        ----------
-        plan
-            Of :attr:`problem`.
-        heads
-            int64 offset of every block of the whole; changed in place.
-        """
+        """Move the free blocks of the whole to where a plan of the part has them."""
         for block, members in zip(self._blocks, self._members, strict=True):
             heads[block] = plan.offsets[self._place[members[0]]]
 

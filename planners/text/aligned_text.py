@@ -6,20 +6,7 @@ from collections.abc import Container, Sequence
 
 
 def aligned_text(rows: Sequence[Sequence[str]], left: Container[int]) -> str:
-    """Return rows of cells as lines whose columns are aligned.
-
-    Parameters
-    ----------
-    rows
-        As many cells in each, the headings first.
-    left
-        Indices of the columns that are aligned to the left; the others are to the right.
-
-    Returns
-    -------
-    str
-        A line a row, each with its line feed.
-    """
+    """Return rows of cells as lines whose columns are aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "".join(
         "  ".join(

@@ -25,18 +25,7 @@ _WRITTEN = re.compile(
 
 
 def binary_unit(size: float) -> tuple[int, str]:
-    """Return the unit in which a number of bytes is best read.
-
-    Parameters
-    ----------
-    size
-        Bytes, at least 0.
-
-    Returns
-    -------
-    tuple of int and str
-        Bytes of one unit, and its symbol.
-    """
+    """Return the unit in which a number of bytes is best read."""
     power = 0
     # From 999.5 on, three digits no longer hold the number.
     while size / 1024**power >= 999.5 and power + 1 < len(BINARY_UNITS):
@@ -45,18 +34,7 @@ def binary_unit(size: float) -> tuple[int, str]:
 
 
 def human_bytes(size: int) -> str:
-    """Return bytes with a binary unit and three or four digits.
-
-    Parameters
-    ----------
-    size
-        Bytes, at least 0.
-
-    Returns
-    -------
-    str
-        Such as ``"3.805 GiB"``; exact below 1000 bytes.
-    """
+    """Return bytes with a binary unit and three or four digits."""
     scale, unit = binary_unit(size)
     if scale == 1:
         return f"{size} B"
@@ -66,26 +44,7 @@ def human_bytes(size: int) -> str:
 
 
 def parse_bytes(where: str, text: str) -> int:
-    """Return the number of bytes that a user wrote.
-
-    Parameters
-    ----------
-    where
-        What asked for it, for the message.
-    text
-        Such as ``"24GiB"``, ``"1.5 GB"``, ``"1e9"`` or ``"4,086,158,532"``; capitals do not matter.
-        Of a fraction of a byte that a unit leaves, nothing counts.
-
-    Returns
-    -------
-    int
-        From 0 to 2**63 - 1.
-
-    Raises
-    ------
-    GaplessError
-        It is no such number.
-    """
+    """Return the number of bytes that a user wrote."""
     written = _WRITTEN.fullmatch(text.strip())
     scale = _BYTES_OF_UNIT.get(written["unit"].lower() or "b") if written else None
     if written is None or scale is None:

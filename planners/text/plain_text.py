@@ -15,21 +15,7 @@ _ESCAPES = re.compile(
 
 
 def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return text that can stand in a table, a message or a log, whoever wrote it.
-
-    Parameters
-    ----------
-    text
-        Any, also of a subclass: none of its own methods run.
-    most
-        Characters; what is longer is cut, which three dots show.
-
-    Returns
-    -------
-    str
-        Printable on one line: escape sequences are gone; line feeds, control characters, marks
-        that turn the direction of writing and lone surrogates are spaces.
-    """
+    """Return text that can stand in a table, a message or a log, whoever wrote it."""
     # Only the head is looked at: a text may have gigabytes.
     head = str.__getitem__(text, slice(0, 4 * most))
     plain = _ESCAPES.sub("", head)

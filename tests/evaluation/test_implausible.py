@@ -110,7 +110,7 @@ def side(peak: int, seconds: float = 1.0) -> ContestantRuns:
 def add_to_auto(page: Page, peak: int) -> None:
     bound = Bound("lifetime", 8, np.array([0]))
     sides = {"auto": [side(peak)], "cp-sat": [side(8)]}
-    auto._add_graphs(page, [auto.Entry("mine", 1, bound, 12, sides)])
+    auto._add_graphs(page, [auto.AutoEntry("mine", 1, bound, 12, sides)])
 
 
 def add_to_homosize(page: Page, peak: int) -> None:
@@ -145,7 +145,7 @@ def test_the_exact_page_holds_the_smallest_peak_against_both(tmp_path: Path) -> 
     question = exact.Question(path, None)
     for peak, fault in ((400, ""), (300, BELOW_BOUND), (401, ABOVE_GREEDY)):
         answer = replace(side(peak), result=feasible(Plan([0], peak), 400, "lifetime"))
-        figure = exact._minimum(exact.VariantRuns(question, 1.0, (answer,)), greedy=400)
+        figure = exact._minimum(exact.SeedRuns(question, 1.0, (answer,)), greedy=400)
         assert fault in figure.fault
         assert bool(fault) == bool(figure.fault)
 

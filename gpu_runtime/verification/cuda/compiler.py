@@ -18,27 +18,7 @@ _SUCCESS = 0
 
 
 def compile_for(source: Path, capability: tuple[int, int]) -> bytes:
-    """Compile a file for one device.
-
-    Parameters
-    ----------
-    source
-        CUDA C++.
-    capability
-        The device's compute capability, major and minor.
-
-    Returns
-    -------
-    bytes
-        A cubin, ready for the driver.
-
-    Raises
-    ------
-    MissingDependencyError
-        NVRTC is not installed.
-    DeviceError
-        It does not compile; the message has the compiler's first error.
-    """
+    """Compile a file for one device."""
     library = _open_library()
     program = c_void_p()
     code, name = source.read_bytes(), source.name.encode()

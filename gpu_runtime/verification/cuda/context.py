@@ -24,20 +24,7 @@ COPIES = 10
 
 
 class Context:
-    """The primary context of a GPU, current in this thread, kept while the process runs.
-
-    Parameters
-    ----------
-    driver
-        The CUDA driver.
-    ordinal
-        Number of the GPU.
-
-    Raises
-    ------
-    DeviceError
-        There is no such GPU.
-    """
+    """The primary context of a GPU, current in this thread, kept while the process runs."""
 
     def __init__(self, driver: Driver, ordinal: int = 0) -> None:
         self.driver = driver
@@ -84,22 +71,10 @@ class Context:
 
 @dataclass
 class Buffer:
-    """Memory of a GPU.
-
-    Parameters
-    ----------
-    context
-        Whose.
-    size
-        Bytes; at least one is taken.
-
-    Raises
-    ------
-    DeviceError
-        It cannot be had.
-    """
+    """Memory of a GPU."""
 
     context: Context
+    # Bytes; at least one is taken.
     size: int
 
     def __post_init__(self) -> None:
@@ -141,13 +116,7 @@ class Buffer:
 
 
 class Stream:
-    """A stream that waits for no other unless told to.
-
-    Parameters
-    ----------
-    context
-        Of which GPU.
-    """
+    """A stream that waits for no other unless told to."""
 
     def __init__(self, context: Context) -> None:
         self._driver = context.driver
@@ -162,18 +131,7 @@ class Stream:
         self.free()
 
     def seconds_of(self, submit: Callable[[], object]) -> float:
-        """Return the time on the device from before to after what a call submits here.
-
-        Parameters
-        ----------
-        submit
-            Called once; what it submits elsewhere counts where this stream waits for it.
-
-        Returns
-        -------
-        float
-            Seconds between two events, once the second has passed.
-        """
+        """Return the time on the device from before to after what a call submits here."""
         self.record(self._begun)
         submit()
         self.record(self._ended)
@@ -206,15 +164,7 @@ class Stream:
 
 
 class Event:
-    """A moment in a stream.
-
-    Parameters
-    ----------
-    context
-        Of which GPU.
-    with_time
-        Whether it remembers when it passed.
-    """
+    """A moment in a stream."""
 
     def __init__(self, context: Context, *, with_time: bool = False) -> None:
         self._driver = context.driver
@@ -228,16 +178,5 @@ class Event:
 
 @cache
 def open_context() -> Context:
-    """Return the context of the first GPU, opened once.
-
-    Returns
-    -------
-    Context
-        Current in the thread that opened it first.
-
-    Raises
-    ------
-    DeviceError
-        There is no driver, or no GPU.
-    """
+    """Return the context of the first GPU, opened once."""
     return Context(open_driver())

@@ -63,22 +63,7 @@ class KernelProgram(ctypes.Structure):
 
 
 class CudaDevice:
-    """The first GPU, loaded with a program and a layout.
-
-    Parameters
-    ----------
-    program
-        What every trial runs.
-    layout
-        Where its tensors lie, byte for byte.
-
-    Raises
-    ------
-    DeviceError
-        There is no driver or GPU, or the arena cannot be had.
-    MissingDependencyError
-        NVRTC is not installed.
-    """
+    """The first GPU, loaded with a program and a layout."""
 
     def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         if layout.cell_start is not None:
@@ -109,18 +94,7 @@ class CudaDevice:
         )
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once; an undisturbed trial also tells how long a lap is.
-
-        Parameters
-        ----------
-        trial
-            Delays and key.
-
-        Returns
-        -------
-        DeviceOutcome
-            What was not as stamped.
-        """
+        """Run the whole program once; an undisturbed trial also tells how long a lap is."""
         if trial.disturbance is Disturbance.NONE:
             return self._run_undisturbed(trial)
         # An attack needs its order from the host on: a recorded graph may put what is to pass
@@ -279,18 +253,7 @@ def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:
 
 
 def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
-    """Return what the kernel's table of pairs says.
-
-    Parameters
-    ----------
-    slots
-        ``SLOT``; of an unused one everything is 0.
-
-    Returns
-    -------
-    list of ForeignWords
-        One a pair of victim and writer.
-    """
+    """Return what the kernel's table of pairs says."""
     return [
         ForeignWords(
             victim=(int(row["pair"]) >> 32) - 1,
@@ -303,18 +266,7 @@ def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
 
 
 def broken_words(rows: NDArray[np.void]) -> list[BrokenWord]:
-    """Return what the kernel's list of undecoded words says.
-
-    Parameters
-    ----------
-    rows
-        ``BROKEN``.
-
-    Returns
-    -------
-    list of BrokenWord
-        One a row.
-    """
+    """Return what the kernel's list of undecoded words says."""
     return [
         BrokenWord(int(row["victim"]), int(row["word"]), int(row["found"]), int(row["mask"]))
         for row in rows

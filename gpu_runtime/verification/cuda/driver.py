@@ -72,16 +72,6 @@ def require_gpu(library: str = LIBRARY) -> None:
 
     What :class:`Driver` sets for streams stays unset: children inherit it, and it would change
     what they measure.
-
-    Parameters
-    ----------
-    library
-        Name or path of the driver's library.
-
-    Raises
-    ------
-    DeviceError
-        There is no driver, or no GPU.
     """
     try:
         driver = ctypes.CDLL(library)
@@ -95,18 +85,7 @@ def require_gpu(library: str = LIBRARY) -> None:
 
 
 class Driver:
-    """The functions of the driver; each raises where the driver refuses.
-
-    Parameters
-    ----------
-    library
-        Name or path of the driver's library.
-
-    Raises
-    ------
-    DeviceError
-        There is no such library, or it refuses to start.
-    """
+    """The functions of the driver; each raises where the driver refuses."""
 
     def __init__(self, library: str) -> None:
         os.environ.setdefault(CONNECTIONS_VARIABLE, MAX_CONNECTIONS)
@@ -123,22 +102,7 @@ class Driver:
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: object, what: str = "") -> None:
-        """Call a function of the driver.
-
-        Parameters
-        ----------
-        name
-            Its name, as the library exports it.
-        arguments
-            What it takes.
-        what
-            Said after the name in an error.
-
-        Raises
-        ------
-        DeviceError
-            With the call and the driver's name of its error.
-        """
+        """Call a function of the driver."""
         self.require(self._functions[name](*arguments), f"{name} {what}".strip())
 
     def require(self, status: int, called: str) -> None:

@@ -34,36 +34,17 @@ Table = NDArray[np.void]
 
 @dataclass(frozen=True, eq=False)
 class WorkTable:
-    """Chunks of all nodes.
+    """Chunks of all nodes."""
 
-    Parameters
-    ----------
-    chunks
-        ``CHUNK``, those of a node side by side, its stamps first. Between two chunks of a tensor
-        lies a multiple of ``LEAST_CHUNK_BYTES`` in the arena, so that no word is in both.
-    nodes
-        ``NODE``, one a node.
-    """
-
+    # ``CHUNK``, those of a node side by side, its stamps first. Between two chunks of a tensor lies
+    # a multiple of ``LEAST_CHUNK_BYTES`` in the arena, so that no word is in both.
     chunks: Table
+    # ``NODE``, one a node.
     nodes: Table
 
 
 def make_work_table(program: StampCheckProgram, layout: Layout) -> WorkTable:
-    """Return the chunks of a program's nodes.
-
-    Parameters
-    ----------
-    program
-        What is run.
-    layout
-        Where its tensors lie.
-
-    Returns
-    -------
-    WorkTable
-        Ready to be copied to a device.
-    """
+    """Return the chunks of a program's nodes."""
     # Two groups a node, stamps and checks, in the order in which chunks are drawn.
     groups: Sequence[tuple[int, ...]] = list(
         chain.from_iterable(zip(program.stamps, program.checks, strict=True))

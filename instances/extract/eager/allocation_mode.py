@@ -63,13 +63,7 @@ _Mode: Any = TorchDispatchMode
 
 
 class AllocationMode(_Mode):
-    """Records what runs while it is active, on fake tensors.
-
-    Parameters
-    ----------
-    recorder
-        Where requests go.
-    """
+    """Records what runs while it is active, on fake tensors."""
 
     def __init__(self, recorder: RequestRecorder) -> None:
         super().__init__()
@@ -105,13 +99,7 @@ class AllocationMode(_Mode):
         return results
 
     def adopt(self, tensors: Iterable[Tensor]) -> None:
-        """Record that tensors made elsewhere are copied to the device, in this order.
-
-        Parameters
-        ----------
-        tensors
-            Parameters and buffers; a storage that several share is copied once.
-        """
+        """Record that tensors made elsewhere are copied to the device, in this order."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             known = self._watched.get(storage._cdata)
@@ -121,13 +109,7 @@ class AllocationMode(_Mode):
 
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
-        """Within this context nothing new is recorded: it is built on the host.
-
-        Yields
-        ------
-        None
-            Frees are recorded all the same.
-        """
+        """Within this context nothing new is recorded: it is built on the host."""
         self.recording = False
         try:
             yield
@@ -136,13 +118,7 @@ class AllocationMode(_Mode):
 
     @contextmanager
     def host_scalars(self) -> Iterator[None]:
-        """Within this context scalars made of no tensor are the host's.
-
-        Yields
-        ------
-        None
-            For the step of an optimizer, whose counters are on the host.
-        """
+        """Within this context scalars made of no tensor are the host's."""
         self.scalars_on_host = True
         try:
             yield

@@ -16,27 +16,7 @@ from planners.model.problem import Scalar
 def trace_of_history(
     history: Sequence[Mapping[str, Any]], name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Return the requests that a history of the allocator tells of.
-
-    Parameters
-    ----------
-    history
-        Entries of one device in ``torch.cuda.memory._snapshot()["device_traces"]``: ``action``,
-        ``addr``, ``size`` in bytes, ``stream``, and perhaps ``user_metadata``, the module.
-        Actions that are none of the allocator's, such as ``snapshot``, are left out.
-    name, origin
-        Provenance.
-
-    Returns
-    -------
-    AllocationTrace
-        Phases begin at allocations of odd sizes, see :mod:`instances.traces.event_log`.
-
-    Raises
-    ------
-    InstanceError
-        A block is allocated where one is, or freed twice.
-    """
+    """Return the requests that a history of the allocator tells of."""
     entries = [entry for entry in history if entry["action"] in EVENT_KINDS]
     modules = [entry.get("user_metadata", "") for entry in entries]
     module_names = [module for module in dict.fromkeys(modules) if module]

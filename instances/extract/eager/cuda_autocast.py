@@ -92,13 +92,7 @@ _library: Callable[[str, str], Any] = Library
 
 @contextmanager
 def cuda_autocast_on_cpu() -> Iterator[None]:
-    """Within this context ``torch.autocast("cpu")`` casts as ``torch.autocast("cuda")`` does.
-
-    Yields
-    ------
-    None
-        The kernels of PyTorch are back at the end.
-    """
+    """Within this context ``torch.autocast("cpu")`` casts as ``torch.autocast("cuda")`` does."""
     on_cuda, on_cpu = _registered("AutocastCUDA"), _registered("AutocastCPU")
     library = _library("aten", "IMPL")
     try:

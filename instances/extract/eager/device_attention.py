@@ -22,21 +22,6 @@ def cudnn_attention(
 
     PyTorch prefers cuDNN's kernel to flash attention on Hopper. Both keep the output and one
     log-sum-exp a query, but only cuDNN's gives the workspace that recorded traces show.
-
-    Parameters
-    ----------
-    query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        As in :func:`torch.nn.functional.scaled_dot_product_attention`.
-
-    Returns
-    -------
-    torch.Tensor
-        (batch, heads, query tokens, width).
-
-    Raises
-    ------
-    InstanceError
-        The model asks for attention that is not covered.
     """
     if torch.is_autocast_enabled("cpu"):
         dtype = torch.get_autocast_dtype("cpu")

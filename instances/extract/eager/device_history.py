@@ -25,28 +25,7 @@ _MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
 def trace_on_device(
     build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Trace a training loop that runs on the current CUDA device.
-
-    Parameters
-    ----------
-    build
-        Returns a module in training mode and a batch, on the host.
-    settings
-        The loop.
-    name, origin
-        Provenance.
-
-    Returns
-    -------
-    AllocationTrace
-        From the copy of the parameters to the device on. Modules are known where PyTorch can
-        attach words to its history (2.9 and later).
-
-    Raises
-    ------
-    InstanceError
-        There is no CUDA device.
-    """
+    """Trace a training loop that runs on the current CUDA device."""
     if not torch.cuda.is_available():
         raise InstanceError("device cuda: PyTorch finds no CUDA device; --device fake needs none")
     module, batch = build()

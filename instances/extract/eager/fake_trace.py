@@ -38,27 +38,7 @@ _ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
 def trace_on_fake_tensors(
     build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Trace a training loop without running it on a device.
-
-    Parameters
-    ----------
-    build
-        Returns a module in training mode and a batch; called where tensors are fake.
-    settings
-        The loop.
-    name, origin
-        Provenance.
-
-    Returns
-    -------
-    AllocationTrace
-        Parameters and buffers first, then iteration by iteration.
-
-    Raises
-    ------
-    InstanceError
-        The model does something that fake tensors cannot tell, such as shapes that depend on data.
-    """
+    """Trace a training loop without running it on a device."""
     with ExitStack() as stack:
         tracker = stack.enter_context(track_modules())
         recorder = RequestRecorder(lambda: innermost_module(tracker))

@@ -22,16 +22,5 @@ Optimizer = Annotated[str, typer.Option(help="adamw or sgd.")]
 
 
 def given(**shape: int | None) -> dict[str, int | bool]:
-    """Return the options of a model's shape that are not left to the model.
-
-    Parameters
-    ----------
-    shape
-        By name; None where nothing was given.
-
-    Returns
-    -------
-    dict of int or bool
-        Those that were.
-    """
+    """Return the options of a model's shape that are not left to the model."""
     return {option: value for option, value in shape.items() if value is not None}

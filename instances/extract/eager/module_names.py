@@ -34,13 +34,7 @@ _tracker: Callable[[], Any] = ModTracker
 
 @contextmanager
 def track_modules() -> Iterator[Any]:
-    """Within this context modules that run are tracked.
-
-    Yields
-    ------
-    torch.distributed._tools.mod_tracker.ModTracker
-        For :func:`innermost_module`.
-    """
+    """Within this context modules that run are tracked."""
     with (
         mock.patch.object(mod_tracker, "register_multi_grad_hook", _hook_first_gradient),
         _tracker() as tracker,
@@ -49,22 +43,7 @@ def track_modules() -> Iterator[Any]:
 
 
 def innermost_module(tracker: Any, leaving: str | None = None) -> str:
-    """Return the module that runs now, or whose backward pass does.
-
-    Parameters
-    ----------
-    tracker
-        What :func:`track_modules` yielded.
-    leaving
-        A module that the tracker is about to leave, and that does not count.
-
-    Returns
-    -------
-    str
-        The class of the outermost module and the path from there, ``"Bert.encoder.layer.3"``; the
-        deepest where several run, as a backward pass ends in one after it begins in the next;
-        empty outside of modules.
-    """
+    """Return the module that runs now, or whose backward pass does."""
     inside = [name for name in tracker.parents if name not in (_OUTSIDE, leaving)]
     return max(inside, key=lambda name: (name.count("."), name), default="")
 

@@ -25,35 +25,7 @@ def record(
     on_stage: OnStage = ignore_stage,
     **options: int | bool,
 ) -> AllocationTrace:
-    """Trace the training of a registered model.
-
-    Parameters
-    ----------
-    name
-        Name of the model, ``"bert-base"``.
-    settings
-        The loop.
-    device
-        ``"fake"``, without a GPU, or ``"cuda"``, from PyTorch's own history.
-    on_stage
-        Told what is done now.
-    options
-        ``batch``, ``seq``, ``image``, ``layers`` and ``checkpointing`` of a microbatch's
-        :class:`instances.extract.step_settings.StepSettings`, where not the model's own.
-
-    Returns
-    -------
-    AllocationTrace
-        With phases and modules.
-
-    Raises
-    ------
-    InstanceError
-        The model or the device is unknown, a setting does not suit the model, or its memory
-        depends on its data and the device is fake.
-    MissingDependencyError
-        PyTorch or transformers is not installed.
-    """
+    """Trace the training of a registered model."""
     model = find_model(name)
     if device not in DEVICES:
         raise InstanceError(f"no device is called {device!r}; {near_names(device, DEVICES)}")

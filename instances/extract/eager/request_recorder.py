@@ -32,13 +32,9 @@ class RequestRecorder:
     stream nothing lies between them. Blocks that are given back between two allocations are told
     of in the order in which they were allocated: no peak depends on it, and where a hash table
     lets go of them, as at the end of autocast, their own order differs from run to run.
-
-    Parameters
-    ----------
-    current_module
-        Says in which module the program is.
     """
 
+    # Says in which module the program is.
     current_module: Callable[[], str] = lambda: ""
     requests: list[AllocatorRequest] = field(default_factory=list)
     _module_index: dict[str, int] = field(default_factory=dict)
@@ -47,31 +43,14 @@ class RequestRecorder:
     _events: int = 0
 
     def allocate(self, size: int) -> AllocatorRequest:
-        """Record an allocation.
-
-        Parameters
-        ----------
-        size
-            Bytes.
-
-        Returns
-        -------
-        AllocatorRequest
-            What :meth:`free` takes.
-        """
+        """Record an allocation."""
         self._tell_frees()
         request = AllocatorRequest(size, self._event(), self._module())
         self.requests.append(request)
         return request
 
     def free(self, request: AllocatorRequest) -> None:
-        """Record that a block is given back and that the device is done with it.
-
-        Parameters
-        ----------
-        request
-            Live.
-        """
+        """Record that a block is given back and that the device is done with it."""
         request.free_module = self._module()
         self._given_back.append(request)
 
@@ -83,29 +62,12 @@ class RequestRecorder:
         self._events -= 1
 
     def begin(self, phase: Phase) -> None:
-        """Record that a phase begins.
-
-        Parameters
-        ----------
-        phase
-            An iteration ends where a forward pass follows the optimizer.
-        """
+        """Record that a phase begins."""
         self._tell_frees()
         self._marks.append((self._event(), phase))
 
     def trace(self, name: str, origin: Mapping[str, Scalar]) -> AllocationTrace:
-        """Return what was recorded.
-
-        Parameters
-        ----------
-        name, origin
-            Provenance.
-
-        Returns
-        -------
-        AllocationTrace
-            On one stream, without addresses.
-        """
+        """Return what was recorded."""
         self._tell_frees()
         count = max(self._events, 1)
 

@@ -13,30 +13,17 @@ OPTIMIZERS = ("adamw", "sgd")
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """What an eager training loop is traced with.
+    """What an eager training loop is traced with."""
 
-    Parameters
-    ----------
-    steps
-        Iterations. The first makes the optimizer's state, so the second is the first steady one.
-    microbatches
-        Forward and backward passes of an iteration, whose gradients add up.
-    precision
-        ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them, or weights and
-        all in ``"float32"`` or ``"bfloat16"``.
-    optimizer
-        ``"adamw"``, or ``"sgd"`` with momentum, in the implementation that PyTorch chooses on
-        CUDA (``foreach``).
-
-    Raises
-    ------
-    InstanceError
-        A number is below 1, or a word is not one of those allowed.
-    """
-
+    # Iterations. The first makes the optimizer's state, so the second is the first steady one.
     steps: int = 3
+    # Forward and backward passes of an iteration, whose gradients add up.
     microbatches: int = 1
+    # ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them, or weights and all
+    # in ``"float32"`` or ``"bfloat16"``.
     precision: str = AUTOCAST_BFLOAT16
+    # ``"adamw"``, or ``"sgd"`` with momentum, in the implementation that PyTorch chooses on CUDA
+    # (``foreach``).
     optimizer: str = "adamw"
 
     def __post_init__(self) -> None:

@@ -30,41 +30,24 @@ class TrainingLoop:
 
     Every microbatch gets new tensors on the device, and nothing of it outlives its backward pass
     but the gradients. These go after the optimizer's step.
-
-    Parameters
-    ----------
-    module
-        In training mode, on the device; called with a batch it returns an object with a ``loss``.
-    next_inputs
-        Returns new inputs of a microbatch on the device: keyword arguments of the module.
-    settings
-        Iterations, microbatches, precision, optimizer.
-    device
-        ``"cpu"`` or ``"cuda"``.
-    begin
-        Called with each phase that begins.
-    around_step
-        Entered around the optimizer's step.
-    saw_loss
-        Called with the loss of each microbatch, before its backward pass.
     """
 
+    # In training mode, on the device; called with a batch it returns an object with a ``loss``.
     module: torch.nn.Module
+    # Returns new inputs of a microbatch on the device: keyword arguments of the module.
     next_inputs: Callable[[], dict[str, Tensor]]
+    # Iterations, microbatches, precision, optimizer.
     settings: TraceSettings
     device: str
+    # Called with each phase that begins.
     begin: Callable[[Phase], None]
+    # Entered around the optimizer's step.
     around_step: Callable[[], AbstractContextManager[None]] = nullcontext
+    # Called with the loss of each microbatch, before its backward pass.
     saw_loss: Callable[[Tensor], None] | None = None
 
     def run(self) -> torch.optim.Optimizer:
-        """Run the iterations.
-
-        Returns
-        -------
-        torch.optim.Optimizer
-            Whose state lives as long as it does.
-        """
+        """Run the iterations."""
         optimizer = self.make_optimizer()
         for _ in range(self.settings.steps):
             self.run_iteration(optimizer)
@@ -75,13 +58,7 @@ class TrainingLoop:
         return _OPTIMIZERS[self.settings.optimizer](list(self.module.parameters()))
 
     def run_iteration(self, optimizer: torch.optim.Optimizer) -> None:
-        """Run the microbatches of one iteration and the optimizer's step.
-
-        Parameters
-        ----------
-        optimizer
-            From :meth:`make_optimizer`.
-        """
+        """Run the microbatches of one iteration and the optimizer's step."""
         for _ in range(self.settings.microbatches):
             self._run_microbatch()
         self.begin(Phase.OPTIMIZER)
@@ -107,22 +84,7 @@ class TrainingLoop:
 def zero_inputs(
     batch: dict[str, Tensor], module: torch.nn.Module, device: str
 ) -> dict[str, Tensor]:
-    """Return new inputs of a microbatch that are all zeros.
-
-    Parameters
-    ----------
-    batch
-        Shapes and dtypes: keyword arguments of the module.
-    module
-        Which may do without a mask.
-    device
-        Where the new tensors are.
-
-    Returns
-    -------
-    dict of torch.Tensor
-        Those of the batch that the module needs.
-    """
+    """Return new inputs of a microbatch that are all zeros."""
     return make_inputs(
         batch,
         module,
@@ -133,23 +95,7 @@ def zero_inputs(
 def make_inputs(
     batch: dict[str, Tensor], module: torch.nn.Module, make: Callable[[str, Tensor], Tensor]
 ) -> dict[str, Tensor]:
-    """Return new inputs of a microbatch, where a language model predicts what it reads.
-
-    Parameters
-    ----------
-    batch
-        Keyword arguments of the module.
-    module
-        Which may do without a mask.
-    make
-        Takes the name of an argument and the batch's tensor, and returns a new tensor.
-
-    Returns
-    -------
-    dict of torch.Tensor
-        Those of the batch that the module needs. Labels that have the shape of the tokens are
-        the tokens.
-    """
+    """Return new inputs of a microbatch, where a language model predicts what it reads."""
     inputs: dict[str, Tensor] = {}
     tokens = batch.get("input_ids")
     parameters = signature(module.forward).parameters

@@ -49,23 +49,7 @@ INT64_BYTES = 8
 
 
 def workspace_script(name: str, arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
-    """Return what a kernel does to the allocator.
-
-    Parameters
-    ----------
-    name
-        Operator without namespace, ``"sum.dim_IntList"``.
-    arguments
-        Its positional arguments.
-    results
-        Its new tensors.
-
-    Returns
-    -------
-    sequence of int
-        Bytes to allocate, :data:`FREE` for the latest workspace, :data:`RESULTS` once where the
-        results are allocated. What is left at the end is freed, the latest first.
-    """
+    """Return what a kernel does to the allocator."""
     rule = RULES.get(name)
     return NO_WORKSPACE if rule is None else rule(arguments, results)
 
@@ -85,20 +69,7 @@ class LibraryWorkspaces:
     taken: set[tuple[int, bool]] = field(default_factory=set)
 
     def first_used_by(self, name: str, *, on_engine_thread: bool) -> list[int]:
-        """Return what an operator makes a library take for good.
-
-        Parameters
-        ----------
-        name
-            As in :func:`workspace_script`.
-        on_engine_thread
-            Whether it runs on autograd's thread for the device, not on the program's.
-
-        Returns
-        -------
-        list of int
-            Bytes, an entry a request.
-        """
+        """Return what an operator makes a library take for good."""
         wanted = []
         for size, operators in (
             (CUBLAS_BYTES, MATRIX_PRODUCTS),
@@ -116,16 +87,6 @@ def column_sum_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
 
     Blocks of the grid share the rows among them. Each writes float32 partial sums into a buffer
     in global memory, and a counter per column of blocks tells the last one to finish.
-
-    Parameters
-    ----------
-    arguments
-        Tensor, reduced dimensions.
-
-    Returns
-    -------
-    sequence of int
-        See :func:`workspace_script`.
     """
     summed = arguments[0]
     dims = sorted(dim % summed.dim() for dim in arguments[1] or range(summed.dim()))
@@ -137,22 +98,7 @@ def column_sum_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
 
 
 def staging_bytes(outputs: int, rows: int, device: GpuModel) -> tuple[int, int]:
-    """Return the buffer and the counters of a sum over rows, in bytes.
-
-    Parameters
-    ----------
-    outputs
-        Columns, each summed.
-    rows
-        Values in a column.
-    device
-        Which launches as many blocks as it can hold at once.
-
-    Returns
-    -------
-    buffer, counters : int
-        Both 0 where one block sums a column alone.
-    """
+    """Return the buffer and the counters of a sum over rows, in bytes."""
     vector = next(width for width in (4, 2, 1) if outputs % width == 0)
     threads = 512 // vector
     width = min(_power_of_two(outputs // vector), WARP)
@@ -170,38 +116,14 @@ def staging_bytes(outputs: int, rows: int, device: GpuModel) -> tuple[int, int]:
 
 
 def prefix_sum_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
-    """Sum up to each element: what has another dtype than the result is converted first.
-
-    Parameters
-    ----------
-    arguments
-        Tensor, dimension.
-    results
-        The sums.
-
-    Returns
-    -------
-    sequence of int
-        See :func:`workspace_script`.
-    """
+    """Sum up to each element: what has another dtype than the result is converted first."""
     if arguments[0].dtype == results[0].dtype:
         return NO_WORKSPACE
     return (RESULTS, results[0].nbytes)
 
 
 def embedding_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
-    """Gather rows: indices that are not contiguous are copied first.
-
-    Parameters
-    ----------
-    arguments
-        Weight, indices.
-
-    Returns
-    -------
-    sequence of int
-        See :func:`workspace_script`.
-    """
+    """Gather rows: indices that are not contiguous are copied first."""
     indices = arguments[1]
     if indices.is_contiguous():
         return NO_WORKSPACE
@@ -217,16 +139,6 @@ def embedding_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> 
     """Add up the gradients of gathered rows: sort the indices, find their segments, sum in parts.
 
     The bytes of the sort and of the prefix sums are fitted to two recorded sizes.
-
-    Parameters
-    ----------
-    arguments
-        Gradient, indices, rows of the weight.
-
-    Returns
-    -------
-    sequence of int
-        See :func:`workspace_script`.
     """
     gradient, indices, weight_rows = arguments[:3]
     count = indices.numel()
@@ -252,29 +164,12 @@ CUDNN_BYTES = 256
 
 
 def cudnn_attention_script(_: Sequence[Any], __: Sequence[Tensor]) -> Script:
-    """Attend by cuDNN, whose forward kernel asks for a small workspace whatever its arguments.
-
-    Returns
-    -------
-    sequence of int
-        See :func:`workspace_script`.
-    """
+    """Attend by cuDNN, whose forward kernel asks for a small workspace whatever its arguments."""
     return (RESULTS, CUDNN_BYTES)
 
 
 def cudnn_attention_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
-    """Differentiate attention by cuDNN: queries' gradients and row sums in float32.
-
-    Parameters
-    ----------
-    arguments
-        Gradient of the output, query, ...: (batch, heads, tokens, width).
-
-    Returns
-    -------
-    sequence of int
-        See :func:`workspace_script`.
-    """
+    """Differentiate attention by cuDNN: queries' gradients and row sums in float32."""
     query = arguments[1]
     row_sums = prod(query.shape[:3])
     return (RESULTS, FLOAT32_BYTES * (query.numel() + row_sums) + CUDNN_BYTES)

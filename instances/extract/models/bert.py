@@ -80,27 +80,7 @@ def tiny_bert(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 
 
 def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a BERT for masked-language modelling and what a collator feeds it.
-
-    Parameters
-    ----------
-    settings
-        Batch, sequence length, layers.
-    config
-        Fields of ``transformers.BertConfig`` that differ from BERT-base.
-
-    Returns
-    -------
-    module : torch.nn.Module
-        The model.
-    batch : dict of torch.Tensor
-        Tokens, padding mask, token types and, for training, labels, each (batch, seq) int64.
-
-    Raises
-    ------
-    InstanceError
-        The sequence is longer than the model's positions.
-    """
+    """Build a BERT for masked-language modelling and what a collator feeds it."""
     from transformers import BertConfig, BertForMaskedLM
 
     if settings.layers is not None:

@@ -12,25 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_multiple(settings: StepSettings, stride: int) -> int:
-    """Check that an image divides into the cells of a network.
-
-    Parameters
-    ----------
-    settings
-        Height and width of an image.
-    stride
-        Pixels of a cell.
-
-    Returns
-    -------
-    int
-        Height and width of an image in pixels.
-
-    Raises
-    ------
-    InstanceError
-        They are no multiple of `stride`, or there are none.
-    """
+    """Check that an image divides into the cells of a network."""
     if settings.image is None or settings.image % stride:
         raise InstanceError(
             f"setting image: a multiple of {stride} pixels, the stride of the model, "
@@ -40,20 +22,7 @@ def require_multiple(settings: StepSettings, stride: int) -> int:
 
 
 def image_batch(settings: StepSettings, name: str = "pixel_values") -> dict[str, Tensor]:
-    """Return a batch of images, and for training the class of each.
-
-    Parameters
-    ----------
-    settings
-        Batch and image.
-    name
-        The model's argument for the images.
-
-    Returns
-    -------
-    dict of torch.Tensor
-        Images (batch, 3, height, width) in the default dtype, labels (batch,) int64.
-    """
+    """Return a batch of images, and for training the class of each."""
     import torch
 
     side = settings.image or 1

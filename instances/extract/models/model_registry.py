@@ -22,49 +22,24 @@ OPTIONAL_SETTINGS = ("seq", "image", "layers")
 
 @dataclass(frozen=True)
 class Model:
-    """A model that can be extracted.
+    """A model that can be extracted."""
 
-    Parameters
-    ----------
-    name
-        What the command line calls it.
-    source
-        Expression that builds it, for the provenance of an instance.
-    build
-        Returns the module, and a batch: keyword arguments with which the module returns an
-        object that has a ``loss``, or for inference its outputs.
-    defaults
-        What it is extracted with unless told otherwise. Where ``seq``, ``image`` or ``layers``
-        is none, the model does not have that setting.
-    recomputed
-        Names of the module lists whose layers activation checkpointing recomputes; none where
-        the model does not support it.
-    """
-
+    # What the command line calls it.
     name: str
+    # Expression that builds it, for the provenance of an instance.
     source: str
+    # Returns the module, and a batch: keyword arguments with which the module returns an object
+    # that has a ``loss``, or for inference its outputs.
     build: Build
+    # What it is extracted with unless told otherwise. Where ``seq``, ``image`` or ``layers`` is
+    # none, the model does not have that setting.
     defaults: StepSettings
+    # Names of the module lists whose layers activation checkpointing recomputes; none where the
+    # model does not support it.
     recomputed: tuple[str, ...] = ()
 
     def settings(self, **changes: Any) -> StepSettings:
-        """Return the model's defaults with some settings changed.
-
-        Parameters
-        ----------
-        changes
-            Fields of :class:`StepSettings`.
-
-        Returns
-        -------
-        StepSettings
-            Supported by this model.
-
-        Raises
-        ------
-        InstanceError
-            A setting is out of range, not one of this model, or without use in the mode.
-        """
+        """Return the model's defaults with some settings changed."""
         settings = replace(self.defaults, **_for_mode(changes))
         if not settings.training:
             for name in TRAINING_SETTINGS:
@@ -76,18 +51,7 @@ class Model:
         return settings
 
     def require_supported(self, settings: StepSettings) -> None:
-        """Check that every setting is one that this model has.
-
-        Parameters
-        ----------
-        settings
-            To extract with.
-
-        Raises
-        ------
-        InstanceError
-            A setting is given that the model does not have, or the other way round.
-        """
+        """Check that every setting is one that this model has."""
         for name in OPTIONAL_SETTINGS:
             value, default = getattr(settings, name), getattr(self.defaults, name)
             if (value is None) != (default is None):
@@ -109,23 +73,7 @@ def register(
     defaults: StepSettings | None = None,
     recomputed: tuple[str, ...] = (),
 ) -> Callable[[Build], Model]:
-    """Register the function below as the builder of a model.
-
-    Parameters
-    ----------
-    name, source, defaults, recomputed
-        As in :class:`Model`.
-
-    Returns
-    -------
-    Callable
-        Decorator that turns the builder into a :class:`Model`.
-
-    Raises
-    ------
-    ValueError
-        The name is taken.
-    """
+    """Register the function below as the builder of a model."""
 
     def add(build: Build) -> Model:
         if name in MODELS:
@@ -137,23 +85,7 @@ def register(
 
 
 def find_model(name: str) -> Model:
-    """Return a registered model.
-
-    Parameters
-    ----------
-    name
-        Name of the model, ``"bert-base"``.
-
-    Returns
-    -------
-    Model
-        The entry of :data:`MODELS`.
-
-    Raises
-    ------
-    InstanceError
-        No model is called so.
-    """
+    """Return a registered model."""
     if name not in MODELS:
         raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
     return MODELS[name]

@@ -27,27 +27,7 @@ def qwen2_moe(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 
 
 def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a Qwen2-MoE for language modelling, and a batch.
-
-    Parameters
-    ----------
-    settings
-        Batch, sequence length, layers and ranks.
-    config
-        Fields of ``transformers.Qwen2MoeConfig`` that differ from its defaults.
-
-    Returns
-    -------
-    module : torch.nn.Module
-        Its sparse blocks hold the experts of one rank.
-    batch : dict of torch.Tensor
-        Tokens and for training labels, each (batch, seq) int64.
-
-    Raises
-    ------
-    InstanceError
-        The experts cannot be divided among the ranks, or the sequence is too long.
-    """
+    """Build a Qwen2-MoE for language modelling, and a batch."""
     from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
 
     shape: dict[str, Any] = {"num_hidden_layers": settings.layers, **config}
@@ -65,22 +45,7 @@ def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict
 
 
 def spread_experts(block: Any, config: Any, ranks: int) -> Module:
-    """Return a sparse block that holds the experts of one rank, each with weights of its own.
-
-    Parameters
-    ----------
-    block
-        Sparse block of transformers, whose router and shared expert are kept.
-    config
-        Its ``transformers.Qwen2MoeConfig``.
-    ranks
-        Ranks that hold as many experts each.
-
-    Returns
-    -------
-    torch.nn.Module
-        On (batch, tokens, width).
-    """
+    """Return a sparse block that holds the experts of one rank, each with weights of its own."""
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
 
     from instances.extract.parallel.expert_parallel import ExpertParallelBlock, GatedExpert

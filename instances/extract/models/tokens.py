@@ -12,25 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_positions(settings: StepSettings, positions: int) -> int:
-    """Check that a sequence fits into the positions of a model.
-
-    Parameters
-    ----------
-    settings
-        Sequence length.
-    positions
-        Tokens that the model has positions for.
-
-    Returns
-    -------
-    int
-        Tokens in a sequence.
-
-    Raises
-    ------
-    InstanceError
-        The sequence is longer, or there is none.
-    """
+    """Check that a sequence fits into the positions of a model."""
     if settings.seq is None or settings.seq > positions:
         raise InstanceError(
             f"setting seq: at most {positions} tokens, the positions of the model, "
@@ -40,20 +22,7 @@ def require_positions(settings: StepSettings, positions: int) -> int:
 
 
 def token_batch(settings: StepSettings, *fields: str) -> dict[str, Tensor]:
-    """Return a batch of tokens, and for training their labels.
-
-    Parameters
-    ----------
-    settings
-        Batch and sequence length.
-    fields
-        Names of the model's arguments beside ``labels``.
-
-    Returns
-    -------
-    dict of torch.Tensor
-        Each (batch, seq) int64.
-    """
+    """Return a batch of tokens, and for training their labels."""
     import torch
 
     names = (*fields, "labels") if settings.training else fields

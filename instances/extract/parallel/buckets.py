@@ -16,20 +16,6 @@ def fill_buckets(
     A bucket is closed before the member that would overfill it, so that no bucket exceeds the
     capacity but one that holds a single, larger member; or it is closed by the member that makes
     it full, so that only the last one is smaller than the capacity.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of each member, gradients in the order in which they become ready.
-    capacity
-        Bytes of a bucket.
-    until_full
-        Whether a bucket takes the member that makes it full.
-
-    Returns
-    -------
-    list of list of int
-        Positions in `sizes`.
     """
     buckets: list[list[int]] = []
     room = -1
@@ -48,18 +34,6 @@ def find_ready_nodes(kernels: Sequence[Kernel], gradients: Sequence[int]) -> dic
     Nothing but the optimizer may see a reduced gradient, and an all-reduce may not change a
     gradient that the backward pass still needs: a gradient counts as ready after the last
     kernel before the optimizer that touches its storage, be it as writer or as reader.
-
-    Parameters
-    ----------
-    kernels
-        The step without communication.
-    gradients
-        Storage of each gradient.
-
-    Returns
-    -------
-    dict of int to int
-        Position in `kernels` for each gradient.
     """
     ready_at = dict.fromkeys(gradients, -1)
     for node, kernel in enumerate(kernels):
@@ -76,29 +50,8 @@ def insert_all_reduces(
 ) -> tuple[list[Kernel], list[tuple[int, ...]]]:
     """Insert one in-place all-reduce a bucket, right after its last gradient is ready.
 
-    Parameters
-    ----------
-    kernels
-        The step without communication.
-    gradients
-        Storage of each gradient: distinct, and each holding that gradient alone. The tracer
-        copies a gradient that shares its storage, so that a tensor is in at most one chain.
-    size
-        Bytes of each storage.
-    capacity
-        Bytes of a bucket.
-
-    Returns
-    -------
-    kernels : list of Kernel
-        The step with communication.
-    buckets : list of tuple of int
-        Storages of each bucket, in the order in which they become ready.
-
-    References
-    ----------
-    safe-optimized-static-memory-allocation, sections 1 and 4: gradients of one bulk
-    communication lie contiguously, so that none is copied.
+    Source: Lamprou et al. 2023, sections 1 and 4: gradients of one bulk communication lie
+    contiguously, so that none is copied.
     """
     ready_at = find_ready_nodes(kernels, gradients)
     # Stable: gradients of one kernel stay in the order of the parameters.

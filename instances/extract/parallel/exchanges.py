@@ -17,22 +17,6 @@ def chain_exchanges(
     A tensor is in at most one chain. So a chunk that is sent on as it was received, or that is
     sent twice, is copied before it is sent, and so is one that the step cannot place: a
     parameter, or a gradient that must lie in its bucket.
-
-    Parameters
-    ----------
-    kernels
-        The step without buckets.
-    storages
-        Copies are added.
-    taken
-        Storages that may not be in these chains.
-
-    Returns
-    -------
-    kernels : list of Kernel
-        With the copies.
-    chains : list of tuple of int
-        Storages of each buffer, of one storage or more.
     """
     merged: list[Kernel] = []
     chains: list[tuple[int, ...]] = []

@@ -32,20 +32,7 @@ NAMESPACE = "gapless"
 
 @torch.library.custom_op(f"{NAMESPACE}::all_to_all", mutates_args=())
 def all_to_all(chunks: Sequence[Tensor], rows: Sequence[int]) -> list[Tensor]:
-    """Exchange chunks among the ranks.
-
-    Parameters
-    ----------
-    chunks
-        What this rank sends: (any, width) each.
-    rows
-        Rows of each chunk that it receives, together as many as it sends.
-
-    Returns
-    -------
-    list of torch.Tensor
-        Chunks of (rows, width).
-    """
+    """Exchange chunks among the ranks."""
     if [len(chunk) for chunk in chunks] != list(rows):
         raise NotImplementedError("an exchange is computed for one rank; more are only traced")
     return [chunk.clone() for chunk in chunks]
@@ -75,23 +62,7 @@ def _own_storage(chunk: Tensor) -> Tensor:
 
 @torch.library.custom_op(f"{NAMESPACE}::dispatch_rows", mutates_args=())
 def dispatch_rows(hidden: Tensor, order: Tensor, rows: Sequence[int]) -> list[Tensor]:
-    """Write the rows that go to each expert into a chunk of their own.
-
-    Parameters
-    ----------
-    hidden
-        (tokens, width).
-    order
-        (tokens * top_k,) int64, pairs of token and choice sorted by expert; pair ``p`` is of
-        token ``p // top_k``.
-    rows
-        Rows of each chunk, together at least as many as pairs.
-
-    Returns
-    -------
-    list of torch.Tensor
-        Chunks of (rows, width); what no pair fills is zero.
-    """
+    """Write the rows that go to each expert into a chunk of their own."""
     chosen = hidden[order // (len(order) // len(hidden))]
     empty = hidden.new_zeros((sum(rows) - len(order), hidden.shape[1]))
     return _copied_parts(torch.cat([chosen, empty]), rows)
@@ -108,22 +79,7 @@ def _(hidden: Tensor, _order: Tensor, rows: Sequence[int]) -> list[Tensor]:
 
 @torch.library.custom_op(f"{NAMESPACE}::dispatch_rows_backward", mutates_args=())
 def dispatch_rows_backward(gradients: Sequence[Tensor], order: Tensor, tokens: int) -> Tensor:
-    """Return the gradient of the tokens from those of the chunks.
-
-    Parameters
-    ----------
-    gradients
-        (rows, width) each.
-    order
-        As in :func:`dispatch_rows`.
-    tokens
-        Number of tokens.
-
-    Returns
-    -------
-    torch.Tensor
-        (tokens, width).
-    """
+    """Return the gradient of the tokens from those of the chunks."""
     rows = torch.cat(list(gradients))[: len(order)]
     total = rows.new_zeros((tokens, rows.shape[1]))
     return total.index_add_(0, order // (len(order) // tokens), rows)
@@ -149,22 +105,7 @@ dispatch_rows.register_autograd(_dispatch_back, setup_context=_remember_order)
 
 @torch.library.custom_op(f"{NAMESPACE}::combine_rows", mutates_args=())
 def combine_rows(chunks: Sequence[Tensor], weights: Tensor, order: Tensor) -> Tensor:
-    """Add up, for each token, the weighted rows that its experts returned.
-
-    Parameters
-    ----------
-    chunks
-        (rows, width) each, in the order of the experts.
-    weights
-        (tokens, top_k) of the router.
-    order
-        As in :func:`dispatch_rows`.
-
-    Returns
-    -------
-    torch.Tensor
-        (tokens, width).
-    """
+    """Add up, for each token, the weighted rows that its experts returned."""
     rows = torch.cat(list(chunks))[: len(order)] * weights.flatten()[order, None]
     total = rows.new_zeros((len(weights), rows.shape[1]))
     return total.index_add_(0, order // weights.shape[1], rows)
@@ -179,20 +120,7 @@ def _(chunks: Sequence[Tensor], weights: Tensor, _order: Tensor) -> Tensor:
 def combine_rows_backward(
     gradient: Tensor, chunks: Sequence[Tensor], weights: Tensor, order: Tensor
 ) -> list[Tensor]:
-    """Return the gradients of the chunks, and behind them that of the weights.
-
-    Parameters
-    ----------
-    gradient
-        (tokens, width).
-    chunks, weights, order
-        As in :func:`combine_rows`.
-
-    Returns
-    -------
-    list of torch.Tensor
-        One of (rows, width) a chunk, then one of (tokens, top_k).
-    """
+    """Return the gradients of the chunks, and behind them that of the weights."""
     rows = torch.cat(list(chunks))
     arriving = torch.zeros_like(rows)
     arriving[: len(order)] = gradient[order // weights.shape[1]]
@@ -223,15 +151,7 @@ combine_rows.register_autograd(_combine_back, setup_context=_remember_rows_and_w
 
 
 class GatedExpert(torch.nn.Module):
-    """An expert for every token, scaled by a gate.
-
-    Parameters
-    ----------
-    expert
-        On (tokens, width).
-    gate
-        Returns (tokens, 1) for (tokens, width).
-    """
+    """An expert for every token, scaled by a gate."""
 
     def __init__(self, expert: torch.nn.Module, gate: torch.nn.Module) -> None:
         super().__init__()
@@ -239,37 +159,13 @@ class GatedExpert(torch.nn.Module):
         self.gate = gate
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return the expert's rows, scaled.
-
-        Parameters
-        ----------
-        hidden
-            (tokens, width).
-
-        Returns
-        -------
-        torch.Tensor
-            (tokens, width).
-        """
+        """Return the expert's rows, scaled."""
         scaled: Tensor = torch.sigmoid(self.gate(hidden)) * self.expert(hidden)
         return scaled
 
 
 class ExpertParallelBlock(torch.nn.Module):
-    """A sparse block of which this rank holds a part of the experts.
-
-    Parameters
-    ----------
-    router
-        Returns, for (tokens, width), the logits, the weights and the experts of each token's
-        choices, the latter two (tokens, top_k).
-    experts
-        The experts of this rank, on (rows, width) each.
-    shared
-        What every token goes through besides, on (tokens, width).
-    ranks
-        Ranks that hold as many experts each.
-    """
+    """A sparse block of which this rank holds a part of the experts."""
 
     def __init__(
         self,
@@ -289,18 +185,7 @@ class ExpertParallelBlock(torch.nn.Module):
             parameter.allreduce = False
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """Return what the experts make of each token.
-
-        Parameters
-        ----------
-        hidden_states
-            (batch, tokens, width).
-
-        Returns
-        -------
-        torch.Tensor
-            (batch, tokens, width).
-        """
+        """Return what the experts make of each token."""
         hidden = hidden_states.view(-1, hidden_states.shape[-1])
         _, weights, chosen = self.router(hidden)
         order = chosen.flatten().argsort(stable=True)

@@ -12,18 +12,7 @@ UNITS_BETWEEN = 1
 
 
 def layer_of(name: str) -> str | None:
-    """Return the layer that a parameter belongs to, after its path in the model.
-
-    Parameters
-    ----------
-    name
-        Path of the parameter, ``"encoder.layer.3.output.weight"``.
-
-    Returns
-    -------
-    str or None
-        The path up to its first number, ``"encoder.layer.3"``; none outside any layer.
-    """
+    """Return the layer that a parameter belongs to, after its path in the model."""
     path = name.split(".")
     for index, part in enumerate(path):
         if part.isdecimal():
@@ -32,21 +21,7 @@ def layer_of(name: str) -> str | None:
 
 
 def group_units(parameters: Sequence[int], name: Mapping[int, str]) -> list[list[int]]:
-    """Group parameters into units: a layer each, and what lies between layers.
-
-    Parameters
-    ----------
-    parameters
-        Storages in the order in which the step first reads them.
-    name
-        Path of each parameter in the model.
-
-    Returns
-    -------
-    list of list of int
-        Parameters of each unit, in the given order; embeddings before the first layer are one
-        unit, the head behind the last one another.
-    """
+    """Group parameters into units: a layer each, and what lies between layers."""
     units: dict[str, list[int]] = {}
     layer: str | None = None
     runs = 0
@@ -61,17 +36,11 @@ def group_units(parameters: Sequence[int], name: Mapping[int, str]) -> list[list
 
 @dataclass(frozen=True)
 class Residency:
-    """A stretch of the step in which a unit is gathered.
+    """A stretch of the step in which a unit is gathered."""
 
-    Parameters
-    ----------
-    unit
-        Number of the unit.
-    readers
-        Nodes that read its parameters, at least one, in order.
-    """
-
+    # Number of the unit.
     unit: int
+    # Nodes that read its parameters, at least one, in order.
     readers: tuple[int, ...]
 
 
@@ -82,16 +51,6 @@ def find_residencies(uses: Sequence[Collection[int]]) -> list[Residency]:
     used in between. So a layer is gathered once for the forward and once for the backward pass
     (recomputation included), tied weights once for each end of the model, and the last layer,
     whose backward pass follows at once, is kept.
-
-    Parameters
-    ----------
-    uses
-        Units that each node reads, one entry a node.
-
-    Returns
-    -------
-    list of Residency
-        In the order of their first readers; of equal ones, of the units' numbers.
     """
     readers: list[list[int]] = []
     unit_of: list[int] = []
@@ -112,17 +71,6 @@ def find_residencies(uses: Sequence[Collection[int]]) -> list[Residency]:
 
 
 def find_runs(uses: Sequence[Collection[int]]) -> list[list[int]]:
-    """Divide the nodes that use units into runs that use the same ones.
-
-    Parameters
-    ----------
-    uses
-        Units that each node reads, one entry a node.
-
-    Returns
-    -------
-    list of list of int
-        Nodes of each run, in order; nodes that use no unit are in none.
-    """
+    """Divide the nodes that use units into runs that use the same ones."""
     used = [(node, frozenset(units)) for node, units in enumerate(uses) if units]
     return [[node for node, _ in run] for _, run in groupby(used, key=lambda pair: pair[1])]

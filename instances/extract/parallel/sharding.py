@@ -55,47 +55,19 @@ SHARD_WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class Sharding:
-    """How parameters are divided among ranks and communicated.
+    """How parameters are divided among ranks and communicated."""
 
-    Parameters
-    ----------
-    ranks
-        Number of ranks, at least 1.
-    bucket_bytes
-        Bytes of full parameters from which on a bucket is full.
-    """
-
+    # Number of ranks, at least 1.
     ranks: int
+    # Bytes of full parameters from which on a bucket is full.
     bucket_bytes: int
 
     def shard_bytes(self, size: int) -> int:
-        """Return the bytes of one rank's shard.
-
-        Parameters
-        ----------
-        size
-            Bytes of the whole.
-
-        Returns
-        -------
-        int
-            A rank's part, rounded up to whole words.
-        """
+        """Return the bytes of one rank's shard."""
         return -(-size // (self.ranks * SHARD_WORD_BYTES)) * SHARD_WORD_BYTES
 
     def padding_bytes(self, size: int) -> int:
-        """Return by how much all shards together exceed the whole.
-
-        Parameters
-        ----------
-        size
-            Bytes of the whole.
-
-        Returns
-        -------
-        int
-            Bytes behind the last element that a collective reads or writes.
-        """
+        """Return by how much all shards together exceed the whole."""
         return self.shard_bytes(size) * self.ranks - size
 
 
@@ -115,31 +87,7 @@ def shard_parameters(
     storages: StorageTable,
     sharding: Sharding,
 ) -> tuple[list[Kernel], list[tuple[int, ...]]]:
-    """Insert all-gathers and reduce-scatters, and let the optimizer work on shards.
-
-    Parameters
-    ----------
-    kernels
-        The step without communication.
-    parameters, gradients
-        Storage of each parameter and of its gradient; every gradient holds itself alone.
-    storages
-        Gathered parameters, shards and padding are added; sizes of what is divided change.
-    sharding
-        Ranks and buckets.
-
-    Returns
-    -------
-    kernels : list of Kernel
-        The step with communication.
-    chains : list of tuple of int
-        Storages of each buffer, of one storage or more.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is written before the optimizer runs, so that its shards would be stale.
-    """
+    """Insert all-gathers and reduce-scatters, and let the optimizer work on shards."""
     _require_unwritten(kernels, parameters, storages)
     gradient_of = dict(zip(parameters, gradients, strict=True))
     buckets = _make_buckets(kernels, gradient_of, storages, sharding.bucket_bytes)

@@ -72,18 +72,7 @@ HOST_COPY_OPS = frozenset({"input", "output"})
 
 
 def category_of(op: str) -> Category:
-    """Return the category of an operator.
-
-    Parameters
-    ----------
-    op
-        Name without namespace and overload.
-
-    Returns
-    -------
-    Category
-        Compute for every operator that is not known to communicate or to make or move data.
-    """
+    """Return the category of an operator."""
     if op in COMMUNICATION_OPS:
         return Category.COMMUNICATION
     return Category.OTHER if op in OTHER_OPS else Category.COMPUTE
@@ -97,16 +86,6 @@ def role_of(op: str) -> Role:
     on one internal stream in the order in which they were issued, and so a gather that is issued
     after a reduction waits for it. Gathers and reductions on two streams would need two
     communicators, and the backward pass could run ahead of its reductions without limit.
-
-    Parameters
-    ----------
-    op
-        Name without namespace and overload.
-
-    Returns
-    -------
-    Role
-        Compute for every operator that neither communicates nor copies from or to the host.
     """
     if op in COMMUNICATION_OPS:
         return Role.COMMUNICATION
@@ -116,22 +95,7 @@ def role_of(op: str) -> Role:
 def assign_streams(
     ops: Sequence[str], nodes_per_stream: int, scheme: StreamScheme = StreamScheme.CATEGORY
 ) -> list[int]:
-    """Give each node a stream.
-
-    Parameters
-    ----------
-    ops
-        Operator of each node, in global topological order.
-    nodes_per_stream
-        Upper limit of nodes on a stream of a category, at least 1; a role has no limit.
-    scheme
-        Categories, where succession makes no difference, or roles.
-
-    Returns
-    -------
-    list of int
-        Stream of each node, numbered from 0 in the order of their first nodes.
-    """
+    """Give each node a stream."""
     if scheme is StreamScheme.ROLES:
         number: dict[Role, int] = {}
         return [number.setdefault(role_of(op), len(number)) for op in ops]
@@ -141,9 +105,7 @@ def assign_streams(
 def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
     """Traverse the nodes in order and open a new stream when that of a category is full.
 
-    References
-    ----------
-    safe-optimized-static-memory-allocation, section 5.1.
+    Source: Lamprou et al. 2023, section 5.1.
     """
     streams: list[int] = []
     current: dict[Category, int] = {}
@@ -159,19 +121,7 @@ def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
 
 
 def find_successions(ops: Sequence[str], streams: Sequence[int]) -> list[tuple[int, int]]:
-    """Find where a full stream is followed by the next of its category.
-
-    Parameters
-    ----------
-    ops, streams
-        Operator and stream of each node, by category.
-
-    Returns
-    -------
-    list of tuple of int
-        The last node of the full stream and the first of the next, one pair for every stream but
-        the first of a category.
-    """
+    """Find where a full stream is followed by the next of its category."""
     last: dict[Category, int] = {}
     found: list[tuple[int, int]] = []
     for node, op in enumerate(ops):

@@ -16,16 +16,6 @@ def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     for the latest write and for all that read since. So the optimizer waits for the all-reduce
     of a gradient, and overwrites a parameter only when the backward pass has read it. A kernel
     that comes *after* storages waits for those who have read them by then.
-
-    Parameters
-    ----------
-    kernels
-        In global topological order.
-
-    Returns
-    -------
-    list of tuple of int
-        Pairs ``(u, v)``, ``u < v``, sorted, each once.
     """
     arcs: set[tuple[int, int]] = set()
     creator: dict[int, int] = {}

@@ -22,25 +22,7 @@ Build = Callable[[], tuple[Module, dict[str, Tensor]]]
 def build_module(
     model: Model, settings: StepSettings, *, is_computed: bool = False
 ) -> tuple[Module, dict[str, Tensor]]:
-    """Build a model as the settings want it.
-
-    Parameters
-    ----------
-    model
-        What to build.
-    settings
-        That the model supports.
-    is_computed
-        Whether numbers count: weights are then drawn, and a layer that is recomputed draws the
-        same numbers again. A trace needs neither.
-
-    Returns
-    -------
-    module : torch.nn.Module
-        In training mode, or for inference in evaluation mode.
-    batch : dict of torch.Tensor
-        Keyword arguments of the module.
-    """
+    """Build a model as the settings want it."""
     # Set before building, for Module.to(dtype) fails on fake tensors; and some ways to draw
     # weights look at what they drew, which a fake tensor cannot show.
     initialisation = nullcontext() if is_computed else no_init_weights()
@@ -56,16 +38,7 @@ def build_module(
 
 
 def recompute_layers(layers: Module, *, keeps_random_state: bool = False) -> None:
-    """Let the backward pass recompute each layer, of which only the inputs are kept.
-
-    Parameters
-    ----------
-    layers
-        Module whose children are the layers, in place.
-    keeps_random_state
-        Whether a layer draws the same numbers when it is recomputed. The state is kept on the
-        host; a trace draws no numbers.
-    """
+    """Let the backward pass recompute each layer, of which only the inputs are kept."""
     for layer in layers.children():
         layer.forward = partial(
             checkpoint,

@@ -20,16 +20,6 @@ def trace_forward_pass(build: Build) -> Trace:
 
     Nothing is kept for a backward pass: a result dies with its last reader, and what the model
     returns lives to the end.
-
-    Parameters
-    ----------
-    build
-        Returns a module in evaluation mode and its batch; called where tensors are fake.
-
-    Returns
-    -------
-    Trace
-        What ran, storage by storage; parameters and buffers are persistent.
     """
     with FakeTensorMode(), gpu_kernels():
         module, batch = build()

@@ -54,13 +54,7 @@ FLASH_ALIGNMENT = 8
 
 @contextmanager
 def gpu_kernels() -> Iterator[None]:
-    """Within this context dropout and attention are traced as on a GPU.
-
-    Yields
-    ------
-    None
-        The functions are put back at the end.
-    """
+    """Within this context dropout and attention are traced as on a GPU."""
     with (
         mock.patch.object(functional, "dropout", fused_dropout),
         mock.patch.object(functional, "scaled_dot_product_attention", gpu_attention),
@@ -73,25 +67,7 @@ def gpu_kernels() -> Iterator[None]:
 def fused_dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop elements by the fused kernel, which keeps a mask of one byte an element.
-
-    Parameters
-    ----------
-    input
-        Any shape.
-    p
-        Probability of an element to be dropped.
-    training
-        Nothing is dropped otherwise.
-    inplace
-        Whether `input` is changed, for which there is no fused kernel: a mask of the input's
-        dtype is multiplied in.
-
-    Returns
-    -------
-    torch.Tensor
-        Shape and dtype of `input`.
-    """
+    """Drop elements by the fused kernel, which keeps a mask of one byte an element."""
     if inplace:
         return torch.dropout_(input, p, training)
     if not training or p == 0:
@@ -110,28 +86,7 @@ def gpu_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Attend by the kernel that PyTorch chooses on a GPU.
-
-    Parameters
-    ----------
-    query, key, value
-        (batch, heads, tokens, width); with grouped queries, fewer heads of keys and values.
-    attn_mask
-        Boolean (true: attend) or added to the scores; broadcasts to
-        (batch, heads, query tokens, key tokens).
-    dropout_p, is_causal, scale, enable_gqa
-        As in :func:`torch.nn.functional.scaled_dot_product_attention`.
-
-    Returns
-    -------
-    torch.Tensor
-        (batch, heads, query tokens, width).
-
-    Raises
-    ------
-    InstanceError
-        The model asks for attention that is not covered.
-    """
+    """Attend by the kernel that PyTorch chooses on a GPU."""
     attended: Tensor
     if attn_mask is None and query.dtype in FLASH_DTYPES:
         if query.shape[-1] % FLASH_ALIGNMENT:
@@ -156,20 +111,7 @@ def gpu_attention(
 
 
 def attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """Return what is added to the scores for a mask, laid out as the kernels want it.
-
-    Parameters
-    ----------
-    mask
-        Boolean (true: attend) or added to the scores.
-    query, key
-        (batch, heads, tokens, width).
-
-    Returns
-    -------
-    torch.Tensor
-        (batch, heads, query tokens, key tokens).
-    """
+    """Return what is added to the scores for a mask, laid out as the kernels want it."""
     if mask.dtype == torch.bool:
         bias = torch.zeros_like(mask, dtype=query.dtype, memory_format=torch.contiguous_format)
         mask = bias.masked_fill_(mask.logical_not(), float("-inf"))

@@ -32,13 +32,9 @@ class AdamW:
 
     A planned graph runs again and again, so the step counter is a tensor on the device, one a
     parameter, and the bias corrections are computed there.
-
-    Parameters
-    ----------
-    lr, beta1, beta2, eps, weight_decay
-        As in :class:`torch.optim.AdamW`. They do not change what is allocated.
     """
 
+    # As in :class:`torch.optim.AdamW`. They do not change what is allocated.
     lr: float = 1e-4
     beta1: float = 0.9
     beta2: float = 0.999
@@ -46,40 +42,14 @@ class AdamW:
     weight_decay: float = 0.01
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return the state kept for a parameter from step to step.
-
-        Parameters
-        ----------
-        parameter
-            Any shape.
-
-        Returns
-        -------
-        tuple of torch.Tensor
-            First and second moment, of the parameter's shape, and a scalar step counter.
-        """
+        """Return the state kept for a parameter from step to step."""
         step = torch.zeros((), dtype=torch.float32)
         return torch.zeros_like(parameter), torch.zeros_like(parameter), step
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step.
-
-        Parameters
-        ----------
-        parameter, gradient
-            Of one shape.
-        state
-            What :meth:`initial_state` or this function returned.
-
-        Returns
-        -------
-        parameter : torch.Tensor
-            New tensor.
-        state : tuple of torch.Tensor
-            New tensors.
-        """
+        """Return the parameter and its state after one step."""
         mean, square, step = state
         step = step + 1
         decayed = parameter * (1 - self.lr * self.weight_decay)
@@ -95,52 +65,21 @@ class AdamW:
 
 @dataclass(frozen=True)
 class Sgd:
-    """Stochastic gradient descent with momentum, ``SGD(momentum=0.9, foreach=False)``.
+    """Stochastic gradient descent with momentum, ``SGD(momentum=0.9, foreach=False)``."""
 
-    Parameters
-    ----------
-    lr, momentum, weight_decay
-        As in :class:`torch.optim.SGD`. They do not change what is allocated.
-    """
-
+    # As in :class:`torch.optim.SGD`. They do not change what is allocated.
     lr: float = 0.1
     momentum: float = 0.9
     weight_decay: float = 1e-4
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return the state kept for a parameter from step to step.
-
-        Parameters
-        ----------
-        parameter
-            Any shape.
-
-        Returns
-        -------
-        tuple of torch.Tensor
-            The momentum, of the parameter's shape.
-        """
+        """Return the state kept for a parameter from step to step."""
         return (torch.zeros_like(parameter),)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step.
-
-        Parameters
-        ----------
-        parameter, gradient
-            Of one shape.
-        state
-            What :meth:`initial_state` or this function returned.
-
-        Returns
-        -------
-        parameter : torch.Tensor
-            New tensor.
-        state : tuple of torch.Tensor
-            New tensor.
-        """
+        """Return the parameter and its state after one step."""
         decayed = gradient.add(parameter, alpha=self.weight_decay)
         momentum = decayed.add(state[0], alpha=self.momentum)
         return parameter.sub(momentum, alpha=self.lr), (momentum,)
@@ -150,16 +89,10 @@ class Sgd:
 class Lamb:
     """LAMB: Adam whose step is scaled, for each parameter, by the ratio of two norms.
 
-    Parameters
-    ----------
-    lr, beta1, beta2, eps, weight_decay
-        As in the paper. They do not change what is allocated.
-
-    References
-    ----------
-    You et al., Large batch optimization for deep learning, ICLR 2020, algorithm 2.
+    Source: You et al., Large batch optimization for deep learning, ICLR 2020, algorithm 2.
     """
 
+    # As in the paper. They do not change what is allocated.
     lr: float = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
@@ -167,39 +100,13 @@ class Lamb:
     weight_decay: float = 0.01
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return the state kept for a parameter from step to step.
-
-        Parameters
-        ----------
-        parameter
-            Any shape.
-
-        Returns
-        -------
-        tuple of torch.Tensor
-            First and second moment, of the parameter's shape, and a scalar step counter.
-        """
+        """Return the state kept for a parameter from step to step."""
         return AdamW().initial_state(parameter)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step.
-
-        Parameters
-        ----------
-        parameter, gradient
-            Of one shape.
-        state
-            What :meth:`initial_state` or this function returned.
-
-        Returns
-        -------
-        parameter : torch.Tensor
-            New tensor.
-        state : tuple of torch.Tensor
-            New tensors.
-        """
+        """Return the parameter and its state after one step."""
         mean, square, step = state
         step = step + 1
         mean = torch.lerp(mean, gradient, 1 - self.beta1)
@@ -219,20 +126,7 @@ OPTIMIZERS: MappingProxyType[str, Callable[[], Optimizer]] = MappingProxyType(
 
 
 def clip_factor(gradients: Sequence[Tensor], clip_norm: float) -> Tensor:
-    """Return what gradients are multiplied by so that their global norm is at most `clip_norm`.
-
-    Parameters
-    ----------
-    gradients
-        Any shapes.
-    clip_norm
-        Largest norm, positive.
-
-    Returns
-    -------
-    torch.Tensor
-        Scalar, at most 1.
-    """
+    """Return what gradients are multiplied by so that their global norm is at most `clip_norm`."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients]
     total = torch.linalg.vector_norm(torch.stack(norms))
     return torch.clamp(clip_norm / (total + CLIP_EPSILON), max=1.0)

@@ -19,94 +19,61 @@ class StepPhase(enum.Enum):
 
 @dataclass(frozen=True)
 class TracedOp:
-    """One operation as the tracer saw it, views included.
+    """One operation as the tracer saw it, views included."""
 
-    Parameters
-    ----------
-    name
-        Unique in its trace.
-    op
-        Operator without namespace and overload, ``"mul"``.
-    phase
-        Where in the step it runs.
-    inputs
-        Storages of its tensor arguments.
-    mutated
-        Those of them that it writes in place.
-    outputs
-        Storages of its results; an output that is no new storage is a view or the argument
-        that was written in place.
-    """
-
+    # Unique in its trace.
     name: str
+    # Operator without namespace and overload, ``"mul"``.
     op: str
+    # Where in the step it runs.
     phase: StepPhase
+    # Storages of its tensor arguments.
     inputs: tuple[int, ...]
+    # Those of them that it writes in place.
     mutated: tuple[int, ...]
+    # Storages of its results; an output that is no new storage is a view or the argument that was
+    # written in place.
     outputs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A traced training step; storages are numbered from 0.
+    """A traced training step; storages are numbered from 0."""
 
-    Parameters
-    ----------
-    ops
-        In the order in which they ran.
-    size
-        Bytes of each storage.
-    name
-        Name of each storage.
-    batch
-        Storages the step is given anew each time: tokens, labels.
-    persistent
-        Storages that live from step to step: parameters, buffers, optimizer state.
-    updates
-        For a storage that holds a new value of a persistent one, that persistent storage.
-    gradients
-        Storage of each gradient that ranks have in common, in the order of the parameters: of
-        every trained parameter but experts that no other rank has.
-    returned
-        Storages of what the step returns: the loss.
-    parameters
-        Storage of the parameter that each gradient belongs to, in the order of the gradients.
-    """
-
+    # In the order in which they ran.
     ops: tuple[TracedOp, ...]
+    # Bytes of each storage.
     size: tuple[int, ...]
+    # Name of each storage.
     name: tuple[str, ...]
+    # Storages the step is given anew each time: tokens, labels.
     batch: tuple[int, ...]
+    # Storages that live from step to step: parameters, buffers, optimizer state.
     persistent: frozenset[int]
+    # For a storage that holds a new value of a persistent one, that persistent storage.
     updates: Mapping[int, int]
+    # Storage of each gradient that ranks have in common, in the order of the parameters: of every
+    # trained parameter but experts that no other rank has.
     gradients: tuple[int, ...]
+    # Storages of what the step returns: the loss.
     returned: tuple[int, ...]
+    # Storage of the parameter that each gradient belongs to, in the order of the gradients.
     parameters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """An operation that runs on the device, and the storages it touches.
-
-    Parameters
-    ----------
-    op, phase
-        As in :class:`TracedOp`.
-    reads
-        Storages it only reads.
-    writes
-        Storages that exist before and that it changes in place, whether it reads them or not.
-    creates
-        Storages that begin with it.
-    after
-        Storages that it does not touch, and for whose readers so far it waits.
-    """
+    """An operation that runs on the device, and the storages it touches."""
 
     op: str
     phase: StepPhase
+    # Storages it only reads.
     reads: tuple[int, ...] = ()
+    # Storages that exist before and that it changes in place, whether it reads them or not.
     writes: tuple[int, ...] = ()
+    # Storages that begin with it.
     creates: tuple[int, ...] = ()
+    # Storages that it does not touch, and for whose readers so far it waits.
     after: tuple[int, ...] = ()
 
     @property
@@ -116,35 +83,14 @@ class Kernel:
 
 
 class StorageTable:
-    """Sizes and names of storages, to which communication adds its own.
-
-    Parameters
-    ----------
-    size
-        Bytes of each storage.
-    name
-        Name of each storage.
-    """
+    """Sizes and names of storages, to which communication adds its own."""
 
     def __init__(self, size: Iterable[int], name: Iterable[str]) -> None:
         self.size = list(size)
         self.name = list(name)
 
     def add(self, size: int, name: str) -> int:
-        """Append a storage.
-
-        Parameters
-        ----------
-        size
-            Bytes.
-        name
-            Any text.
-
-        Returns
-        -------
-        int
-            Its number.
-        """
+        """Append a storage."""
         self.size.append(size)
         self.name.append(name)
         return len(self.size) - 1
@@ -157,22 +103,6 @@ def merge_storages(trace: Trace) -> list[Kernel]:
     operation writes the storage that is there. New parameters and moments are written into the
     persistent storage they replace, as a step on a device does, and so are no tensors of their
     own. The sink keeps the loss alive until the host can fetch it.
-
-    Parameters
-    ----------
-    trace
-        What ran.
-
-    Returns
-    -------
-    list of Kernel
-        In the order in which they ran.
-
-    Raises
-    ------
-    InstanceError
-        An old parameter is read after its new value was written, so that one storage cannot
-        hold both.
     """
     kernels = [Kernel("input", StepPhase.FORWARD, creates=trace.batch)]
     known = {*trace.batch, *trace.persistent}

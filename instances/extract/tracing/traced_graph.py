@@ -30,20 +30,7 @@ class Storages:
         self.name: list[str] = []
 
     def of(self, values: Any, name: str = "") -> tuple[int, ...]:
-        """Return the storages of all tensors in nested values.
-
-        Parameters
-        ----------
-        values
-            Tensors, nested as PyTorch nests what an operator takes and gives.
-        name
-            Name of those that are new; numbered where there are several.
-
-        Returns
-        -------
-        tuple of int
-            One a tensor.
-        """
+        """Return the storages of all tensors in nested values."""
         tensors = list(_tensors(values))
         suffixes = [""] if len(tensors) == 1 else [f".{index}" for index in range(len(tensors))]
         return tuple(
@@ -63,41 +50,21 @@ class Storages:
 
 @dataclass(frozen=True)
 class TracedGraph:
-    """A graph of operations, storage by storage.
+    """A graph of operations, storage by storage."""
 
-    Parameters
-    ----------
-    ops
-        In the order in which they ran.
-    storages
-        Size and name of every storage.
-    given
-        Storage of each argument of the traced function.
-    constants
-        Storages that the graph holds itself, such as tables a module keeps outside its buffers.
-    returned
-        What the function returned: a node each, or none.
-    """
-
+    # In the order in which they ran.
     ops: tuple[TracedOp, ...]
+    # Size and name of every storage.
     storages: Storages
+    # Storage of each argument of the traced function.
     given: tuple[int, ...]
+    # Storages that the graph holds itself, such as tables a module keeps outside its buffers.
     constants: frozenset[int]
+    # What the function returned: a node each, or none.
     returned: tuple[Node | None, ...]
 
     def storage_of(self, node: Node) -> int:
-        """Return the storage of a node's value.
-
-        Parameters
-        ----------
-        node
-            Whose value is one tensor.
-
-        Returns
-        -------
-        int
-            Number of the storage.
-        """
+        """Return the storage of a node's value."""
         return self.storages.of(node.meta["val"])[0]
 
 
@@ -106,18 +73,6 @@ def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[StepPhase, Set[str]]
 
     Kernels whose results nobody uses are left out, as any compiler would: leftovers of building
     an attention mask. In-place operators count as used.
-
-    Parameters
-    ----------
-    graph
-        Of a function that returns one flat sequence.
-    phase_starts
-        Names of the nodes that were there when a phase began; phases in their order.
-
-    Returns
-    -------
-    TracedGraph
-        The graph by storages.
     """
     graph.eliminate_dead_code()
     storages = Storages()

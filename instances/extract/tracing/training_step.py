@@ -42,22 +42,7 @@ from instances.extract.tracing.traced_graph import TracedGraph, read_graph, stor
 
 
 def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:
-    """Trace one training step without computing anything.
-
-    Parameters
-    ----------
-    build
-        Returns a module in training mode and its batch; called where tensors are fake.
-    optimizer
-        Updates each parameter.
-    clip_norm
-        Largest global norm of the gradients; 0 leaves clipping out.
-
-    Returns
-    -------
-    Trace
-        What ran, storage by storage.
-    """
+    """Trace one training step without computing anything."""
     with FakeTensorMode(), gpu_kernels():
         module, batch = build()
         step = _Step(module, optimizer, clip_norm)

@@ -82,32 +82,21 @@ MOST_NODES = 1 << 60
 
 @dataclass(frozen=True)
 class Rules:
-    """Which rules prune; all do, but for an ablation. See the notes in the core.
+    """Which rules prune; all do, but for an ablation. See the notes in the core."""
 
-    Parameters
-    ----------
-    dominance
-        Skip an offset that leaves room for another tensor entirely below.
-    passed_over
-        What was not placed at its lowest offset must lie above a neighbour that blocks it.
-    lowest
-        What cannot be lowest in a section lies above the end of something that can.
-    identical
-        Of tensors that look the same, the first is placed first.
-    split
-        Parts that share no section are searched one by one.
-    memory
-        States that were refuted once are not searched again.
-    forced
-        With chains: of two unsafe tensors, one that cannot lie below the other lies above.
-    """
-
+    # Skip an offset that leaves room for another tensor entirely below.
     dominance: bool = True
+    # What was not placed at its lowest offset must lie above a neighbour that blocks it.
     passed_over: bool = True
+    # What cannot be lowest in a section lies above the end of something that can.
     lowest: bool = True
+    # Of tensors that look the same, the first is placed first.
     identical: bool = True
+    # Parts that share no section are searched one by one.
     split: bool = True
+    # States that were refuted once are not searched again.
     memory: bool = True
+    # With chains: of two unsafe tensors, one that cannot lie below the other lies above.
     forced: bool = True
 
     def for_core(self) -> _core.CanonicalRules:
@@ -162,24 +151,7 @@ def search(
     incumbent: Plan | None = None,
     rules: Rules | None = None,
 ) -> Result:
-    """Search for a better plan than the best known, or for a proof that there is none.
-
-    Parameters
-    ----------
-    problem
-        Any, without conflicting pins. With a capacity the question is whether a plan fits.
-    budget
-        Its clock runs.
-    incumbent
-        A valid plan; None to start from the greedy plans.
-    rules
-        What prunes; everything by default.
-
-    Returns
-    -------
-    Result
-        Never worse than the incumbent; see :func:`planners.exact.search_outcome.result_of`.
-    """
+    """Search for a better plan than the best known, or for a proof that there is none."""
     return plan_exactly(
         problem,
         budget,
@@ -194,11 +166,6 @@ class Resumable:
 
     What it proved is kept, and no question is asked twice. Other problems, such as windows of this
     one, are searched afresh.
-
-    Parameters
-    ----------
-    problem
-        As for :func:`search`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -206,18 +173,7 @@ class Resumable:
         self._search: _Search | None = None
 
     def __call__(self, problem: Problem, budget: Budget, incumbent: Plan | None) -> Result:
-        """Search as far as a budget reaches.
-
-        Parameters
-        ----------
-        problem, budget, incumbent
-            As for :func:`search`; ``node_limit`` counts the nodes of this call.
-
-        Returns
-        -------
-        Result
-            With the statistics of all calls together, but the ``nodes`` of this one.
-        """
+        """Search as far as a budget reaches."""
         if problem is not self._problem:
             return search(problem, budget, incumbent)
         return plan_exactly(

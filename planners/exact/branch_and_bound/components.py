@@ -30,47 +30,18 @@ MOST_CLIQUE_MEMBERS = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Blocks that no unsafe pair ties to any other block.
+    """Blocks that no unsafe pair ties to any other block."""
 
-    Parameters
-    ----------
-    blocks
-        int64 indices of the blocks of the problem that this part holds.
-    least
-        A lower bound on the peak of this part alone: the most units in one section.
-    search
-        Canonical where every block is one tensor, otherwise disjunctive.
-    """
-
+    # int64 indices of the blocks of the problem that this part holds.
     blocks: IntColumn
+    # A lower bound on the peak of this part alone: the most units in one section.
     least: int
+    # Canonical where every block is one tensor, otherwise disjunctive.
     search: _core.CanonicalSearch | _core.DisjunctiveSearch
 
 
 def components_of(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list[Component]:
-    """Return the parts of a problem; blocks without bytes are in none.
-
-    Parameters
-    ----------
-    problem
-        Any.
-    scaled
-        Its blocks in units.
-    budget
-        The time limit is honoured while unsafe pairs are covered by cliques.
-
-    Returns
-    -------
-    list of Component
-        In the order of their sections.
-
-    Raises
-    ------
-    ModelTooLargeError
-        The problem has more tensors or unsafe pairs than a search can work on.
-    TimeoutError
-        The time is over.
-    """
+    """Return the parts of a problem; blocks without bytes are in none."""
     sized = np.flatnonzero(problem.size > 0)
     require_room("tensors", len(sized), MOST_TENSORS)
     rows = _rows(problem, budget)

@@ -37,17 +37,10 @@ MOST_UNITS = 1 << 58
 
 @dataclass(frozen=True)
 class OffsetModel:
-    """The model and its variables.
-
-    Parameters
-    ----------
-    model
-        What CP-SAT solves.
-    head
-        Offset of every block in units: a number, or an expression of CP-SAT.
-    """
+    """The model and its variables."""
 
     model: cp_model.CpModel
+    # Offset of every block in units: a number, or an expression of CP-SAT.
     head: list[Any]
 
 
@@ -67,33 +60,6 @@ def build_model(
     ``NoOverlap2D`` holds them all; every section is a one-dimensional ``NoOverlap`` besides.
     Elsewhere a cover of the unsafe pairs by cliques is one ``NoOverlap`` each, which CP-SAT
     orders by precedence Booleans of its own where it has to branch.
-
-    Parameters
-    ----------
-    model
-        Empty.
-    problem
-        What is planned.
-    scaled
-        Its blocks.
-    hint
-        Offsets of a valid plan, in units; it may be above the peaks.
-    peaks
-        Units that the peak lies between.
-    budget
-        Its time limit is honoured.
-    decide
-        Whether any such peak will do, or the smallest is sought.
-
-    Returns
-    -------
-    OffsetModel
-        See there.
-
-    Raises
-    ------
-    ModelTooLargeError, TimeoutError
-        The model would not fit, or takes too long to build.
     """
     incumbent = max((x + size for x, size in zip(hint, scaled.size, strict=True)), default=0)
     require_room("units of bytes", incumbent, MOST_UNITS)

@@ -38,25 +38,6 @@ class BigM:
     is no variable. For each clique of unsafe tensors and each tensor in it, what lies below it in
     the clique fits under it, and what lies above it fits between it and the peak: both rows are
     free of M, and give the relaxation the bound of the clique under every partial order.
-
-    Parameters
-    ----------
-    problem
-        What is planned.
-    scaled
-        Its blocks.
-    least, most
-        Units that the peak lies between. With ``decide`` any such peak will do, otherwise the
-        smallest is sought.
-    decide
-        Whether any solution will do.
-    budget
-        Its time limit is honoured.
-
-    Raises
-    ------
-    ModelTooLargeError, TimeoutError
-        The model would not fit, or takes too long to build.
     """
 
     def __init__(
@@ -93,18 +74,7 @@ class BigM:
         self._add_cliques(pairs)
 
     def plan(self, values: Sequence[float]) -> Plan | None:
-        """Return the best plan with the order of a solution, in exact arithmetic.
-
-        Parameters
-        ----------
-        values
-            The solver's values, one a column.
-
-        Returns
-        -------
-        Plan or None
-            None where the order has no plan below the peak, which rounding may do.
-        """
+        """Return the best plan with the order of a solution, in exact arithmetic."""
         distances = []
         for separation, (column, known) in zip(self._separations, self._second_above, strict=True):
             first, second = separation.first, separation.second

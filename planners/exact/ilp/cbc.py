@@ -35,18 +35,7 @@ def require_cbc() -> None:
 
 
 def load_cbc() -> Solver:
-    """Find the program and return the solver.
-
-    Returns
-    -------
-    callable
-        Solves a model within a budget.
-
-    Raises
-    ------
-    MissingDependencyError
-        PuLP has no CBC for this machine.
-    """
+    """Find the program and return the solver."""
     with _without_highspy():
         import pulp
     # From version 4 on PuLP finds CBC as a package of its own.
@@ -178,15 +167,7 @@ def _flags(interrupted: bool) -> dict[str, bool]:
 
 
 def write_mps(model: MilpModel, path: Path) -> None:
-    """Write a model in free MPS format, column ``j`` as ``c<j>`` and row ``i`` as ``r<i>``.
-
-    Parameters
-    ----------
-    model
-        Each row has exactly one finite side.
-    path
-        File to write.
-    """
+    """Write a model in free MPS format, column ``j`` as ``c<j>`` and row ``i`` as ``r<i>``."""
     entries: list[list[str]] = [[] for _ in model.lower]
     for row, (columns, factors) in enumerate(
         zip(model.row_columns, model.row_factors, strict=True)

@@ -32,14 +32,7 @@ def require_highs() -> None:
 
 
 def load_highs() -> Solver:
-    """Import SciPy and return the solver.
-
-    Returns
-    -------
-    callable
-        Solves a model within a budget. SciPy offers neither threads nor a seed; the run is
-        deterministic without them.
-    """
+    """Import SciPy and return the solver."""
     from scipy import optimize, sparse
 
     def solve(model: MilpModel, budget: Budget) -> MilpAnswer:

@@ -17,21 +17,6 @@ def longest_path_heads(
     A floating-point solver is believed about the order alone. What follows from the order is
     worked out here: start every block at the bottom, and raise what is too low, to the next
     offset of its residue, until nothing is.
-
-    Parameters
-    ----------
-    scaled
-        The blocks.
-    distances
-        Triples ``(lower, upper, d)`` of blocks: ``head[upper] >= head[lower] + d`` units. With
-        chains that reach into each other ``d`` may be negative.
-    peak
-        Units that no block may end above.
-
-    Returns
-    -------
-    list of int or None
-        Offsets in units; None where the order contradicts itself, a pin or the peak.
     """
     above: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for lower, upper, distance in distances:

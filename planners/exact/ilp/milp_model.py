@@ -12,22 +12,15 @@ INFINITE = float("inf")
 
 @dataclass
 class MilpModel:
-    """Minimise ``objective`` over columns between bounds, subject to rows between bounds.
+    """Minimise ``objective`` over columns between bounds, subject to rows between bounds."""
 
-    Parameters
-    ----------
-    lower, upper, integer
-        One entry a column.
-    objective
-        Column to minimise, None for any solution.
-    row_columns, row_factors, row_lower, row_upper
-        One entry a row.
-    """
-
+    # One entry a column.
     lower: list[int] = field(default_factory=list)
     upper: list[int] = field(default_factory=list)
     integer: list[bool] = field(default_factory=list)
+    # Column to minimise, None for any solution.
     objective: int | None = None
+    # One entry a row.
     row_columns: list[list[int]] = field(default_factory=list)
     row_factors: list[list[int]] = field(default_factory=list)
     row_lower: list[float] = field(default_factory=list)
@@ -58,24 +51,15 @@ class MilpModel:
 
 @dataclass(frozen=True)
 class MilpAnswer:
-    """What a solver says, in its floating-point numbers.
+    """What a solver says, in its floating-point numbers."""
 
-    Parameters
-    ----------
-    values
-        One entry a column; None without a solution.
-    infeasible
-        Whether the solver claims that there is no solution.
-    bound
-        What the solver claims that no solution stays below; minus infinity for nothing.
-    reason
-        Why the solver did not finish; empty if it did.
-    statistics
-        Counters of the search.
-    """
-
+    # One entry a column; None without a solution.
     values: Sequence[float] | None = None
+    # Whether the solver claims that there is no solution.
     infeasible: bool = False
+    # What the solver claims that no solution stays below; minus infinity for nothing.
     bound: float = -INFINITE
+    # Why the solver did not finish; empty if it did.
     reason: str = ""
+    # Counters of the search.
     statistics: Mapping[str, Scalar] = field(default_factory=dict)

@@ -11,13 +11,7 @@ from instances.extract.models.networks.output import Output
 
 
 class Distillation(nn.Module):
-    """A teacher that only looks, and a student that is to see the same.
-
-    Parameters
-    ----------
-    teacher, student
-        Configurations; the teacher's layers are a multiple of the student's.
-    """
+    """A teacher that only looks, and a student that is to see the same."""
 
     def __init__(self, teacher: BertConfig, student: BertConfig) -> None:
         super().__init__()
@@ -27,35 +21,13 @@ class Distillation(nn.Module):
         self.skip = teacher.num_hidden_layers // student.num_hidden_layers
 
     def train(self, mode: bool = True) -> Distillation:
-        """Set training mode, from which the teacher stays apart.
-
-        Parameters
-        ----------
-        mode
-            Whether the student trains.
-
-        Returns
-        -------
-        Distillation
-            The module itself.
-        """
+        """Set training mode, from which the teacher stays apart."""
         super().train(mode)
         self.teacher.train(False)
         return self
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output:
-        """Compare what teacher and student see.
-
-        Parameters
-        ----------
-        input_ids, attention_mask, token_type_ids
-            (batch, seq) int64.
-
-        Returns
-        -------
-        Output
-            The loss while training, the student's last hidden state otherwise.
-        """
+        """Compare what teacher and student see."""
         batch = (input_ids, attention_mask, token_type_ids)
         if not self.training:
             return Output(outputs=(self.student(*batch).last_hidden_state,))

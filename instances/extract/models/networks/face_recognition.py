@@ -19,15 +19,7 @@ SCALE = 64.0
 
 
 class ImprovedResidual(nn.Module):
-    """Norm, convolution, norm, rectifier, convolution, norm; added to what they are given.
-
-    Parameters
-    ----------
-    inputs, outputs
-        Channels.
-    stride
-        Pixels from one result to the next.
-    """
+    """Norm, convolution, norm, rectifier, convolution, norm; added to what they are given."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -51,15 +43,7 @@ class ImprovedResidual(nn.Module):
 
 
 class FaceRecognition(nn.Module):
-    """A ResNet-100 for faces of 112 x 112 pixels with its classifier.
-
-    Parameters
-    ----------
-    identities
-        Persons to tell apart while training.
-    image
-        Height and width of a face in pixels.
-    """
+    """A ResNet-100 for faces of 112 x 112 pixels with its classifier."""
 
     def __init__(self, identities: int, image: int) -> None:
         super().__init__()
@@ -90,20 +74,7 @@ class FaceRecognition(nn.Module):
         nn.init.normal_(self.identities, std=0.01)
 
     def forward(self, images: Tensor, labels: Tensor | None = None) -> Output:
-        """Embed faces.
-
-        Parameters
-        ----------
-        images
-            (batch, 3, height, width).
-        labels
-            Whose face each is, (batch,) int64.
-
-        Returns
-        -------
-        Output
-            The loss where there are labels, the embeddings otherwise.
-        """
+        """Embed faces."""
         embedding = self.embed(self.stages(self.stem(images)))
         if labels is None:
             return Output(outputs=(embedding,))

@@ -13,23 +13,15 @@ from instances.extract.models.networks.output import Output
 
 @dataclass(frozen=True)
 class NezhaShape:
-    """Shape of a NEZHA; the defaults are NEZHA-large.
-
-    Parameters
-    ----------
-    layers, width, heads, vocabulary
-        As in BERT.
-    max_distance
-        Positions farther apart share an encoding.
-    dropout
-        Probability, of activations and of attention.
-    """
+    """Shape of a NEZHA; the defaults are NEZHA-large."""
 
     layers: int = 24
     width: int = 1024
     heads: int = 16
     vocabulary: int = 21128
+    # Positions farther apart share an encoding.
     max_distance: int = 64
+    # Probability, of activations and of attention.
     dropout: float = 0.1
 
     @property
@@ -39,20 +31,7 @@ class NezhaShape:
 
 
 def relative_encodings(max_distance: int, width: int) -> Tensor:
-    """Return the sinusoidal encoding of every distance.
-
-    Parameters
-    ----------
-    max_distance
-        Largest distance, to either side.
-    width
-        Elements of an encoding, even.
-
-    Returns
-    -------
-    torch.Tensor
-        (2 `max_distance` + 1, `width`).
-    """
+    """Return the sinusoidal encoding of every distance."""
     distance = torch.arange(2 * max_distance + 1, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-9.21034 / width))
     angles = distance * rate
@@ -60,13 +39,7 @@ def relative_encodings(max_distance: int, width: int) -> Tensor:
 
 
 class NezhaAttention(nn.Module):
-    """Self-attention in which keys and values carry relative positions.
-
-    Parameters
-    ----------
-    shape
-        Of the network.
-    """
+    """Self-attention in which keys and values carry relative positions."""
 
     def __init__(self, shape: NezhaShape) -> None:
         super().__init__()
@@ -78,22 +51,7 @@ class NezhaAttention(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden: Tensor, bias: Tensor, table: Tensor) -> Tensor:
-        """Attend.
-
-        Parameters
-        ----------
-        hidden
-            (batch, seq, width).
-        bias
-            Added to the scores, (batch, 1, 1, seq).
-        table
-            Encoding of each distance, (distances, head width).
-
-        Returns
-        -------
-        torch.Tensor
-            (batch, seq, width).
-        """
+        """Attend."""
         query, key, value = (
             self._split(layer(hidden)) for layer in (self.query, self.key, self.value)
         )
@@ -114,13 +72,7 @@ class NezhaAttention(nn.Module):
 
 
 class NezhaLayer(nn.Module):
-    """Attention and feed-forward, each with a residual and a norm after it.
-
-    Parameters
-    ----------
-    shape
-        Of the network.
-    """
+    """Attention and feed-forward, each with a residual and a norm after it."""
 
     def __init__(self, shape: NezhaShape) -> None:
         super().__init__()
@@ -141,13 +93,7 @@ class NezhaLayer(nn.Module):
 
 
 class Nezha(nn.Module):
-    """NEZHA for masked-language modelling, the decoder tied to the embedding.
-
-    Parameters
-    ----------
-    shape
-        Of the network.
-    """
+    """NEZHA for masked-language modelling, the decoder tied to the embedding."""
 
     def __init__(self, shape: NezhaShape) -> None:
         super().__init__()
@@ -170,18 +116,7 @@ class Nezha(nn.Module):
         token_type_ids: Tensor,
         labels: Tensor | None = None,
     ) -> Output:
-        """Predict the masked tokens.
-
-        Parameters
-        ----------
-        input_ids, attention_mask, token_type_ids, labels
-            (batch, seq) int64; labels below 0 are no masked tokens.
-
-        Returns
-        -------
-        Output
-            The loss where there are labels, the logits otherwise.
-        """
+        """Predict the masked tokens."""
         hidden = self.words(input_ids) + self.token_types(token_type_ids)
         hidden = self.dropout(self.norm(hidden))
         bias = (1 - attention_mask[:, None, None].to(hidden.dtype)) * -10000.0

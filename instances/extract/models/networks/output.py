@@ -8,15 +8,9 @@ from torch import Tensor
 
 
 class Output(NamedTuple):
-    """Loss of a training step, or the outputs of a forward pass.
+    """Loss of a training step, or the outputs of a forward pass."""
 
-    Parameters
-    ----------
-    loss
-        Scalar; none where the batch has no labels.
-    outputs
-        Whatever inference keeps; none while training.
-    """
-
+    # Scalar; none where the batch has no labels.
     loss: Tensor | None = None
+    # Whatever inference keeps; none while training.
     outputs: tuple[Tensor, ...] = ()

@@ -19,25 +19,17 @@ COMPUTE_DTYPE = torch.bfloat16
 
 @dataclass(frozen=True)
 class PanguShape:
-    """Shape of a PanGu-alpha.
+    """Shape of a PanGu-alpha."""
 
-    Parameters
-    ----------
-    layers
-        The query layer among them.
-    width, heads
-        Of every layer; the feed-forward is four times as wide.
-    vocabulary, positions
-        Of the published networks.
-    dropout
-        Probability, of activations and of attention.
-    """
-
+    # The query layer among them.
     layers: int
+    # Of every layer; the feed-forward is four times as wide.
     width: int
     heads: int
+    # Of the published networks.
     vocabulary: int = 40000
     positions: int = 1024
+    # Probability, of activations and of attention.
     dropout: float = 0.1
 
 
@@ -45,18 +37,7 @@ class CastLinear(nn.Linear):
     """A linear layer whose parameters are cast to the dtype of computation at each use."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Multiply.
-
-        Parameters
-        ----------
-        input
-            (..., inputs) in the dtype of computation.
-
-        Returns
-        -------
-        torch.Tensor
-            (..., outputs) in the same dtype.
-        """
+        """Multiply."""
         return functional.linear(input, self.weight.to(input.dtype), self.bias.to(input.dtype))
 
 
@@ -64,31 +45,14 @@ class Float32Norm(nn.LayerNorm):
     """A layer norm that computes in float32."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise.
-
-        Parameters
-        ----------
-        input
-            (..., width).
-
-        Returns
-        -------
-        torch.Tensor
-            Shape and dtype of `input`.
-        """
+        """Normalise."""
         weight, bias = self.weight.float(), self.bias.float()
         normed = functional.layer_norm(input.float(), self.normalized_shape, weight, bias, self.eps)
         return normed.to(input.dtype)
 
 
 class PanguLayer(nn.Module):
-    """Attention and feed-forward, each behind a norm.
-
-    Parameters
-    ----------
-    shape
-        Of the network.
-    """
+    """Attention and feed-forward, each behind a norm."""
 
     def __init__(self, shape: PanguShape) -> None:
         super().__init__()
@@ -105,22 +69,7 @@ class PanguLayer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden: Tensor, bias: Tensor, asked: Tensor | None = None) -> Tensor:
-        """Run the layer.
-
-        Parameters
-        ----------
-        hidden
-            (batch, seq, width).
-        bias
-            Added to the scores, (seq, seq) float32.
-        asked
-            What the queries are made of, (batch, seq, width); `hidden` itself where there is none.
-
-        Returns
-        -------
-        torch.Tensor
-            (batch, seq, width).
-        """
+        """Run the layer."""
         normed = self.attention_norm(hidden)
         query, key, value = (
             layer(given).view(*hidden.shape[:2], self.heads, -1).transpose(1, 2)
@@ -140,13 +89,7 @@ class PanguLayer(nn.Module):
 
 
 class Pangu(nn.Module):
-    """PanGu-alpha for language modelling, the decoder tied to the embedding.
-
-    Parameters
-    ----------
-    shape
-        Of the network.
-    """
+    """PanGu-alpha for language modelling, the decoder tied to the embedding."""
 
     def __init__(self, shape: PanguShape) -> None:
         super().__init__()
@@ -158,18 +101,7 @@ class Pangu(nn.Module):
         self.norm = Float32Norm(shape.width)
 
     def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> Output:
-        """Predict the next tokens.
-
-        Parameters
-        ----------
-        input_ids, labels
-            (batch, seq) int64.
-
-        Returns
-        -------
-        Output
-            The loss where there are labels, the logits otherwise.
-        """
+        """Predict the next tokens."""
         tokens = input_ids.shape[1]
         position = torch.arange(tokens, device=input_ids.device)
         embedded = self.words(input_ids) + self.positions(position)

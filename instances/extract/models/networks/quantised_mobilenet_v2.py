@@ -16,13 +16,7 @@ from instances.extract.models.networks.simulated_quantisation import (
 
 
 def quantise(network: nn.Module) -> None:
-    """Round every weight, and the result of every convolution, sum and linear layer, in place.
-
-    Parameters
-    ----------
-    network
-        A plain MobileNetV2; keeps its parameters.
-    """
+    """Round every weight, and the result of every convolution, sum and linear layer, in place."""
     # The inner modules first, while their names are those of the plain network.
     for name, module in reversed(list(network.named_modules())):
         quantised = _quantised(module)

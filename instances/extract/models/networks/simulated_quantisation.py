@@ -25,15 +25,7 @@ SMALLEST_STEP = torch.finfo(torch.float32).eps
 
 
 class ObservedRange(nn.Module):
-    """Smallest and largest value seen while training, kept in buffers.
-
-    Parameters
-    ----------
-    channels
-        Ranges that are kept apart.
-    decay
-        How much of the former range stays at each step.
-    """
+    """Smallest and largest value seen while training, kept in buffers."""
 
     low: Tensor
     high: Tensor
@@ -46,31 +38,14 @@ class ObservedRange(nn.Module):
             self.register_buffer(name, torch.full((channels,), value, dtype=torch.float32))
 
     def observe(self, low: Tensor, high: Tensor) -> None:
-        """Move the range towards what a tensor holds; in evaluation mode it stays.
-
-        Parameters
-        ----------
-        low, high
-            Smallest and largest value, (channels,) or a scalar for one.
-        """
+        """Move the range towards what a tensor holds; in evaluation mode it stays."""
         if self.training:
             self.low.lerp_(low.to(self.low.dtype), 1 - self.decay)
             self.high.lerp_(high.to(self.high.dtype), 1 - self.decay)
 
 
 def step_width(low: Tensor, high: Tensor) -> Tensor:
-    """Divide ranges into the steps of eight bits.
-
-    Parameters
-    ----------
-    low, high
-        Ends of each range, any shape, float32.
-
-    Returns
-    -------
-    torch.Tensor
-        Width of a step, of the same shape; a range of one value has a small one.
-    """
+    """Divide ranges into the steps of eight bits."""
     return ((high - low) / (HIGHEST - LOWEST)).clamp(min=SMALLEST_STEP)
 
 
@@ -81,18 +56,7 @@ class QuantisedActivation(ObservedRange):
         super().__init__(1, DECAY)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Observe and round.
-
-        Parameters
-        ----------
-        input
-            Any shape.
-
-        Returns
-        -------
-        torch.Tensor
-            Of the same shape.
-        """
+        """Observe and round."""
         with torch.no_grad():
             self.observe(*torch.aminmax(input))
             # Zero itself is exact: padding and rectifiers put it everywhere.
@@ -103,30 +67,13 @@ class QuantisedActivation(ObservedRange):
 
 
 class QuantisedWeight(ObservedRange):
-    """Rounds each output channel of a weight to the steps of its own range.
-
-    Parameters
-    ----------
-    channels
-        Outputs of the layer.
-    """
+    """Rounds each output channel of a weight to the steps of its own range."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels, decay=0.0)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """Observe and round.
-
-        Parameters
-        ----------
-        weight
-            (channels, ...).
-
-        Returns
-        -------
-        torch.Tensor
-            Of the same shape.
-        """
+        """Observe and round."""
         with torch.no_grad():
             self.observe(*torch.aminmax(weight.flatten(1), dim=1))
             largest = torch.maximum(-self.low, self.high)
@@ -140,13 +87,6 @@ class FoldedConvolution(nn.Module):
 
     What is deployed has the norm's factor multiplied into the weight before it is rounded. Training
     does so with the running deviation, and takes the factor out of what the norm is given.
-
-    Parameters
-    ----------
-    convolution
-        Without bias.
-    norm
-        Of its result.
     """
 
     def __init__(self, convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
@@ -156,18 +96,7 @@ class FoldedConvolution(nn.Module):
         self.quantised = QuantisedWeight(convolution.out_channels)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Convolve and normalise.
-
-        Parameters
-        ----------
-        input
-            (batch, inputs, height, width).
-
-        Returns
-        -------
-        torch.Tensor
-            (batch, outputs, height / stride, width / stride).
-        """
+        """Convolve and normalise."""
         convolution, norm = self.convolution, self.norm
         factor = norm.weight / torch.sqrt(norm.get_buffer("running_var") + norm.eps)
         folded = functional.conv2d(
@@ -183,13 +112,7 @@ class FoldedConvolution(nn.Module):
 
 
 class QuantisedLinear(nn.Module):
-    """A linear layer with rounded weight and result.
-
-    Parameters
-    ----------
-    linear
-        With or without bias.
-    """
+    """A linear layer with rounded weight and result."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -198,18 +121,7 @@ class QuantisedLinear(nn.Module):
         self.result = QuantisedActivation()
 
     def forward(self, input: Tensor) -> Tensor:
-        """Multiply.
-
-        Parameters
-        ----------
-        input
-            (..., inputs).
-
-        Returns
-        -------
-        torch.Tensor
-            (..., outputs).
-        """
+        """Multiply."""
         weight = self.quantised(self.linear.weight)
         result: Tensor = self.result(functional.linear(input, weight, self.linear.bias))
         return result

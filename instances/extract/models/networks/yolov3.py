@@ -22,17 +22,7 @@ IGNORED_OVERLAP = 0.5
 
 
 class ConvNorm(nn.Module):
-    """Convolution, batch norm, leaky rectifier.
-
-    Parameters
-    ----------
-    inputs, outputs
-        Channels.
-    kernel
-        Width of the filter in pixels.
-    stride
-        Pixels from one result to the next.
-    """
+    """Convolution, batch norm, leaky rectifier."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         super().__init__()
@@ -45,13 +35,7 @@ class ConvNorm(nn.Module):
 
 
 class Residual(nn.Module):
-    """A narrow and a wide convolution, added to what they are given.
-
-    Parameters
-    ----------
-    channels
-        Of input and result.
-    """
+    """A narrow and a wide convolution, added to what they are given."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -90,17 +74,7 @@ class Darknet(nn.Module):
 
 
 class Scale(nn.Module):
-    """Features of one scale to predictions.
-
-    Parameters
-    ----------
-    inputs
-        Channels of the features.
-    width
-        Channels in between.
-    outputs
-        Numbers predicted a cell.
-    """
+    """Features of one scale to predictions."""
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
@@ -121,13 +95,7 @@ class Scale(nn.Module):
 
 
 class Yolov3(nn.Module):
-    """The detector.
-
-    Parameters
-    ----------
-    classes
-        Kinds of objects.
-    """
+    """The detector."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -149,24 +117,7 @@ class Yolov3(nn.Module):
         middle: Tensor | None = None,
         fine: Tensor | None = None,
     ) -> Output:
-        """Detect objects.
-
-        Parameters
-        ----------
-        images
-            (batch, 3, height, width).
-        boxes
-            Centre, width and height of every object in pixels, (batch, objects, 4).
-        coarse, middle, fine
-            What each cell and anchor of a scale should predict, (batch, rows, columns, 3,
-            5 + classes): centre within the cell, logarithms of width and height, whether there
-            is an object, and which.
-
-        Returns
-        -------
-        Output
-            The loss where there are targets, the raw predictions otherwise.
-        """
+        """Detect objects."""
         features = self.backbone(images)
         predictions = []
         hidden, raw = self.scales[0](features[0])
@@ -193,24 +144,7 @@ class Yolov3(nn.Module):
 def scale_loss(
     prediction: Tensor, target: Tensor, boxes: Tensor, anchors: Tensor, stride: int
 ) -> Tensor:
-    """Return the loss of one scale.
-
-    Parameters
-    ----------
-    prediction, target
-        (batch, rows, columns, anchors, 5 + classes).
-    boxes
-        Objects, (batch, objects, 4).
-    anchors
-        Width and height in pixels, (anchors, 2).
-    stride
-        Pixels of a cell.
-
-    Returns
-    -------
-    torch.Tensor
-        Scalar: centres, sizes, presence and classes, summed and divided by the batch.
-    """
+    """Return the loss of one scale."""
     present = target[..., 4:5]
     background = (1 - present) * _far_from_all(prediction, boxes, anchors, stride)
     cross_entropy = functional.binary_cross_entropy_with_logits
