@@ -337,7 +337,7 @@ def test_a_process_that_no_user_started_ends_at_once() -> None:
     code = (
         "import signal, sys\n"
         "sys.argv, sys.orig_argv = ['-m'], ['python', '-m', 'gpu_runtime.training.worker']\n"
-        "from planners import starting\n"
+        "from planners.command_line import starting\n"
         "numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)\n"
         "print(*(signal.getsignal(number) is starting._leave for number in numbers))\n"
         "from gpu_runtime.training import child\n"

@@ -186,7 +186,7 @@ CHILD_OF_A_PARENT = {
         """,
     "program": """
         import time
-        from planners import child_process
+        from planners.plugins import child_process
         print(child_process.start(["sleep", "600"], start_new_session=True).pid, flush=True)
         time.sleep(600)
         """,
