@@ -192,12 +192,12 @@ CHILD_OF_A_PARENT = {
         """,
     "pool": """
         import os, time
-        from evaluation.benchmarks.isolated_measurement import Job, run_in_child
+        from evaluation.benchmarks.isolated_measurement import MeasuredCall, run_isolated
         def say():
             print(os.getpid(), flush=True)
             time.sleep(600)
         if __name__ == "__main__":
-            run_in_child(Job(say, time.sleep, max))
+            run_isolated(MeasuredCall(say, time.sleep, max))
         """,
 }
 
