@@ -153,7 +153,7 @@ def planners(patterns: str = "*") -> list[PlannerInfo]:
 
 
 def choose(patterns: str) -> list[ChosenPlanner]:
-    """Return planners with parameters from what a user wrote."""
+    """Return planners with parameters from ``NAME[:KEY=VALUE...],...``; names may be wildcards."""
     load_entry_points()
     chosen: dict[str, ChosenPlanner] = {}
     for pattern in filter(None, (part.strip() for part in patterns.split(","))):

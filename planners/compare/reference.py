@@ -35,7 +35,7 @@ class Reference:
 
 
 def reference_of(problem: Problem) -> Reference | None:
-    """Return the reference of a problem."""
+    """Return the reference that a problem's origin tells of, None where it tells of none."""
     origin = problem.origin
     if PEAK not in origin:
         return None

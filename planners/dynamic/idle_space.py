@@ -34,6 +34,10 @@ def idle_space(
 ) -> tuple[IntColumn, IntColumn, IntColumn]:
     """Return the addresses that a plan leaves idle over each of some spans of time.
 
+    Of lists of intervals, no two of them equal: which list holds for each row of `times`, where
+    each list begins in the intervals (CSR pointers), and the intervals as rows ``[start, end)`` of
+    bytes within ``[0, peak)``, ascending and apart by at least a byte.
+
     Source: Huang et al. 2026, section 5.2, equations 3 to 5; half-open, and from 0 where the paper
     begins at the lowest planned address.
     """

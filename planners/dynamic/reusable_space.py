@@ -73,7 +73,7 @@ class ReusableSpace:
         return len(self.visits)
 
     def group_of(self, allocates: Visit, frees: Visit) -> int | None:
-        """Return the group of the dynamic tensors of two visits, None where there is none."""
+        """Return the group of the dynamic tensors of two visits, or None, in constant time."""
         return self._group_at.get((*allocates, *frees))
 
     def idle_intervals(self, group: int) -> IntColumn:
@@ -84,7 +84,10 @@ class ReusableSpace:
     def best_fit(
         self, group: int, size: int, free: IntColumn | None = None, alignment: int = 1
     ) -> int | None:
-        """Return where a dynamic tensor fits with the least left over.
+        """Return the offset at which a dynamic tensor fits with the least left over, None for none.
+
+        `free` are the rows ``[start, end)`` of the pool that are free right now, ascending and
+        disjoint; None where nothing but the static plan is in the pool.
 
         Source: Huang et al. 2026, section 6.2, equation 6.
         """
@@ -161,7 +164,7 @@ def space_of_groups(static: Problem, plan: Plan, groups: LayerGroups) -> Reusabl
 
 
 def intersection(a: IntColumn, b: IntColumn) -> IntColumn:
-    """Return what lies in both of two sets of intervals."""
+    """Return what lies in both of two sets of intervals, ascending and disjoint as they are."""
     # Of b, a row meets those that end behind its start and start before its end.
     first = np.searchsorted(b[:, 1], a[:, 0], side="right")
     count = np.maximum(np.searchsorted(b[:, 0], a[:, 1], side="left") - first, 0)

@@ -26,7 +26,10 @@ def space_to_fields(space: ReusableSpace) -> dict[str, Any]:
 
 
 def space_from_fields(fields: Any, problem: Problem, plan: Plan) -> ReusableSpace:
-    """Read the part ``reusable_space`` of a plan file."""
+    """Read ``reusable_space`` of a plan file, refusing what the plan does not leave idle.
+
+    The fields are untrusted; the problem is whole, or its static part alone.
+    """
     require_fields(PREFIX, fields, {"pool", *COLUMNS}, set())
     if type(fields["pool"]) is not int or not 0 <= fields["pool"] <= INT64_MAX:
         refuse(f"{PREFIX}pool", "a whole number from 0 to 2**63 - 1", fields["pool"])

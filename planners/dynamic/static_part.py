@@ -23,7 +23,7 @@ class StaticPart:
     tensors: IntColumn
 
     def plan_within(self, plan: Plan) -> Plan:
-        """Return what a plan of the whole problem says of the static tensors."""
+        """Return what a plan of the whole problem says of the static tensors, with their peak."""
         return Plan.of(self.problem, plan.offsets[self.tensors])
 
 
@@ -35,7 +35,7 @@ def is_dynamic(problem: Problem) -> BoolColumn:
 
 
 def static_part(problem: Problem) -> StaticPart:
-    """Return the problem of the static tensors.
+    """Return the problem of the static tensors, the problem itself where nothing is dynamic.
 
     Source: Huang et al. 2026, section 4: the set of requests with d = false.
     """

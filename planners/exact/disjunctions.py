@@ -28,7 +28,11 @@ class Disjunction:
 def disjunctions_of(
     scaled: ScaledBlocks, pairs: IntColumn
 ) -> tuple[list[Disjunction], dict[tuple[int, int], int]]:
-    """Return what separates the blocks of unsafe tensors."""
+    """Return what separates the blocks of unsafe tensors, and the disjunction of each pair.
+
+    Two blocks may have several, by distance; those that overlap are one. A pair ``(a, b)`` has its
+    ``a`` in the ``first`` block.
+    """
     ranges: defaultdict[tuple[int, int], list[tuple[int, int, int, int]]] = defaultdict(list)
     for one, other in pairs.tolist():
         a, b = sorted((one, other), key=lambda tensor: scaled.block_of[tensor])

@@ -44,7 +44,10 @@ class Symmetry:
 def symmetry_of(
     problem: Problem, scaled: ScaledBlocks, neighbourhood: Sequence[Hashable]
 ) -> Symmetry:
-    """Return the symmetry that can be seen from sizes, conditions and neighbourhoods."""
+    """Return the symmetry that can be seen from sizes, conditions and neighbourhoods.
+
+    Tensors with equal neighbourhoods must be unsafe with each other, and with the same others.
+    """
     members = (problem.blocks.indptr[1:] - problem.blocks.indptr[:-1]).tolist()
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
     for tensor, block in enumerate(scaled.block_of):

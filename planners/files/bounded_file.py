@@ -12,7 +12,10 @@ CHUNK_BYTES = 1 << 20
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """Read a file that holds at most so many bytes."""
+    """Read a whole file, pipe or device that holds at most so many bytes.
+
+    Errors here leave out the path: whoever reads the format names it once.
+    """
     pieces: list[bytes] = []
     room = limit
     for piece in pieces_of(path, limit + 1):
@@ -24,7 +27,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
 
 def pieces_of(path: Path, most: int) -> Iterator[bytes]:
-    """Read a file piece by piece."""
+    """Read at most so many bytes of a file, piece by piece; one piece where its size is known."""
     try:
         with path.open("rb") as file:
             # What the file says is asked for at once, so that it need not be put together. One
@@ -41,7 +44,7 @@ def pieces_of(path: Path, most: int) -> Iterator[bytes]:
 
 
 def read_bounded_text(path: Path, limit: int) -> str:
-    """Read a text file that holds at most so many bytes."""
+    """Read a bounded text file, UTF-8 with or without a byte order mark."""
     try:
         return read_bounded(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:

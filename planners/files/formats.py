@@ -117,7 +117,7 @@ read_any = read_problem
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """Return every format that can be read, this package's own first."""
+    """Return every format that can be read, this package's own first; a broken one is warned of."""
     known = {GAPLESS_JSON.name: GAPLESS_JSON}
     for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
         if not isinstance(loaded, Format):
@@ -131,7 +131,10 @@ def formats() -> tuple[Format, ...]:
 
 
 def format_of(path: Path) -> Format:
-    """Return the format of a file."""
+    """Return the format of a file.
+
+    A format that recognises content and suffix comes before one that recognises content alone.
+    """
     head = _head_of(path)
     matching = [form for form in formats() if _recognises(form, path, head)]
     if not matching:

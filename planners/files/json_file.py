@@ -45,14 +45,14 @@ _BYTES_OF_BYTE = 8
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file."""
+    """Read an untrusted JSON file, gzipped or not; no object in it may give a field twice."""
     given = b"".join(pieces_of(path, MAX_FILE_BYTES + 1))
     gzipped = path.suffix == ".gz" or given.startswith(GZIP_MAGIC)
     return _parse(_text_of(given, gzipped=gzipped))
 
 
 def require_fields(prefix: str, fields: Any, required: set[str], optional: set[str]) -> None:
-    """Refuse an object that lacks a field or has one too many."""
+    """Refuse an object that lacks a field or has one too many; `prefix` stands before its name."""
     if not isinstance(fields, dict):
         refuse(prefix.rstrip(".") or "file", "an object", fields)
     for field in sorted(required - fields.keys()):

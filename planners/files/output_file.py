@@ -28,7 +28,7 @@ _STANDARD_STREAMS = (1, 2)
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Give a file to write, which takes the place of another when it is complete."""
+    """Give a file to write, which takes the target's place when the body ends without raising."""
     try:
         with _opened(path) as file:
             yield file
@@ -53,7 +53,11 @@ def say_written(path: Path, text: str) -> None:
 
 
 def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
-    """Check what a command is going to write before it does any work."""
+    """Check what a command is going to write before it does any work.
+
+    Targets stand under the option that names each, None where it was not given. None may be a
+    folder, an input, or another target, under this or another name.
+    """
     chosen = {option: path for option, path in targets.items() if path is not None}
     sources = [path for path in inputs if path is not None]
     for option, path in chosen.items():

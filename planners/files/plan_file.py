@@ -90,7 +90,7 @@ def read_plan(problem: Problem, path: str | Path) -> Result:
 
 
 def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
-    """Read a plan file and judge what is in it."""
+    """Read an untrusted plan file and judge the plan and the idle space in it."""
     path = Path(path)
     try:
         fields = read_json(path)

@@ -16,7 +16,7 @@ MAX_STREAM_BYTES = 1 << 29
 
 @contextmanager
 def readable_twice(path: Path) -> Iterator[Path]:
-    """Give a file that can be opened more than once."""
+    """Give the file, or a copy of what gives its bytes once; errors name the path given."""
     if not _gives_bytes_once(path):
         yield path
         return

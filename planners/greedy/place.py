@@ -138,7 +138,10 @@ def place_blocks(
     below: int | None = None,
     complete: bool = False,
 ) -> Attempt:
-    """Place whole blocks one after the other, and give up where one passes a limit."""
+    """Place whole blocks one after the other, and give up where one ends at or above `below`.
+
+    Where the time limit passes, `complete` stacks the rest above all others, whatever `below`.
+    """
     algorithm = _core.place_many_objects if objects else _core.place_single_object
     offsets, placed, out_of_time = algorithm(
         problem.core,

@@ -65,7 +65,10 @@ def fuse_adjacent(
 def fuse(
     one: LocalPlan, other: LocalPlan, choices: PaperVariant, budget: Budget | None = None
 ) -> list[LocalPlan]:
-    """Insert the smaller of two plans into the larger, by the published stepping."""
+    """Insert the smaller of two plans into the larger, by the published stepping.
+
+    Of equal sizes the first is the host. What finds no place is a plan of its own.
+    """
     host, guest = host_and_guest(one, other)
     guests = guest.requests.select(np.lexsort((guest.requests.tensor, guest.requests.start)))
     address = _core.fuse_local_plans(

@@ -53,7 +53,10 @@ class Requests:
 
 
 def static_requests(problem: Problem) -> Requests:
-    """Return the requests of a problem that are not dynamic."""
+    """Return the requests of a problem that are not dynamic.
+
+    Sizes are rounded up to the largest alignment, so that whatever lies end to end is aligned.
+    """
     tensor = np.flatnonzero((problem.size > 0) & ~is_dynamic(problem))
     unit = int(problem.alignment[tensor].max(initial=1))
     units = -(-problem.size[tensor] // unit)

@@ -9,7 +9,7 @@ from planners.model.problem import Problem
 
 
 def liveness(problem: Problem) -> tuple[IntColumn, IntColumn]:
-    """Return the steps at which the live bytes change, and what is alive from each on."""
+    """Return the steps at which the live bytes change, rising, and the bytes alive from each on."""
     tensor, start, end = problem.segments().T
     size = problem.size[tensor]
     steps, position = np.unique(np.concatenate([start, end]), return_inverse=True)

@@ -12,7 +12,7 @@ OURS = "gapless"
 
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
-    """Import what installed packages offer in one group."""
+    """Import what installed packages offer in one group; what fails is warned of and left out."""
     # Imported here because it costs as much as the rest of this package without NumPy.
     from importlib.metadata import entry_points
 

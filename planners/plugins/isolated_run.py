@@ -58,7 +58,11 @@ class Isolation:
 def answer_in_isolation(
     problem: Problem, budget: Budget, isolation: Isolation, answer: Callable[[], Result]
 ) -> Result:
-    """Return what a call answers in a process of its own."""
+    """Return what a call answers in a process of its own, well formed and not judged.
+
+    A planner that did not end in time, or was killed for want of memory, has found no plan; one
+    that ended its process otherwise is invalid.
+    """
 
     def in_the_child() -> bytes:
         standard_output.leave_to_the_parent()

@@ -36,7 +36,7 @@ class MalformedAnswerError(Exception):
 def answer_of(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
 ) -> Result:
-    """Call a planner, and take in its answer, whatever it does."""
+    """Call a planner, and take in its answer, whatever it does; one that fails is ``invalid``."""
     try:
         if chosen.info.built_in:
             return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))
@@ -70,7 +70,11 @@ def _apart(problem: Problem) -> Problem:
 
 
 def take_in(problem: Problem, answer: object) -> Result:
-    """Return a planner's answer as a result that holds nothing of the planner's."""
+    """Return a planner's answer as a result of plain values.
+
+    It has no planner, parameters or cost, which are not the planner's to tell. What reading the
+    answer raises comes through.
+    """
     if isinstance(answer, Plan):
         return Result(Status.FEASIBLE, _plan(problem, answer))
     if not isinstance(answer, Result):

@@ -35,7 +35,10 @@ def unsafe_rows(graph: Graph, algorithm: str = DEFAULT_ALGORITHM) -> _core.BitRo
 
 
 def core_graph(graph: Graph) -> _core.Graph:
-    """Return the graph as the core holds it, its streams numbered densely."""
+    """Return the graph as the core holds it, its streams numbered densely.
+
+    Raises ``InstanceError`` where a clock a node would take more than ``MAX_CLOCK_BYTES``.
+    """
     needed = graph.node_count * graph.stream_count * 4
     if needed > MAX_CLOCK_BYTES:
         raise InstanceError(

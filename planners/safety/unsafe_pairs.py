@@ -10,7 +10,7 @@ from planners.model.problem import Problem
 
 
 def list_unsafe_pairs(problem: Problem, most: int) -> IntColumn:
-    """Return the pairs of tensors that may not share bytes."""
+    """Return the pairs ``a < b`` of tensors with bytes that may not share any, sorted."""
     require_unsafe_pairs(problem, most)
     return problem.core.unsafe_pairs()
 

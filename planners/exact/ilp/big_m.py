@@ -74,7 +74,10 @@ class BigM:
         self._add_cliques(pairs)
 
     def plan(self, values: Sequence[float]) -> Plan | None:
-        """Return the best plan with the order of a solution, in exact arithmetic."""
+        """Return the best plan with the order of a solution, in exact arithmetic.
+
+        None where the order has no plan below the peak, which the solver's rounding may do.
+        """
         distances = []
         for separation, (column, known) in zip(self._separations, self._second_above, strict=True):
             first, second = separation.first, separation.second

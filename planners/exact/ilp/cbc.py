@@ -167,7 +167,10 @@ def _flags(interrupted: bool) -> dict[str, bool]:
 
 
 def write_mps(model: MilpModel, path: Path) -> None:
-    """Write a model in free MPS format, column ``j`` as ``c<j>`` and row ``i`` as ``r<i>``."""
+    """Write a model in free MPS format, column ``j`` as ``c<j>`` and row ``i`` as ``r<i>``.
+
+    Each row has exactly one finite side.
+    """
     entries: list[list[str]] = [[] for _ in model.lower]
     for row, (columns, factors) in enumerate(
         zip(model.row_columns, model.row_factors, strict=True)

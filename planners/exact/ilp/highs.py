@@ -32,7 +32,7 @@ def require_highs() -> None:
 
 
 def load_highs() -> Solver:
-    """Import SciPy and return the solver."""
+    """Import SciPy and return the solver, which takes neither threads nor a seed and needs none."""
     from scipy import optimize, sparse
 
     def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
