@@ -8,7 +8,7 @@ it, is a multiple of 2**p: half of what is alive, m units. Tensors of 2**p units
 m units in all. Each of those who stay leaves a hole of less than 2**p units below the next one, so
 that no tensor of the round fits into a hole, and all of them go on top: m units a round, less the
 2**(p - 1) that ended above the last of those who stay. The peak is 2m + km - 2**k + 1, and never
-more than 2m are alive (Robson's argument on dynamic storage allocation).
+more than 2m are alive (the argument of Robson 1971).
 
 *Why 2m are enough.* Who knows the future sorts by the round in which a tensor ends. The first fill
 is a palindrome: those that end first in the middle, then those of the next round on both sides,

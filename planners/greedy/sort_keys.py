@@ -17,12 +17,12 @@ SortKey = Callable[[Problem], Key]
 
 
 def by_size(problem: Problem) -> IntColumn:
-    """Decreasing size; a chain counts with all its bytes (Greedy Size, Pisarchyk & Lee)."""
+    """Decreasing size; a chain counts with all its bytes (Greedy Size, Pisarchyk and Lee 2020)."""
     return -problem.blocks.size[problem.blocks.block_of]
 
 
 def by_breadth(problem: Problem) -> IntColumn:
-    """Decreasing breadth of the source: the bytes alive at its step (Greedy Breadth)."""
+    """Decreasing breadth of the source: the bytes alive at its step (Greedy Breadth, there too)."""
     if problem.safety is Safety.PAIRS:
         return np.zeros(problem.tensor_count, dtype=np.int64)
     steps, live = liveness(problem)
@@ -31,12 +31,12 @@ def by_breadth(problem: Problem) -> IntColumn:
 
 
 def by_source(problem: Problem) -> IntColumn:
-    """Increasing step of the source (Greedy Source, Lee et al.)."""
+    """Increasing step of the source (Greedy Source, Lee et al. 2019)."""
     return problem.start
 
 
 def by_unsafe(problem: Problem) -> IntColumn:
-    """Decreasing number of unsafe pairs (Greedy Unsafe)."""
+    """Decreasing number of unsafe pairs (Greedy Unsafe, Lamprou et al. 2023)."""
     return -problem.core.unsafe_degrees()
 
 

@@ -89,7 +89,7 @@ class Sgd:
 class Lamb:
     """LAMB: Adam whose step is scaled, for each parameter, by the ratio of two norms.
 
-    Source: You et al., Large batch optimization for deep learning, ICLR 2020, algorithm 2.
+    Source: You et al. 2020, algorithm 2.
     """
 
     # As in the paper. They do not change what is allocated.

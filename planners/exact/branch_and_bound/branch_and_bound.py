@@ -111,7 +111,7 @@ class Rules:
 @register(
     NAME,
     summary="Exact search in a canonical order with a portfolio of orders; proves its optimum",
-    source="Gapless; after MiniMalloc's canonical search",
+    source="Gapless; after the canonical solutions of Moffitt 2023",
 )
 def branch_and_bound(
     problem: Problem,

@@ -1,4 +1,4 @@
-"""Algorithms 6 to 13 of safe-optimized-static-memory-allocation, line by line, without alignment.
+"""Algorithms 6 to 13 of Lamprou et al. 2023, line by line, without alignment.
 
 Written from the listings alone, with their slips repaired:
 

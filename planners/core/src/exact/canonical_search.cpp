@@ -15,6 +15,8 @@ namespace gapless {
 
 // Note [Canonical search]
 // ~~~~~~~~~~~~~~~~~~~~~~~
+// Active plans are the canonical solutions of Moffitt 2023, and so is the idea of dominance.
+//
 // A plan is active if no tensor without a pin can move to a lower offset while all others stay.
 // Moving tensors down one by one ends in an active plan with no higher peak, since the sum of the
 // offsets falls. So it is enough to look for active plans. The search builds one in the order of

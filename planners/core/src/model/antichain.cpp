@@ -1,7 +1,7 @@
 // Note [Heaviest antichain]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
 // "Dead before born" is a strict partial order on tensors, and a clique of the unsafe relation is
-// an antichain of it. By Dilworth's theorem with weights, the heaviest antichain equals the
+// an antichain of it. By Dilworth's theorem (1950) with weights, the heaviest antichain equals the
 // smallest flow that sends at least size(a) through every tensor a, where flow may pass from a to b
 // if and only if a precedes b.
 //
@@ -17,7 +17,7 @@
 // Algorithm. A greedy pass in topological order hands flow from dead tensors to new ones: feasible,
 // and close to the live bytes of the global order. A maximum flow from the sink to the source in
 // the residual network (an arc can give back what it carries above its lower bound, and take any
-// amount more) removes the rest: Dinic's algorithm. At the end let R be what the sink reaches. No
+// amount more) removes the rest (Dinic 1970). At the end let R be what the sink reaches. No
 // residual arc leaves R, so arcs out of R do not exist, and arcs into R carry exactly their lower
 // bound: the flow equals the bytes of the tensors that enter R. R is closed under successors, so a
 // path enters it once and these tensors are an antichain. It is the certificate.

@@ -20,6 +20,8 @@ struct OrderSearchStep {
 
 // Note [Squeaky wheel]
 // ~~~~~~~~~~~~~~~~~~~~
+// After Joslin and Clements 1999, with the late acceptance of Burke and Bykov 2017.
+//
 // First fit in the right order gives an optimal plan (take the blocks of one by their offsets), so
 // the orders are a space to search. An attempt with a limit ends at the block that finds no room
 // below it. No change behind that block can mend this: it has to come earlier, in front of one that
