@@ -22,6 +22,9 @@ COMMAND = re.compile(r"python -m (\w+(?:\.\w+)*)")
 # Of this repository: what a reader writes is called `my_...` in our pages.
 SOURCE_FILE = re.compile(r"(?!my_)\w+\.(py|h|cpp|cu)")
 
+# Of a published listing alone.
+PAPERS_WORDS = {"mem_end"}
+
 
 def paths_of(text: str) -> set[str]:
     return {
@@ -40,6 +43,30 @@ def dotted_of(text: str) -> set[str]:
     imported = re.findall(rf"^(?:from|import) ((?:{ours})[\w.]*)", text, re.MULTILINE)
     commands = [name for name in COMMAND.findall(text) if name.split(".")[0] in PACKAGES]
     return {*written, *imported, *commands}
+
+
+def identifiers_of(text: str) -> set[str]:
+    """Return what is written as an identifier, a call, a chain of members, or an option."""
+    written = [code.partition("(")[0] for code in CODE.findall(text)]
+    chains = [code for code in written if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", code)]
+    members = {
+        part for code in chains if not SOURCE_FILE.fullmatch(code) for part in code.split(".")
+    }
+    options = {flag.replace("-", "_") for flag in re.findall(r"(?<![\w-])--([a-z][\w-]+)", text)}
+    return {member for member in members if not member.startswith("my_")} | options
+
+
+@cache
+def words_of_the_source() -> frozenset[str]:
+    sources = [
+        path.read_text(encoding="utf-8")
+        for folder in PACKAGES
+        for suffix in ("py", "h", "cpp", "cu")
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+        if path != Path(__file__)
+    ]
+    words = set(re.findall(r"[\w-]+", " ".join(sources)))
+    return frozenset({*words, *(word.strip("-").replace("-", "_") for word in words)})
 
 
 @cache
@@ -70,6 +97,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     assert [path for path in sorted(paths_of(text)) if not (ROOT / path).exists()] == []
     assert sorted(files_of(text) - file_names()) == []
     assert [name for name in sorted(dotted_of(text)) if not resolves(name)] == []
+    assert sorted(identifiers_of(text) - words_of_the_source() - PAPERS_WORDS) == []
 
 
 def test_names_are_found_in_a_page() -> None:
@@ -77,6 +105,8 @@ def test_names_are_found_in_a_page() -> None:
     assert paths_of(text) == {"planners/run.py"}
     assert files_of(text) == {"run.py"}
     assert dotted_of(text) == {"planners.run", "planners.compare"}
+    found = identifiers_of("`Plan.peak`, `read(x)`, `a.py`, --time-limit")
+    assert found == {"Plan", "peak", "read", "time_limit"}
     assert resolves("planners.model.plan.Status.OPTIMAL")
     assert not resolves("planners.model.plan.Status.NOTHING")
     assert not resolves("planners.nothing.there")
