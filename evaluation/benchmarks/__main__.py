@@ -8,22 +8,22 @@ from typing import Annotated
 
 import typer
 
-from evaluation.benchmarks.auto import auto_page
-from evaluation.benchmarks.collection import collection_page
-from evaluation.benchmarks.committed import committed_instances
-from evaluation.benchmarks.density import density_page
-from evaluation.benchmarks.exact import exact_page
-from evaluation.benchmarks.greedy import greedy_page
-from evaluation.benchmarks.homosize import homosize_page
-from evaluation.benchmarks.measure import pin_to_one_core, use_every_core
-from evaluation.benchmarks.offsets import offsets_page
-from evaluation.benchmarks.page import Page
-from evaluation.benchmarks.paper_networks import PAPER_NETWORKS
-from evaluation.benchmarks.responsiveness import responsiveness_page
-from evaluation.benchmarks.safety import safety_page
-from evaluation.benchmarks.scaling import scaling_page
-from evaluation.benchmarks.training import PARTS, training_page
-from evaluation.benchmarks.verify import verify_page
+from evaluation.benchmarks.cases.committed import committed_instances
+from evaluation.benchmarks.measuring.processor_seconds import pin_to_one_core, use_every_core
+from evaluation.benchmarks.pages.auto_page import auto_page
+from evaluation.benchmarks.pages.collection_page import collection_page
+from evaluation.benchmarks.pages.density_page import density_page
+from evaluation.benchmarks.pages.exact_page import exact_page
+from evaluation.benchmarks.pages.greedy_page import greedy_page
+from evaluation.benchmarks.pages.homosize_page import homosize_page
+from evaluation.benchmarks.pages.offsets_page import offsets_page
+from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
+from evaluation.benchmarks.pages.safety_page import safety_page
+from evaluation.benchmarks.pages.scaling_page import scaling_page
+from evaluation.benchmarks.pages.training_page import PARTS, training_page
+from evaluation.benchmarks.pages.verification_page import verify_page
+from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
+from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.verification.device_kinds import DeviceKind
 from planners.command_line import standard_output
 from planners.command_line.interrupt import run_command_line

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from evaluation.benchmarks.checks_at_once import ChecksAtOnce
+from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, plain_table
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification

@@ -233,7 +233,7 @@ WRITE_IN_PLACE = {
     "planners/files/output_file.py",
     "planners/exact/ilp/cbc.py",
     "planners/files/replayed_pipe.py",
-    "evaluation/benchmarks/isolated_measurement.py",
+    "evaluation/benchmarks/measuring/isolated_measurement.py",
 }
 
 

@@ -192,7 +192,7 @@ CHILD_OF_A_PARENT = {
         """,
     "pool": """
         import os, time
-        from evaluation.benchmarks.isolated_measurement import MeasuredCall, run_isolated
+        from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall, run_isolated
         def say():
             print(os.getpid(), flush=True)
             time.sleep(600)

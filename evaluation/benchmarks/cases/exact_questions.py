@@ -1,0 +1,166 @@
+"""Exact planners asked the same question once a seed: what each side answered, and at what cost."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from evaluation.benchmarks.cases.variations import vary
+from evaluation.benchmarks.contestants.contestant_runs import (
+    ContestantRuns,
+    judged_peer_job,
+    judged_planner_job,
+    run_contestant,
+)
+from evaluation.benchmarks.contestants.omnimalloc_peer import SUPERMALLOC, require_expressible
+from evaluation.benchmarks.measuring.processor_seconds import progress
+from planners.errors import GaplessError
+from planners.exact.branch_and_bound.branch_and_bound import NAME as OURS
+from planners.files.formats import read_any
+from planners.model.bounds import lifetime_bound
+from planners.model.budget import Budget
+from planners.model.plan import Parameters, Result, Status
+from planners.model.problem import Problem
+
+FITS = (Status.OPTIMAL, Status.FEASIBLE)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One file, and what is asked of it."""
+
+    path: Path
+    # Bytes: does a plan fit? None: what is the smallest peak?
+    capacity: int | None
+
+    @property
+    def label(self) -> str:
+        """Name of the file, without its folder."""
+        return self.path.name
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What is planned."""
+        return read_question(self.path, self.capacity)
+
+    @cached_property
+    def lifetime_bound(self) -> int:
+        """Most bytes that are alive at once."""
+        return lifetime_bound(self.problem).bytes
+
+    def settled_by(self, result: Result) -> bool:
+        """Return whether an answer is final: with a capacity yes or no, without it an optimum."""
+        if self.capacity is None:
+            return result.status is Status.OPTIMAL
+        return result.status in FITS or result.status is Status.INFEASIBLE
+
+
+@dataclass(frozen=True)
+class SeedRuns:
+    """What one side answered to one question, once a seed."""
+
+    question: Question
+    # Wall seconds that each run might take.
+    limit: float
+    # One entry a seed, each of one run.
+    sides: tuple[ContestantRuns, ...]
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The judged answers."""
+        return tuple(side.result for side in self.sides)
+
+    @property
+    def settled_count(self) -> int:
+        """For how many seeds the answer is final."""
+        return sum(map(self.question.settled_by, self.results))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the answer is final for every seed."""
+        return self.settled_count == len(self.sides)
+
+    @property
+    def seconds(self) -> float:
+        """Median processor seconds over the seeds."""
+        return statistics.median(side.seconds for side in self.sides)
+
+    @property
+    def worst_seconds(self) -> float:
+        """Largest processor seconds over the seeds."""
+        return max(side.seconds for side in self.sides)
+
+
+def read_question(path: Path, capacity: int | None) -> Problem:
+    """Return the problem of a file with another capacity."""
+    return read_any(path).with_capacity(capacity)
+
+
+def decision_question(path: Path, capacity: int | None) -> Question:
+    """Return the question whether the instance of a file fits."""
+    problem = read_any(path)
+    require_expressible(problem)
+    for known in (capacity, problem.capacity, _capacity_in_name(path)):
+        if known is not None:
+            return Question(path, known)
+    raise GaplessError(
+        f"{path}: a capacity is needed, in the problem, as the last part of the file's name "
+        "(A.1048576.csv) or by --capacity; found none"
+    )
+
+
+def our_runs(
+    question: Question, limit: float, seeds: Iterable[int], parameters: Parameters | None = None
+) -> SeedRuns:
+    """Ask our planner, in a fresh process for each seed."""
+    progress(f"{question.label}: {OURS}")
+    source = partial(read_question, question.path, question.capacity)
+    jobs = (
+        judged_planner_job(source, OURS, Budget(limit, seed=seed), parameters) for seed in seeds
+    )
+    return SeedRuns(
+        question, limit, tuple(run_contestant(question.problem, job, 1) for job in jobs)
+    )
+
+
+def variant_runs(
+    question: Question, variation: str, limit: float, seeds: Iterable[int]
+) -> SeedRuns:
+    """Ask our planner about variants of an instance, in a fresh process for each."""
+    progress(f"{question.label}: {variation}")
+    sides = []
+    for seed in seeds:
+        source = partial(read_variant, question.path, question.capacity, variation, seed)
+        job = judged_planner_job(source, OURS, Budget(limit, seed=seed))
+        sides.append(run_contestant(source(), job, 1))
+    return SeedRuns(question, limit, tuple(sides))
+
+
+def read_variant(path: Path, capacity: int | None, variation: str, seed: int) -> Problem:
+    """Return a variant of the problem of a file with another capacity."""
+    return vary(read_question(path, capacity), variation, seed)
+
+
+def peer_runs(question: Question, limit: float, count: int, threads: int) -> SeedRuns:
+    """Ask omnimalloc's SuperMalloc, in fresh processes.
+
+    It takes no seed, so a run that found nothing in its time is not repeated.
+    """
+    progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
+    source = partial(read_question, question.path, question.capacity)
+    job = judged_peer_job(source, SUPERMALLOC, Budget(limit, threads=threads))
+    sides: list[ContestantRuns] = []
+    for _ in range(count):
+        sides.append(run_contestant(question.problem, job, 1))
+        if not question.settled_by(sides[-1].result):
+            break
+    return SeedRuns(question, limit, tuple(sides))
+
+
+def _capacity_in_name(path: Path) -> int | None:
+    found = re.search(r"\.(\d+)$", path.stem)
+    return int(found[1]) if found else None

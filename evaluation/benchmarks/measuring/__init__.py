@@ -1,0 +1,1 @@
+"""How a call is measured: processor seconds, memory, turns, fresh processes."""

@@ -1,0 +1,1 @@
+"""The pages of ``python -m evaluation.benchmarks``, one file a page."""

@@ -1,0 +1,74 @@
+"""What a user waits for: whole processes, imports included, and reading an instance."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from evaluation.benchmarks.measuring.processor_seconds import measure, progress
+from evaluation.benchmarks.writing.page import Page, milliseconds
+from instances.synthetic import training_graph
+from planners import read_problem, write_problem
+from planners.plugins.child_process import run_to_end
+
+TENSORS = 20_000
+COMPARE = ("-m", "planners.compare")
+FAST_PLANNERS = ("--planners", "greedy-*,many-*")
+
+
+def responsiveness_page(instance: Path, command: str, repetitions: int) -> Page:
+    """Measure whole runs of the command line, the import, and the reader."""
+    page = Page("Responsiveness", command)
+    page.say(
+        "Whole processes, start and imports included, median over the runs in milliseconds. Wall "
+        "time depends on the machine and on what else it does."
+    )
+    processes: dict[str, Sequence[str]] = {
+        "`import numpy`": ("-c", "import numpy"),
+        "`import numpy, planners`": ("-c", "import numpy, planners"),
+        f"compare {instance.name}, greedy and Many Objects": (
+            *COMPARE, str(instance), *FAST_PLANNERS,
+        ),
+        f"compare {instance.name}, everything": (*COMPARE, str(instance)),
+    }  # fmt: skip
+    page.table(["process", "wall", "processor"], _rows(processes, repetitions))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.json"
+        write_problem(training_graph(TENSORS, streams=100), path)
+        reading = measure(partial(read_problem, path), repetitions)
+        page.say(
+            f"Reading and validating a JSON instance of {TENSORS:,} tensors with a graph, "
+            f"{path.stat().st_size:,} bytes: {milliseconds(reading.seconds)} ms of processor time, "
+            f"{milliseconds(reading.worst_seconds)} at worst."
+        )
+    return page
+
+
+def _rows(processes: dict[str, Sequence[str]], repetitions: int) -> list[list[str]]:
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        # Compiled once, as for any user; whoever measures may have that switched off.
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        for label, arguments in processes.items():
+            progress(label)
+            _run(arguments, environment)
+            runs = [_run(arguments, environment) for _ in range(repetitions)]
+            wall, processor = (statistics.median(costs) for costs in zip(*runs, strict=True))
+            rows.append([label, milliseconds(wall), milliseconds(processor)])
+    return rows
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
+    """Return wall and processor seconds of one Python process."""
+    before, begun = os.times(), time.perf_counter()
+    run_to_end([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
+    wall, after = time.perf_counter() - begun, os.times()
+    processor = after.children_user + after.children_system
+    return wall, processor - before.children_user - before.children_system

@@ -1,0 +1,175 @@
+"""Verification: how long, at what bandwidth, and what it catches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.benchmarks.measuring.processor_seconds import progress
+from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
+from gpu_runtime.verification.arena_layout import Layout
+from gpu_runtime.verification.device_kinds import DeviceKind, open_device
+from gpu_runtime.verification.injection import inject, moved
+from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
+from gpu_runtime.verification.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials import make_trial
+from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
+from planners import Problem, place_in_objects
+from planners.model.columns import IntColumn
+
+MIB = 1 << 20
+SIZES_MIB = (16, 24, 32, 64, 256, 1024)
+RATE_BYTES = 4 << 30
+INJECTED = 20
+
+
+def verify_page(problem: Problem, command: str, kind: DeviceKind, trials: int, seed: int) -> Page:
+    """Verify right and wrong plans of an instance, and measure the kernel by itself."""
+    page = Page("Verification", command)
+    runs = _verifications(problem, kind, trials, seed)
+    figures = runs[0].verification.figures
+    page.say(
+        f"{problem.name} on {figures.name}: {problem.tensor_count:,} tensors, "
+        f"{runs[0].verification.nodes:,} nodes on {runs[0].verification.streams} streams, "
+        f"{runs[0].verification.events:,} events. Arena {figures.arena_bytes:,} bytes for a peak "
+        f"of {runs[0].verification.peak:,}; the allocator took {figures.reserved_bytes:,}. A large "
+        f"copy reads and writes {_gigabytes(figures.copy_bytes_per_second)} GB/s. *seconds* is "
+        f"everything from the plan on, *undisturbed* a trial that nothing delays, *rate* its "
+        f"stamped and checked bytes over that time. *unsafe pairs* share bytes by definition; "
+        f"*seen* were found overwritten; *false alarms* are of other pairs."
+    )
+    page.table(
+        ["plan", "trials", "directed", "seconds", "undisturbed ms", "rate GB/s", "of a copy",
+         "unsafe pairs", "seen", "injected", "caught", "false alarms"],
+        [run.row() for run in runs],
+    )  # fmt: skip
+    if kind is DeviceKind.CUDA:
+        page.say(
+            "The kernel alone, on one stream: GB/s stamped, checked, and moved by copies of the "
+            "same size (bytes read and written), each over a run of tensors of some GiB; and as "
+            "parts of that copy's rate and of a large one's."
+        )
+        page.table(
+            ["tensor", "stamp GB/s", "check GB/s", "copy GB/s", "stamp of same copy",
+             "check of same copy", "stamp of large copy", "check of large copy"],
+            [_rate_row(size * MIB, figures.copy_bytes_per_second) for size in SIZES_MIB],
+        )  # fmt: skip
+    return page
+
+
+@dataclass(frozen=True)
+class _Run:
+    name: str
+    verification: Verification
+    unsafe_pairs: int
+    injected: int
+    caught: int
+    false_alarms: int
+
+    def row(self) -> list[str]:
+        run = self.verification
+        seen = {
+            frozenset((found.victim, found.writer)) for found in run.corruptions if found.unsafe
+        }
+        return [
+            self.name,
+            str(run.trials),
+            str(run.directed_trials),
+            seconds(run.seconds),
+            milliseconds(run.undisturbed_seconds),
+            _gigabytes(run.bytes_per_second),
+            f"{run.bytes_per_second / run.figures.copy_bytes_per_second:.1%}",
+            f"{self.unsafe_pairs:,}",
+            f"{len(seen):,}",
+            str(self.injected),
+            str(self.caught),
+            str(self.false_alarms),
+        ]
+
+
+def _verifications(problem: Problem, kind: DeviceKind, trials: int, seed: int) -> list[_Run]:
+    right = place_in_objects(problem, "size", "first")
+    wrong = place_in_objects(without_streams(problem), "size", "first")
+    injections = inject(problem, right, INJECTED, seed)
+    onto = [(injection.tensor, injection.partner) for injection in injections]
+    cases: list[tuple[str, IntColumn, Sequence[tuple[int, int]]]] = [
+        ("right", right.offsets, ()),
+        (f"{INJECTED} moved", moved(right, injections), onto),
+        ("streams ignored, random delays", wrong.offsets, ()),
+        ("streams ignored, attacks", wrong.offsets, unsafe_overlaps(problem, wrong.offsets)),
+    ]
+    runs = []
+    for name, offsets, attacked in cases:
+        progress(name)
+        request = VerificationRequest(
+            trials, seed, is_compressed=kind.is_host, attacked=tuple(attacked)
+        )
+        found = verify(problem, offsets, open_device(kind), request)
+        its = injections if attacked is onto else []
+        runs.append(
+            _Run(
+                name,
+                found,
+                len(unsafe_overlaps(problem, offsets)),
+                len(its),
+                sum(bool(found.caught(injection)) for injection in its),
+                len(found.false_alarms(its)),
+            )
+        )
+    return runs
+
+
+def _rate_row(size: int, large_copy: float) -> list[str]:
+    progress(f"tensors of {size // MIB} MiB")
+    count = RATE_BYTES // size
+    layout = Layout(np.arange(count) * size, np.full(count, size), count * size)
+    singles = tuple((tensor,) for tensor in range(count))
+    nothing = ((),) * count
+    stamping = StampCheckProgram((0,) * count, singles, nothing, nothing)
+    both = StampCheckProgram((0,) * 2 * count, singles + nothing, nothing + singles, nothing * 2)
+    stamp_seconds = _undisturbed_seconds(stamping, layout)
+    check_seconds = _undisturbed_seconds(both, layout) - stamp_seconds
+    rates = layout.arena_bytes / stamp_seconds, layout.arena_bytes / check_seconds
+    same_copy = _copy_rate(size, count)
+    return [
+        f"{size // MIB} MiB",
+        *map(_gigabytes, (*rates, same_copy)),
+        *(f"{rate / copy:.1%}" for copy in (same_copy, large_copy) for rate in rates),
+    ]
+
+
+def _undisturbed_seconds(program: StampCheckProgram, layout: Layout) -> float:
+    device = open_device(DeviceKind.CUDA)(program, layout)
+    try:
+        outcomes = [device.run(make_trial(program, 0, seed)) for seed in range(3)]
+    finally:
+        device.close()
+    if any(outcome.foreign or outcome.broken for outcome in outcomes):
+        raise AssertionError("tensors beside each other were found corrupted")
+    return min(outcome.seconds for outcome in outcomes)
+
+
+def _copy_rate(size: int, count: int) -> float:
+    """Return bytes read and written a second by copies of one size, one after the other."""
+    # Imported here because it needs a driver.
+    from gpu_runtime.verification.cuda.context import Buffer, Stream, open_context
+
+    context = open_context()
+    pairs = [(Buffer(context, size), Buffer(context, size)) for _ in range(count // 2)]
+
+    def submit() -> None:
+        for source, target in pairs:
+            stream.copy(source, target)
+
+    with Stream(context) as stream:
+        taken = min(stream.seconds_of(submit) for _ in range(5))
+    for pair in pairs:
+        for buffer in pair:
+            buffer.free()
+    return 2 * size * len(pairs) / taken
+
+
+def _gigabytes(rate: float) -> str:
+    return f"{rate / 1e9:,.3g}" if rate < 1e12 else f"{rate / 1e9:,.0f}"

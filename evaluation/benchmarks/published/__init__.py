@@ -1,0 +1,1 @@
+"""What papers and others printed, for tables beside ours."""

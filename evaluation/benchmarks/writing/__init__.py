@@ -1,0 +1,1 @@
+"""How a page is written: its tables, and figures that cannot be true."""

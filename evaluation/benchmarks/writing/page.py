@@ -1,0 +1,91 @@
+"""A page of tables in Markdown, as the benchmarks print them and docs/ keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from evaluation.benchmarks.measuring.processor_seconds import environment
+from evaluation.benchmarks.writing.figure import Figure
+from planners.errors import GaplessError
+
+
+class ImplausiblePageError(GaplessError):
+    """A page would say what cannot be true; it is not written."""
+
+
+@dataclass
+class Page:
+    """Tables and sentences in the order they were added."""
+
+    title: str
+    # What makes this page.
+    command: str
+    parts: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        """Add a paragraph."""
+        self.parts.append(text)
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str | Figure]]) -> None:
+        """Add a table; the first column is aligned left, the others right."""
+        if not rows:
+            raise ImplausiblePageError(
+                f"{self.title}: a table needs rows, found none below {', '.join(headers)}; "
+                "no page is written"
+            )
+        texts = [self._texts(headers, row) for row in rows]
+        widths = [max(map(len, column)) for column in zip(headers, *texts, strict=True)]
+
+        def line(cells: Sequence[str]) -> str:
+            padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+            return "| " + " | ".join([cells[0].ljust(widths[0]), *padded[1:]]) + " |"
+
+        rule = "|" + "|".join(
+            "-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)
+        )
+        self.parts.append("\n".join([line(headers), rule + "|", *map(line, texts)]))
+
+    def _texts(self, headers: Sequence[str], row: Sequence[str | Figure]) -> list[str]:
+        for header, cell in zip(headers, row, strict=True):
+            if isinstance(cell, Figure) and cell.fault:
+                raise ImplausiblePageError(
+                    f"{self.title}, row {row[0]!s}, {header} {cell.text}: {cell.fault}; "
+                    "no page is written"
+                )
+        return [str(cell) for cell in row]
+
+    def render(self) -> str:
+        """Return the page as Markdown."""
+        made_by = f"Made by `{self.command}` on {date.today()}; {environment()}."
+        return "\n\n".join([f"# {self.title}", made_by, *self.parts]) + "\n"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return seconds as milliseconds with three significant digits."""
+    return _three_digits(seconds * 1e3)
+
+
+def mebibytes(count: float) -> str:
+    """Return bytes as MiB with three significant digits."""
+    return _three_digits(count / (1 << 20))
+
+
+def seconds(value: float) -> str:
+    """Return seconds to the millisecond, and from ten on with three significant digits."""
+    return f"{value:.3f}" if value < 10 else f"{value:.3g}"
+
+
+def ratio(numerator: float, denominator: float) -> str:
+    """Return how many times one cost is of another."""
+    return times(numerator / denominator) if denominator > 0 else "-"
+
+
+def times(value: float) -> str:
+    """Return a ratio as it stands in a table."""
+    return f"{value:.1f}x"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

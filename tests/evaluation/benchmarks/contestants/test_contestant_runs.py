@@ -1,0 +1,64 @@
+"""Both sides of a comparison: their plans are judged before anything shows their peak."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from evaluation.benchmarks.contestants.contestant_runs import peer_job, planner_job, run_contestant
+from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall
+from instances.synthetic import training_trace
+from planners import Plan, Problem, Result, Status, place
+from planners.model.plan import feasible, no_plan_found
+
+SOURCE = partial(training_trace, 60, seed=3)
+
+
+def all_at_zero(problem: Problem) -> Plan:
+    return Plan.of(problem, [0] * problem.tensor_count)
+
+
+def give_up(_problem: Problem) -> None:
+    return None
+
+
+def as_feasible(_problem: Problem, plan: Plan) -> Result:
+    return feasible(plan)
+
+
+def as_no_plan(_problem: Problem, _nothing: None) -> Result:
+    return no_plan_found("the time limit passed")
+
+
+def test_a_planner_of_ours_answers_in_children() -> None:
+    side = run_contestant(SOURCE(), planner_job(SOURCE, "greedy-size-first"), 2)
+    assert side.peak == place(SOURCE(), "size", "first").peak
+    assert len(side.cpu_seconds) == len(side.added_bytes) == 2
+
+
+def test_a_planner_that_returns_a_result_keeps_it() -> None:
+    side = run_contestant(SOURCE(), planner_job(SOURCE, "pressure"), 1)
+    assert side.result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert side.result.certificate
+
+
+def test_a_wrong_plan_has_no_peak() -> None:
+    side = run_contestant(SOURCE(), MeasuredCall(SOURCE, all_at_zero, as_feasible), 1)
+    assert side.peak is None
+    assert side.result.status is Status.INVALID
+    assert "share bytes" in side.result.reason
+
+
+def test_no_plan_has_no_peak() -> None:
+    side = run_contestant(SOURCE(), MeasuredCall(SOURCE, give_up, as_no_plan), 1)
+    assert side.peak is None
+    assert side.result.status is Status.NO_PLAN_FOUND
+
+
+@pytest.mark.bench
+def test_an_allocator_of_the_peer_answers_in_children() -> None:
+    ours = run_contestant(SOURCE(), planner_job(SOURCE, "greedy-size-first"), 1)
+    theirs = run_contestant(SOURCE(), peer_job(SOURCE, "greedy_by_size"), 1)
+    # The same order and the same fit.
+    assert theirs.peak == ours.peak

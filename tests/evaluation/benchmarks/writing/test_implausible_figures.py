@@ -1,0 +1,189 @@
+"""A page that would say what cannot be true is not written, and the figure is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.benchmarks.cases import committed
+from evaluation.benchmarks.cases.homosize_cases import RecordedCase, VariantRuns
+from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns
+from evaluation.benchmarks.pages import (
+    auto_page,
+    collection_page,
+    exact_page,
+    greedy_page,
+    homosize_page,
+)
+from evaluation.benchmarks.writing.figure import Figure, efficiency, gap, greedy_peak, mean_gap
+from evaluation.benchmarks.writing.page import ImplausiblePageError, Page
+from instances.synthetic import random_lifetimes, training_trace
+from planners import Bound, GaplessError, Plan, Problem, feasible, get, write_problem
+from planners.compare.comparison import Comparison
+from planners.run import solve
+
+Main = Callable[..., int]
+ABOVE_GREEDY = "a planner that searches is never above a greedy one"
+BELOW_BOUND = "no plan is below a lower bound"
+
+
+def test_a_figure_that_can_be_true_is_its_text() -> None:
+    assert gap(12, 10, 12) == Figure("20.0000%")
+    assert gap(10, 10) == Figure("0 %")
+    assert gap(10_000_001, 10_000_000) == Figure("<0.0001%")
+    assert efficiency(9, 10) == Figure("90.000 %")
+    assert efficiency(0, 0) == Figure("100 %")
+    assert mean_gap([11, 13], [10, 10]) == Figure("20.00%")
+
+
+@pytest.mark.parametrize(
+    ("figure", "fault"),
+    [
+        (gap(9, 10), BELOW_BOUND),
+        (gap(13, 10, 12), ABOVE_GREEDY),
+        (gap(11, 10, 12, optimal=True), "a proven optimum meets the best bound"),
+        (gap(float("nan"), 10), "finite"),
+        (gap(float("inf"), 10), "finite"),
+        (gap(-1, 0), BELOW_BOUND),
+        (efficiency(11, 10), BELOW_BOUND),
+        (efficiency(8, 10, 9), ABOVE_GREEDY),
+        (mean_gap([11, 9], [10, 10]), BELOW_BOUND),
+    ],
+    ids=str,
+)
+def test_a_figure_that_cannot_says_why(figure: Figure, fault: str) -> None:
+    assert fault in figure.fault
+    with pytest.raises(ImplausiblePageError) as raised:
+        Page("A page", "it").table(["file", "gap"], [["fine", gap(1, 1)], ["mine", figure]])
+    message = str(raised.value)
+    assert message.startswith(f"A page, row mine, gap {figure.text}: ")
+    assert message.endswith("; no page is written")
+
+
+def test_a_table_has_rows() -> None:
+    with pytest.raises(ImplausiblePageError, match="a table needs rows, found none below file"):
+        Page("A page", "it").table(["file", "gap"], [])
+
+
+def test_the_greedy_plan_that_is_at_hand_is_that_of_a_registered_planner() -> None:
+    problem = random_lifetimes(50, seed=1)
+    assert greedy_peak(problem) == solve(problem, get("greedy-size-first")).peak
+
+
+# ---- Every page that shows a peak ----------------------------------------------------------------
+
+PROBLEM = Problem([300, 100, 200], [0, 1, 3], [2, 4, 5], name="mine")
+
+
+def without_reuse(comparison: Comparison) -> Comparison:
+    """Return the comparison in which `auto` answers with the plan without reuse."""
+    naive = Plan([0, 300, 400], 600)
+    rows = tuple(
+        replace(row, result=replace(row.result, plan=naive)) if row.label == "auto" else row
+        for row in comparison.rows
+    )
+    return replace(comparison, rows=rows)
+
+
+def test_auto_without_reuse_ends_the_collection_and_writes_nothing(
+    main: Main,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, output = tmp_path / "pangu-13b.json", tmp_path / "page.md"
+    write_problem(PROBLEM, path)
+    honest = collection_page.compare_planners
+    monkeypatch.setattr(
+        collection_page, "compare_planners", lambda *given: without_reuse(honest(*given))
+    )
+    assert main("collection", path, "--time-limit", 1, "-o", output) == 2
+    out, error = capsys.readouterr()
+    assert (out, output.exists()) == ("", False)
+    assert error.startswith("error: The collection, row pangu-13b, auto: gap 50.0000%: ")
+    assert ABOVE_GREEDY in error
+    assert error.count("\n") == 1
+
+
+def side(peak: int, seconds: float = 1.0) -> ContestantRuns:
+    return ContestantRuns(feasible(Plan([0], peak)), (seconds,), (0,))
+
+
+def add_to_auto(page: Page, peak: int) -> None:
+    bound = Bound("lifetime", 8, np.array([0]))
+    sides = {"auto": [side(peak)], "cp-sat": [side(8)]}
+    auto_page._add_graphs(page, [auto_page.AutoEntry("mine", 1, bound, 12, sides)])
+
+
+def add_to_homosize(page: Page, peak: int) -> None:
+    case = RecordedCase("mine", "all", True, partial(training_trace, 4), 4, 8, 12, dense=True)
+    runs = VariantRuns([feasible(Plan([0], peak))], [0])
+    homosize_page._add_quality(page, [(case, dict.fromkeys(homosize_page.VARIANTS, runs))])
+
+
+def add_to_greedy(page: Page, peak: int) -> None:
+    page.table(["planner"] * 6, [greedy_page._planner_row("mine", side(peak), 8, best=False)])
+
+
+@pytest.mark.parametrize(
+    ("add", "peak", "fault"),
+    [
+        (add_to_auto, 13, ABOVE_GREEDY),
+        (add_to_auto, 7, BELOW_BOUND),
+        (add_to_homosize, 13, ABOVE_GREEDY),
+        (add_to_homosize, 7, BELOW_BOUND),
+        (add_to_greedy, 7, BELOW_BOUND),
+    ],
+)
+def test_no_page_shows_such_a_peak(add: Callable[[Page, int], None], peak: int, fault: str) -> None:
+    add(Page("A page", "it"), 12)
+    with pytest.raises(ImplausiblePageError, match=fault):
+        add(Page("A page", "it"), peak)
+
+
+def test_the_exact_page_holds_the_smallest_peak_against_both(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    write_problem(PROBLEM, path)
+    question = exact_page.Question(path, None)
+    for peak, fault in ((400, ""), (300, BELOW_BOUND), (401, ABOVE_GREEDY)):
+        answer = replace(side(peak), result=feasible(Plan([0], peak), 400, "lifetime"))
+        figure = exact_page._minimum(exact_page.SeedRuns(question, 1.0, (answer,)), greedy=400)
+        assert fault in figure.fault
+        assert bool(fault) == bool(figure.fault)
+
+
+# ---- What is measured at all ---------------------------------------------------------------------
+
+
+def test_without_files_pages_are_made_of_the_committed_instances_wherever_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [path.name.partition(".")[0] for path in committed.committed_instances()]
+    assert names[0] == "bert"
+    assert "resnet-50" in names
+    (bert,) = committed.committed_instances(["bert"])
+    assert bert.name == "bert.json"
+
+
+def test_no_instance_at_all_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(GaplessError, match=f"{tmp_path}: instances .* are needed, found none"):
+        committed.committed_instances(folder=tmp_path)
+    write_problem(PROBLEM, tmp_path / "mine.json")
+    with pytest.raises(GaplessError, match="an instance bert is needed, found none of that name"):
+        committed.committed_instances(["bert"], tmp_path)
+
+
+@pytest.mark.parametrize("page", ["homosize", "exact"])
+def test_a_page_of_files_alone_needs_some(
+    page: str, main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(page) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith(f"error: {page}: at least one ")
