@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from evaluation.benchmarks.cases.committed import committed_instances
-from evaluation.benchmarks.measuring.processor_seconds import pin_to_one_core, use_every_core
+from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.pages.auto_page import auto_page
 from evaluation.benchmarks.pages.collection_page import collection_page
 from evaluation.benchmarks.pages.density_page import density_page
@@ -197,7 +197,7 @@ def training(
     output: Output = None,
 ) -> None:
     """Real training steps under a plan and under PyTorch's allocators (needs a GPU)."""
-    # The children inherit the cores: backward passes run in threads of their own.
+    # The worker processes inherit the cores: backward passes run in threads of their own.
     use_every_core()
     options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
     options += ["--checks-at-once"] if checks_at_once else []

@@ -1,4 +1,4 @@
-"""Exact planners asked the same question once a seed: what each side answered, and at what cost."""
+"""Exact planners asked one question, once a seed: what each answered, and at what cost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from evaluation.benchmarks.cases.variations import vary
-from evaluation.benchmarks.contestants.contestant_runs import (
-    ContestantRuns,
-    judged_peer_job,
-    judged_planner_job,
-    run_contestant,
-)
+from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns, run_contestant
 from evaluation.benchmarks.contestants.omnimalloc_peer import SUPERMALLOC, require_expressible
-from evaluation.benchmarks.measuring.processor_seconds import progress
+from evaluation.benchmarks.contestants.planning_calls import judged_peer_call, judged_planner_call
+from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
 from planners.exact.branch_and_bound.branch_and_bound import NAME as OURS
 from planners.files.formats import read_any
@@ -61,18 +57,18 @@ class Question:
 
 @dataclass(frozen=True)
 class SeedRuns:
-    """What one side answered to one question, once a seed."""
+    """What one contestant answered to one question, once a seed."""
 
     question: Question
-    # Wall seconds that each run might take.
+    # Wall seconds a run.
     limit: float
-    # One entry a seed, each of one run.
-    sides: tuple[ContestantRuns, ...]
+    # One of each seed, each of one run.
+    by_seed: tuple[ContestantRuns, ...]
 
     @property
     def results(self) -> tuple[Result, ...]:
         """The judged answers."""
-        return tuple(side.result for side in self.sides)
+        return tuple(run.result for run in self.by_seed)
 
     @property
     def settled_count(self) -> int:
@@ -82,17 +78,17 @@ class SeedRuns:
     @property
     def settled(self) -> bool:
         """Whether the answer is final for every seed."""
-        return self.settled_count == len(self.sides)
+        return self.settled_count == len(self.by_seed)
 
     @property
     def seconds(self) -> float:
         """Median processor seconds over the seeds."""
-        return statistics.median(side.seconds for side in self.sides)
+        return statistics.median(run.seconds for run in self.by_seed)
 
     @property
     def worst_seconds(self) -> float:
         """Largest processor seconds over the seeds."""
-        return max(side.seconds for side in self.sides)
+        return max(run.seconds for run in self.by_seed)
 
 
 def read_question(path: Path, capacity: int | None) -> Problem:
@@ -117,13 +113,13 @@ def our_runs(
     question: Question, limit: float, seeds: Iterable[int], parameters: Parameters | None = None
 ) -> SeedRuns:
     """Ask our planner, in a fresh process for each seed."""
-    progress(f"{question.label}: {OURS}")
+    show_progress(f"{question.label}: {OURS}")
     source = partial(read_question, question.path, question.capacity)
-    jobs = (
-        judged_planner_job(source, OURS, Budget(limit, seed=seed), parameters) for seed in seeds
+    calls = (
+        judged_planner_call(source, OURS, Budget(limit, seed=seed), parameters) for seed in seeds
     )
     return SeedRuns(
-        question, limit, tuple(run_contestant(question.problem, job, 1) for job in jobs)
+        question, limit, tuple(run_contestant(question.problem, call, 1) for call in calls)
     )
 
 
@@ -131,13 +127,13 @@ def variant_runs(
     question: Question, variation: str, limit: float, seeds: Iterable[int]
 ) -> SeedRuns:
     """Ask our planner about variants of an instance, in a fresh process for each."""
-    progress(f"{question.label}: {variation}")
-    sides = []
+    show_progress(f"{question.label}: {variation}")
+    runs = []
     for seed in seeds:
         source = partial(read_variant, question.path, question.capacity, variation, seed)
-        job = judged_planner_job(source, OURS, Budget(limit, seed=seed))
-        sides.append(run_contestant(source(), job, 1))
-    return SeedRuns(question, limit, tuple(sides))
+        call = judged_planner_call(source, OURS, Budget(limit, seed=seed))
+        runs.append(run_contestant(source(), call, 1))
+    return SeedRuns(question, limit, tuple(runs))
 
 
 def read_variant(path: Path, capacity: int | None, variation: str, seed: int) -> Problem:
@@ -150,15 +146,15 @@ def peer_runs(question: Question, limit: float, count: int, threads: int) -> See
 
     It takes no seed, so a run that found nothing in its time is not repeated.
     """
-    progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
+    show_progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
     source = partial(read_question, question.path, question.capacity)
-    job = judged_peer_job(source, SUPERMALLOC, Budget(limit, threads=threads))
-    sides: list[ContestantRuns] = []
+    call = judged_peer_call(source, SUPERMALLOC, Budget(limit, threads=threads))
+    runs: list[ContestantRuns] = []
     for _ in range(count):
-        sides.append(run_contestant(question.problem, job, 1))
-        if not question.settled_by(sides[-1].result):
+        runs.append(run_contestant(question.problem, call, 1))
+        if not question.settled_by(runs[-1].result):
             break
-    return SeedRuns(question, limit, tuple(sides))
+    return SeedRuns(question, limit, tuple(runs))
 
 
 def _capacity_in_name(path: Path) -> int | None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from evaluation.benchmarks.contestants.contestant_runs import Source, judged_planner_job
+from evaluation.benchmarks.contestants.planning_calls import Source, judged_planner_call
 from evaluation.benchmarks.measuring.isolated_measurement import run_isolated
 from evaluation.benchmarks.published.homosize_figures import LARGEST_PUBLISHED
 from evaluation.benchmarks.writing.figure import greedy_peak
@@ -181,7 +181,7 @@ def microbatches_for(counts: Sequence[int], path: Path) -> list[int]:
 def run_variant(source: Source, parameters: Parameters, repetitions: int) -> VariantRuns:
     """Run one variant in one fresh process after the other."""
     runs = [
-        run_isolated(judged_planner_job(source, "homosize", parameters=parameters))
+        run_isolated(judged_planner_call(source, "homosize", parameters=parameters))
         for _ in range(repetitions)
     ]
     for run in runs:

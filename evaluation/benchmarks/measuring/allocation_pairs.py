@@ -12,9 +12,9 @@ from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from gpu_runtime.training.run_specification import Allocator
 from gpu_runtime.training.worker_processes import allocator_environment
+from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
 from planners.plugins.child_process import tied_to_this_process
 
@@ -60,7 +60,7 @@ def pair_rows(open_turns: OpenTurns | None = None) -> list[list[str]]:
     """
     seconds: dict[PairCase, list[float]] = {case: [] for case in CASES}
     for round_number in range(ROUNDS):
-        progress(f"pairs, round {round_number + 1} of {ROUNDS}")
+        show_progress(f"pairs, round {round_number + 1} of {ROUNDS}")
         with ExitStack() as stack:
             turns = {
                 case: stack.enter_context((open_turns or turns_in_a_process)(case))

@@ -12,30 +12,32 @@ from gpu_runtime.training.worker_result import Answer
 
 
 class ChecksAtOnce:
-    """Does jobs; the first check that is asked for begins those of all allocators."""
+    """Runs what it is asked for; the first check begins those of all allocators."""
 
     def __init__(self, run: Callable[[RunSpecification], Answer]) -> None:
         self._run = run
         self._begun: dict[str, Future[Answer]] = {}
 
-    def __call__(self, job: RunSpecification) -> Answer:
-        """Do a job."""
-        if job.purpose is not Purpose.CHECK:
-            return self._run(job)
-        if job.to_json() not in self._begun:
-            jobs = [replace(job, allocator=allocator) for allocator in Allocator]
-            self._begun = {its.to_json(): self._begin(its) for its in jobs}
-        return self._begun[job.to_json()].result()
+    def __call__(self, specification: RunSpecification) -> Answer:
+        """Run it, or wait for the run that began with the first check."""
+        if specification.purpose is not Purpose.CHECK:
+            return self._run(specification)
+        if specification.to_json() not in self._begun:
+            specifications = [
+                replace(specification, allocator=allocator) for allocator in Allocator
+            ]
+            self._begun = {its.to_json(): self._begin(its) for its in specifications}
+        return self._begun[specification.to_json()].result()
 
-    def _begin(self, job: RunSpecification) -> Future[Answer]:
+    def _begin(self, specification: RunSpecification) -> Future[Answer]:
         future: Future[Answer] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._run(job))
+                future.set_result(self._run(specification))
             except BaseException as error:
                 future.set_exception(error)
 
-        # Not of a pool, which Ctrl-C would have to wait for: children end with their parent.
-        threading.Thread(target=work, name=job.label, daemon=True).start()
+        # Not of a pool, which Ctrl-C would have to wait for: workers end with their parent.
+        threading.Thread(target=work, name=specification.label, daemon=True).start()
         return future

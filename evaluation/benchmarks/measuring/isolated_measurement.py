@@ -27,29 +27,28 @@ RESET_PEAK = "5"
 
 @dataclass(frozen=True)
 class MeasuredCall(Generic[State, Value, Answer]):
-    """Three functions, of which the second is measured; all travel to the child by pickle."""
+    """Three functions, of which the second is measured; they travel to its process by pickle."""
 
     # Makes what the call starts from.
     prepare: Callable[[], State]
     call: Callable[[State], Value]
-    # Turns what the call started from and what it returned into what the parent gets.
+    # Turns what the call started from and what it returned into the answer.
     finish: Callable[[State, Value], Answer]
 
 
 @dataclass(frozen=True)
 class IsolatedRun(Generic[Answer]):
-    """What one child answered, and what its measured call took."""
+    """What a measured call answered in a process of its own, and what it took."""
 
-    # From the job's ``finish``.
     answer: Answer
-    # Processor seconds of the call, all threads together; child processes do not count.
+    # Of the call, all threads together; processes that it starts do not count.
     cpu_seconds: float
     # Largest resident memory during the call, less what was resident before it.
     added_bytes: int
 
 
-def run_isolated(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
-    """Run a job in a fresh process, which keeps to the cores that this one is pinned to.
+def run_isolated(measured: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
+    """Run a call in a fresh process, which keeps to the cores that this one is pinned to.
 
     Note: why a fresh process. Memory that one run has taken and freed stays with its process, and
     the next run finds it there at no cost; only a process that has run nothing shows what a call
@@ -60,7 +59,7 @@ def run_isolated(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]
         max_workers=1, mp_context=get_context("spawn"), initializer=tied_to_this_process()
     ) as pool:
         try:
-            return pool.submit(_run, job).result()
+            return pool.submit(_run, measured).result()
         except BrokenProcessPool:
             raise GaplessError(
                 "a measured process died before it answered, perhaps for want of memory; free "
@@ -68,15 +67,15 @@ def run_isolated(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]
             ) from None
 
 
-def _run(job: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
-    state = job.prepare()
+def _run(measured: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
+    state = measured.prepare()
     _give_back_free_memory()
     before = _restart_peak()
     begun = time.process_time()
-    value = job.call(state)
+    value = measured.call(state)
     cpu_seconds = time.process_time() - begun
     added_bytes = max(0, _status_bytes("VmHWM") - before)
-    return IsolatedRun(job.finish(state, value), cpu_seconds, added_bytes)
+    return IsolatedRun(measured.finish(state, value), cpu_seconds, added_bytes)
 
 
 def _give_back_free_memory() -> None:

@@ -2,9 +2,9 @@
 
 Note: one table for what a peer exists for, one for what none does. omnimalloc plans lifetimes on
 one stream; graphs with several streams and chains are beyond it and every other tool known, so
-there the general solver CP-SAT has the same time. Either side of either table runs in a fresh
-process on the same core, which measures its processor time from its own form of the problem to
-the answer, and every plan goes through the referee.
+there the general solver CP-SAT has the same time. Every contestant of either table runs in
+a fresh process on the same core, which measures its processor time from its own form of the problem
+to the answer, and every plan goes through the referee.
 """
 
 from __future__ import annotations
@@ -18,27 +18,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from evaluation.benchmarks.contestants.contestant_runs import (
-    ContestantRuns,
-    Source,
-    peer_job,
-    planner_job,
-    run_contestant,
-)
+from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns, run_contestant
 from evaluation.benchmarks.contestants.omnimalloc_peer import (
     SUPERMALLOC,
     require_expressible,
     require_omnimalloc,
 )
+from evaluation.benchmarks.contestants.planning_calls import Source, peer_call, planner_call
 from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from evaluation.benchmarks.writing.figure import Figure, gap, greedy_peak
 from evaluation.benchmarks.writing.page import Page, seconds, times
 from instances.synthetic import data_parallel_graph, training_graph
 from planners import Bound, Budget, Problem, Result, Status, bounds_of, read_any
+from planners.command_line.progress_line import show_progress
 from planners.registry import UnsupportedProblemError
 
-JobMaker = Callable[[Source, Budget], MeasuredCall[Any, Any, Result]]
+CallMaker = Callable[[Source, Budget], MeasuredCall[Any, Any, Result]]
 
 AUTO, CP_SAT = "auto", "cp-sat"
 # Never to be above a greedy plan.
@@ -69,10 +64,8 @@ TRAINING = (
 class Contestant:
     """Who takes part, and on what."""
 
-    # Heading of its columns.
     label: str
-    # Makes what a child runs, of a source and a budget.
-    job: JobMaker
+    call: CallMaker
     # Above this many it sits out.
     most_tensors: int | None = None
     # Whether it plans nothing but lifetimes.
@@ -94,12 +87,12 @@ def _is_expressible(problem: Problem) -> bool:
 
 
 def _ours(name: str) -> Contestant:
-    return Contestant(name, lambda source, budget: planner_job(source, name, budget))
+    return Contestant(name, lambda source, budget: planner_call(source, name, budget))
 
 
 def _theirs(name: str, most_tensors: int) -> Contestant:
     return Contestant(
-        name, lambda source, budget: peer_job(source, name, budget), most_tensors, of_peer=True
+        name, lambda source, budget: peer_call(source, name, budget), most_tensors, of_peer=True
     )
 
 
@@ -113,35 +106,32 @@ FOR_GRAPHS = (_ours(AUTO), _ours(CP_SAT))
 
 
 @dataclass(frozen=True)
-class AutoEntry:
+class AutoInstance:
     """One instance: what is known of it, and what every contestant made of it."""
 
-    # What the page calls it.
     name: str
-    # How many it has.
     tensors: int
     # The best that is known before any search.
     bound: Bound
-    # Peak of a greedy plan, bytes.
     greedy_peak: int
-    # By label, one a seed; none of who sat out.
-    sides: dict[str, list[ContestantRuns]] = field(default_factory=dict)
+    # By label, one a seed; no label of who sat out.
+    runs: dict[str, list[ContestantRuns]] = field(default_factory=dict)
 
     @property
     def lower_bound(self) -> int:
         """Best bound that anything proved, bytes."""
-        proven = [side.result.lower_bound for runs in self.sides.values() for side in runs]
+        proven = [run.result.lower_bound for runs in self.runs.values() for run in runs]
         return max(self.bound.bytes, *proven)
 
     def peak(self, label: str) -> int | None:
         """Return the highest peak over the seeds, None where a run has no valid plan."""
-        peaks = [side.peak for side in self.sides[label]]
+        peaks = [run.peak for run in self.runs[label]]
         valid = [peak for peak in peaks if peak is not None]
         return max(valid) if len(valid) == len(peaks) else None
 
     def cost(self, label: str) -> list[float]:
         """Return the processor seconds of every run."""
-        return [run for side in self.sides[label] for run in side.cpu_seconds]
+        return [seconds for run in self.runs[label] for seconds in run.cpu_seconds]
 
     def is_proven(self, label: str) -> bool:
         """Return whether every run ended with a plan that some bound proves best."""
@@ -152,7 +142,7 @@ def auto_page(files: Sequence[Path], command: str, seeds: int, time_limit_second
     """Run every contestant on every file, and ours and CP-SAT on graphs with several streams."""
     require_omnimalloc()
     budgets = [Budget(time_limit_seconds=time_limit_seconds, seed=seed) for seed in range(seeds)]
-    entries = [run_all(path.name, partial(read_any, path), FOR_FILES, budgets) for path in files]
+    instances = [run_all(path.name, partial(read_any, path), FOR_FILES, budgets) for path in files]
     graphs = [
         run_all(f"{source().name}, seed {seed}", source, FOR_GRAPHS, budgets[:1])
         for source, seed in graph_sources()
@@ -166,8 +156,8 @@ def auto_page(files: Sequence[Path], command: str, seeds: int, time_limit_second
         f"0 to {seeds - 1} and, in brackets, the worst. A gap is that of the worst seed to the "
         "best bound that any run proved; 0 % is a proven optimum. The referee checked every plan."
     )
-    _add_reach(page, entries)
-    _add_files(page, entries)
+    _add_reach(page, instances)
+    _add_files(page, instances)
     _add_graphs(page, graphs)
     return page
 
@@ -190,45 +180,49 @@ def graph_sources() -> list[tuple[Source, int]]:
 
 def run_all(
     name: str, source: Source, contestants: Sequence[Contestant], budgets: Sequence[Budget]
-) -> AutoEntry:
+) -> AutoInstance:
     """Run the contestants that take an instance, each once a budget."""
     problem = source()
     bound = max(bounds_of(problem), key=lambda known: known.bytes)
-    entry = AutoEntry(name, problem.tensor_count, bound, greedy_peak(problem))
+    instance = AutoInstance(name, problem.tensor_count, bound, greedy_peak(problem))
     for contestant in contestants:
         if contestant.takes(problem):
-            progress(f"{name}: {contestant.label}")
-            entry.sides[contestant.label] = [
-                run_contestant(problem, contestant.job(source, budget), 1) for budget in budgets
+            show_progress(f"{name}: {contestant.label}")
+            instance.runs[contestant.label] = [
+                run_contestant(problem, contestant.call(source, budget), 1) for budget in budgets
             ]
-    return entry
+    return instance
 
 
-def _add_reach(page: Page, entries: Sequence[AutoEntry]) -> None:
+def _add_reach(page: Page, instances: Sequence[AutoInstance]) -> None:
     """Add what was to be reached, as far as the files of this page can show it."""
     rows = []
     for name in QUICK_FILES:
         rows += _reach_row(
-            f"`{name}` proven", [e for e in entries if e.name == name], QUICK_SECONDS
+            f"`{name}` proven",
+            [instance for instance in instances if instance.name == name],
+            QUICK_SECONDS,
         )
-    traces = [entry for entry in entries if entry.name.endswith(TRACE_SUFFIX)]
+    traces = [instance for instance in instances if instance.name.endswith(TRACE_SUFFIX)]
     rows += _reach_row(f"each of {len(traces)} recorded traces proven", traces, TRACE_SECONDS)
     if rows:
         page.say(f"What `{AUTO}` was to reach, in the worst run of all seeds:")
         page.table(["aim", "within (s)", "proven", "slowest (s)", "reached"], rows)
 
 
-def _reach_row(aim: str, entries: Sequence[AutoEntry], limit_seconds: float) -> list[list[str]]:
-    if not entries:
+def _reach_row(
+    aim: str, instances: Sequence[AutoInstance], limit_seconds: float
+) -> list[list[str]]:
+    if not instances:
         return []
-    proven = sum(entry.is_proven(AUTO) for entry in entries)
-    slowest = max(max(entry.cost(AUTO)) for entry in entries)
-    reached = proven == len(entries) and slowest < limit_seconds
-    share = f"{proven} of {len(entries)}"
+    proven = sum(instance.is_proven(AUTO) for instance in instances)
+    slowest = max(max(instance.cost(AUTO)) for instance in instances)
+    reached = proven == len(instances) and slowest < limit_seconds
+    share = f"{proven} of {len(instances)}"
     return [[aim, f"{limit_seconds:g}", share, seconds(slowest), "yes" if reached else "no"]]
 
 
-def _add_files(page: Page, entries: Sequence[AutoEntry]) -> None:
+def _add_files(page: Page, instances: Sequence[AutoInstance]) -> None:
     page.say(
         f"Beside omnimalloc {version('omnimalloc')}, a package on PyPI: `{SUPERMALLOC}` is its "
         "exact search, which has the same time; `omni` the best of its heuristics, which takes no "
@@ -242,18 +236,18 @@ def _add_files(page: Page, entries: Sequence[AutoEntry]) -> None:
     for contestant in FOR_FILES:
         headers += [f"{contestant.label}: gap", "seconds"]
         headers += ["ratio"] if contestant.of_peer else []
-    page.table(headers, [_file_row(entry) for entry in entries])
+    page.table(headers, [_file_row(instance) for instance in instances])
 
 
-def _file_row(entry: AutoEntry) -> list[str | Figure]:
-    cells = _first_cells(entry)
+def _file_row(instance: AutoInstance) -> list[str | Figure]:
+    cells = _first_cells(instance)
     for contestant in FOR_FILES:
-        cells += _side_cells(entry, contestant.label)
-        cells += [_ratio(entry, contestant.label)] if contestant.of_peer else []
+        cells += _contestant_cells(instance, contestant.label)
+        cells += [_ratio(instance, contestant.label)] if contestant.of_peer else []
     return cells
 
 
-def _add_graphs(page: Page, graphs: Sequence[AutoEntry]) -> None:
+def _add_graphs(page: Page, graphs: Sequence[AutoInstance]) -> None:
     proven = {
         contestant.label: sum(graph.is_proven(contestant.label) for graph in graphs)
         for contestant in FOR_GRAPHS
@@ -271,39 +265,44 @@ def _add_graphs(page: Page, graphs: Sequence[AutoEntry]) -> None:
     page.table(headers, [_graph_row(graph) for graph in graphs])
 
 
-def _graph_row(graph: AutoEntry) -> list[str | Figure]:
+def _graph_row(graph: AutoInstance) -> list[str | Figure]:
     cells = _first_cells(graph)
     for contestant in FOR_GRAPHS:
-        cells += _side_cells(graph, contestant.label)
+        cells += _contestant_cells(graph, contestant.label)
     return cells
 
 
-def _first_cells(entry: AutoEntry) -> list[str | Figure]:
-    proven = entry.lower_bound > entry.bound.bytes
-    source = "a search" if proven else entry.bound.name
-    found_by = entry.sides[AUTO][-1].result.statistics.get("found_by") or "-"
-    return [entry.name, f"{entry.tensors:,}", f"{entry.lower_bound:,} ({source})", str(found_by)]
+def _first_cells(instance: AutoInstance) -> list[str | Figure]:
+    proven = instance.lower_bound > instance.bound.bytes
+    source = "a search" if proven else instance.bound.name
+    found_by = instance.runs[AUTO][-1].result.statistics.get("found_by") or "-"
+    return [
+        instance.name,
+        f"{instance.tensors:,}",
+        f"{instance.lower_bound:,} ({source})",
+        str(found_by),
+    ]
 
 
-def _side_cells(entry: AutoEntry, label: str) -> list[str | Figure]:
-    if label not in entry.sides:
+def _contestant_cells(instance: AutoInstance, label: str) -> list[str | Figure]:
+    if label not in instance.runs:
         return ["-", "-"]
-    cost = entry.cost(label)
+    cost = instance.cost(label)
     took = f"{seconds(median(cost))} ({seconds(max(cost))})"
-    peak = entry.peak(label)
+    peak = instance.peak(label)
     if peak is None:
-        return [_missing(entry.sides[label]), took]
-    greedy = entry.greedy_peak if label in SEARCHING else None
-    return [gap(peak, entry.lower_bound, greedy), took]
+        return [_missing(instance.runs[label]), took]
+    greedy = instance.greedy_peak if label in SEARCHING else None
+    return [gap(peak, instance.lower_bound, greedy), took]
 
 
 def _missing(runs: Sequence[ContestantRuns]) -> str:
     """Return the status of the first run that has no valid plan."""
-    status: Status = next(side.result.status for side in runs if side.peak is None)
+    status: Status = next(run.result.status for run in runs if run.peak is None)
     return status.value
 
 
-def _ratio(entry: AutoEntry, label: str) -> str:
-    if label not in entry.sides:
+def _ratio(instance: AutoInstance, label: str) -> str:
+    if label not in instance.runs:
         return "-"
-    return times(median(entry.cost(label)) / median(entry.cost(AUTO)))
+    return times(median(instance.cost(label)) / median(instance.cost(AUTO)))

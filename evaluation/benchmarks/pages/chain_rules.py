@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from evaluation.benchmarks.writing.figure import Figure, mean_gap
 from evaluation.benchmarks.writing.page import Page
 from instances.synthetic import training_graph
 from planners import Plan, Problem, bounds_of, place, place_in_objects
+from planners.command_line.progress_line import show_progress
 
 TENSORS = 2_000
 STREAMS = (10, 50)
@@ -46,7 +46,7 @@ def _row(
 ) -> list[str | Figure]:
     bounds, exact, paper = [], [], []
     for problem in problems:
-        progress(f"{label}: {problem.name}")
+        show_progress(f"{label}: {problem.name}")
         bound = max(bound.bytes for bound in bounds_of(problem))
         for order in ORDERS:
             bounds.append(bound)

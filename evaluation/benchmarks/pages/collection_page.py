@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from evaluation.benchmarks.published.paper_networks import (
     LARGE_NETWORKS,
     PAPER_NETWORKS,
@@ -16,6 +15,7 @@ from evaluation.benchmarks.published.paper_networks import (
 from evaluation.benchmarks.writing.figure import Figure, gap, percent_above
 from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
 from planners import Budget, Problem, Status, read_any
+from planners.command_line.progress_line import show_progress
 from planners.compare.comparison import Comparison, ComparisonRow, compare_planners
 from planners.errors import GaplessError
 from planners.registry import choose
@@ -35,12 +35,11 @@ PLANNERS = "greedy-*,many-objects-*,auto"
 
 
 @dataclass(frozen=True)
-class CollectionEntry:
+class CollectionInstance:
     """One instance and what the planners made of it."""
 
-    # Its file's name without suffix, as in the catalogue.
+    # As in the catalogue.
     name: str
-    # Every planner's answer, judged.
     comparison: Comparison
     # From reading the file to the last answer.
     wall_seconds: float
@@ -87,27 +86,29 @@ class CollectionEntry:
 
 def collection_page(files: Sequence[Path], command: str, time_limit_seconds: float) -> Page:
     """Run the greedy planners and `auto` on every file."""
-    entries = [_run(path, time_limit_seconds) for path in files]
+    instances = [_run(path, time_limit_seconds) for path in files]
     page = Page("The collection", command)
-    by_name = {entry.name: entry for entry in entries}
+    by_name = {instance.name: instance for instance in instances}
     _add_paper(page, by_name)
     _add_large(page, by_name)
-    _add_all(page, entries, time_limit_seconds)
+    _add_all(page, instances, time_limit_seconds)
     return page
 
 
-def _run(path: Path, time_limit_seconds: float) -> CollectionEntry:
-    progress(path.name)
+def _run(path: Path, time_limit_seconds: float) -> CollectionInstance:
+    show_progress(path.name)
     begun = time.perf_counter()
     budget = Budget(time_limit_seconds=time_limit_seconds)
     comparison = compare_planners(read_any(path), choose(PLANNERS), budget)
     for row in comparison.rows:
         if row.result.status is Status.INVALID:
             raise GaplessError(f"{path.name}: {row.label} is invalid: {row.result.reason}")
-    return CollectionEntry(path.name.partition(".json")[0], comparison, time.perf_counter() - begun)
+    return CollectionInstance(
+        path.name.partition(".json")[0], comparison, time.perf_counter() - begun
+    )
 
 
-def _add_paper(page: Page, by_name: dict[str, CollectionEntry]) -> None:
+def _add_paper(page: Page, by_name: dict[str, CollectionInstance]) -> None:
     found = [network for network in PAPER_NETWORKS if network.instance in by_name]
     if not found:
         return
@@ -129,7 +130,7 @@ def _add_paper(page: Page, by_name: dict[str, CollectionEntry]) -> None:
     )  # fmt: skip
 
 
-def _paper_rows(paper: PaperNetwork, entry: CollectionEntry) -> list[list[str | Figure]]:
+def _paper_rows(paper: PaperNetwork, instance: CollectionInstance) -> list[list[str | Figure]]:
     best = min(paper.single_gb, paper.many_gb)
     theirs: list[str | Figure] = [
         paper.name, "paper", f"~{paper.tensors:,}",
@@ -138,31 +139,31 @@ def _paper_rows(paper: PaperNetwork, entry: CollectionEntry) -> list[list[str | 
         percent_above(paper.many_gb, paper.single_gb),
         f"{paper.many_ms / paper.single_ms - 1:+.0%}",
     ]  # fmt: skip
-    problem, peak = entry.problem, entry.peak
-    single, many = (entry.best(planners).result.peak or 0 for planners in (SINGLE, MANY))
-    faster = entry.shortest_seconds(MANY) / max(entry.shortest_seconds(SINGLE), 1e-9) - 1
+    problem, peak = instance.problem, instance.peak
+    single, many = (instance.best(planners).result.peak or 0 for planners in (SINGLE, MANY))
+    faster = instance.shortest_seconds(MANY) / max(instance.shortest_seconds(SINGLE), 1e-9) - 1
     ours: list[str | Figure] = [
         paper.name, "ours", f"{problem.tensor_count:,}", f"{len(problem.contiguous):,}",
-        f"{problem.naive_bytes / GB:.4f}", f"{entry.lifetime_bound / GB:.4f}", f"{peak / GB:.4f}",
-        gap(peak, entry.lifetime_bound), gap(peak, entry.bound), percent_above(many, single),
-        f"{faster:+.0%}",
+        f"{problem.naive_bytes / GB:.4f}", f"{instance.lifetime_bound / GB:.4f}",
+        f"{peak / GB:.4f}", gap(peak, instance.lifetime_bound), gap(peak, instance.bound),
+        percent_above(many, single), f"{faster:+.0%}",
     ]  # fmt: skip
     return [theirs, ours]
 
 
-def _add_large(page: Page, by_name: dict[str, CollectionEntry]) -> None:
+def _add_large(page: Page, by_name: dict[str, CollectionInstance]) -> None:
     rows: list[list[str | Figure]] = []
     for paper in LARGE_NETWORKS:
         if paper.instance not in by_name:
             continue
-        entry = by_name[paper.instance]
+        instance = by_name[paper.instance]
         rows += [
             [paper.name, "paper", "", f"{paper.baseline_gb:.2f}", f"{paper.bound_gb:.2f}",
              f"{paper.best_gb:.2f}", gap(paper.best_gb, paper.bound_gb), ""],
-            [paper.name, "ours", f"{entry.problem.tensor_count:,}",
-             f"{entry.problem.naive_bytes / GB:.2f}", f"{entry.lifetime_bound / GB:.2f}",
-             f"{entry.peak / GB:.2f}", gap(entry.peak, entry.lifetime_bound),
-             gap(entry.peak, entry.bound)],
+            [paper.name, "ours", f"{instance.problem.tensor_count:,}",
+             f"{instance.problem.naive_bytes / GB:.2f}", f"{instance.lifetime_bound / GB:.2f}",
+             f"{instance.peak / GB:.2f}", gap(instance.peak, instance.lifetime_bound),
+             gap(instance.peak, instance.bound)],
         ]  # fmt: skip
     if rows:
         page.say(
@@ -176,32 +177,36 @@ def _add_large(page: Page, by_name: dict[str, CollectionEntry]) -> None:
         )  # fmt: skip
 
 
-def _add_all(page: Page, entries: Sequence[CollectionEntry], time_limit_seconds: float) -> None:
-    proven = sum(entry.best([AUTO]).result.status is Status.OPTIMAL for entry in entries)
-    total = sum(entry.wall_seconds for entry in entries)
-    plans = sum(row.result.plan is not None for entry in entries for row in entry.comparison.rows)
+def _add_all(
+    page: Page, instances: Sequence[CollectionInstance], time_limit_seconds: float
+) -> None:
+    proven = sum(instance.best([AUTO]).result.status is Status.OPTIMAL for instance in instances)
+    total = sum(instance.wall_seconds for instance in instances)
+    plans = sum(
+        row.result.plan is not None for instance in instances for row in instance.comparison.rows
+    )
     page.say(
         f"Every committed instance: {len(choose(PLANNERS))} planners, `auto` with "
         f"{time_limit_seconds:g} s. All {plans:,} plans are valid; `auto` proves {proven} of "
-        f"{len(entries)} optimal. The whole run took {total:,.0f} s of wall time on one core, "
+        f"{len(instances)} optimal. The whole run took {total:,.0f} s of wall time on one core, "
         "reading the files and judging the plans included. A gap is to the best bound that "
         "anything proved."
     )
     page.table(
         ["instance", "tensors", "streams", "chains", "naive (MB)", "bound (MB)", "certificate",
          "single: by", "gap", "ms", "many: gap", "ms", "auto: gap", "s", "status"],
-        [_row(entry) for entry in entries],
+        [_row(instance) for instance in instances],
     )  # fmt: skip
 
 
-def _row(entry: CollectionEntry) -> list[str | Figure]:
-    problem, bound = entry.problem, entry.bound
-    single, many, auto = (entry.best(planners) for planners in (SINGLE, MANY, [AUTO]))
+def _row(instance: CollectionInstance) -> list[str | Figure]:
+    problem, bound = instance.problem, instance.bound
+    single, many, auto = (instance.best(planners) for planners in (SINGLE, MANY, [AUTO]))
     certificates = {
-        row.result.lower_bound: row.result.certificate for row in _strongest_last(entry)
+        row.result.lower_bound: row.result.certificate for row in _strongest_last(instance)
     }
     return [
-        entry.name,
+        instance.name,
         f"{problem.tensor_count:,}",
         str(problem.stream_count),
         f"{len(problem.contiguous):,}",
@@ -216,7 +221,7 @@ def _row(entry: CollectionEntry) -> list[str | Figure]:
         gap(
             auto.result.peak or 0,
             bound,
-            entry.greedy_peak,
+            instance.greedy_peak,
             optimal=auto.result.status is Status.OPTIMAL,
         ),
         seconds(auto.result.cpu_seconds),
@@ -224,5 +229,5 @@ def _row(entry: CollectionEntry) -> list[str | Figure]:
     ]
 
 
-def _strongest_last(entry: CollectionEntry) -> Iterable[ComparisonRow]:
-    return sorted(entry.comparison.rows, key=lambda row: row.result.lower_bound)
+def _strongest_last(instance: CollectionInstance) -> Iterable[ComparisonRow]:
+    return sorted(instance.comparison.rows, key=lambda row: row.result.lower_bound)

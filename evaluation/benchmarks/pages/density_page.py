@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page
 from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
 from planners import Graph, Problem, read_any
+from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
 
 # Around the limit of the framework in which the paper measured, and far from it.
@@ -31,7 +31,7 @@ def density_page(files: Sequence[Path], command: str) -> Page:
         headers += [f"{name}: streams", "open", "unsafe"]
     rows = []
     for limit in LIMITS:
-        progress(f"{limit} nodes a stream")
+        show_progress(f"{limit} nodes a stream")
         rows.append([f"{limit:,}", *_cells(problems.values(), limit)])
     page.table(headers, rows)
     page.say(

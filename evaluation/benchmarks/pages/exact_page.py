@@ -35,12 +35,11 @@ NO_ANSWER = "-"
 
 @dataclass(frozen=True)
 class ProofRow:
-    """Both sides on one question."""
+    """Our planner and theirs on one question."""
 
     question: Question
-    # A run for each seed.
     ours: SeedRuns
-    # For each number of threads.
+    # One of each of :data:`PEER_THREADS`.
     theirs: tuple[SeedRuns, ...]
 
 
@@ -135,7 +134,7 @@ def _variant_row(variation: str, label: str, runs: Sequence[SeedRuns]) -> list[s
     if any(not result.valid for result in results):
         return [variation, label, *["invalid"] * 5]
     nodes = [_nodes(result) for result in results]
-    seconds = [side.seconds for run in runs for side in run.sides]
+    seconds = [run.seconds for seeds in runs for run in seeds.by_seed]
     return [
         variation,
         label,
@@ -298,15 +297,15 @@ def _minimum(runs: SeedRuns, greedy: int | None = None) -> Figure:
 
 
 def _costs(row: ProofRow) -> list[str]:
-    sides = (row.ours, *row.theirs)
-    least = min((runs.seconds for runs in sides if runs.settled), default=None)
-    cells = [_side_cells(runs, runs.seconds == least) for runs in sides]
+    contestants = (row.ours, *row.theirs)
+    least = min((runs.seconds for runs in contestants if runs.settled), default=None)
+    cells = [_contestant_cells(runs, runs.seconds == least) for runs in contestants]
     for runs, theirs in zip(cells[1:], row.theirs, strict=True):
         runs.append(_ratio([theirs], [row.ours]))
-    return [cell for side in cells for cell in side]
+    return [cell for group in cells for cell in group]
 
 
-def _side_cells(runs: SeedRuns, best: bool) -> list[str]:
+def _contestant_cells(runs: SeedRuns, best: bool) -> list[str]:
     median = _cost_cell(runs, milliseconds(runs.seconds), best)
     return [median, milliseconds(runs.worst_seconds) if runs.settled else NO_ANSWER]
 
@@ -359,7 +358,7 @@ def _ratio(theirs: Sequence[SeedRuns], ours: Sequence[SeedRuns]) -> str:
 def _effort_row(row: ProofRow) -> list[str]:
     nodes = [_nodes(result) for result in row.ours.results]
     rates = [
-        count / side.seconds for count, side in zip(nodes, row.ours.sides, strict=True) if count
+        count / run.seconds for count, run in zip(nodes, row.ours.by_seed, strict=True) if count
     ]
     return [
         row.question.label,

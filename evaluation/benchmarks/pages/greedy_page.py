@@ -10,19 +10,14 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from evaluation.benchmarks.contestants.contestant_runs import (
-    ContestantRuns,
-    Source,
-    peer_job,
-    planner_job,
-    run_contestant,
-)
+from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns, run_contestant
 from evaluation.benchmarks.contestants.omnimalloc_peer import greedy_allocators, require_expressible
-from evaluation.benchmarks.measuring.processor_seconds import progress
+from evaluation.benchmarks.contestants.planning_calls import Source, peer_call, planner_call
 from evaluation.benchmarks.writing.figure import Figure, gap
 from evaluation.benchmarks.writing.page import Page, mebibytes, milliseconds, times
 from instances.synthetic import training_trace
 from planners import registry
+from planners.command_line.progress_line import show_progress
 from planners.files.formats import read_any
 from planners.model.bounds import lifetime_bound
 
@@ -40,9 +35,8 @@ PAGE_BYTES = 4096
 class GreedyCase:
     """Instances that share a row of the page: one file, or one generator with several seeds."""
 
-    # What the page calls them.
     label: str
-    # Make the problems; picklable.
+    # Picklable.
     sources: tuple[Source, ...]
     # Whether every planner is measured on the first of them.
     shown_in_full: bool = True
@@ -50,7 +44,7 @@ class GreedyCase:
 
 @dataclass(frozen=True)
 class Duel:
-    """Both sides on one instance."""
+    """Our planner and theirs on one instance."""
 
     tensors: int
     ours: ContestantRuns
@@ -131,11 +125,11 @@ def _add_duels(page: Page, cases: Sequence[GreedyCase], repetitions: int) -> Non
 
 def _duel(source: Source, repetitions: int) -> Duel:
     problem = source()
-    progress(f"{problem.name}: {OURS} and {THEIRS}")
+    show_progress(f"{problem.name}: {OURS} and {THEIRS}")
     return Duel(
         problem.tensor_count,
-        run_contestant(problem, planner_job(source, OURS), repetitions),
-        run_contestant(problem, peer_job(source, THEIRS), repetitions),
+        run_contestant(problem, planner_call(source, OURS), repetitions),
+        run_contestant(problem, peer_call(source, THEIRS), repetitions),
     )
 
 
@@ -178,13 +172,13 @@ def _add_all_planners(
 ) -> None:
     source = case.sources[0]
     problem = source()
-    jobs = {info.name: planner_job(source, info.name) for info in registry.planners(OUR_GREEDY)} | {
-        f"omnimalloc {name}": peer_job(source, name) for name in allocators
-    }
-    sides = {}
-    for name, job in jobs.items():
-        progress(f"{problem.name}: {name}")
-        sides[name] = run_contestant(problem, job, repetitions)
+    calls = {
+        info.name: planner_call(source, info.name) for info in registry.planners(OUR_GREEDY)
+    } | {f"omnimalloc {name}": peer_call(source, name) for name in allocators}
+    contestants = {}
+    for name, call in calls.items():
+        show_progress(f"{problem.name}: {name}")
+        contestants[name] = run_contestant(problem, call, repetitions)
     bound = lifetime_bound(problem).bytes
     page.say(
         f"`{case.label}`, {problem.tensor_count:,} tensors, lifetime bound {bound:,} bytes; the "
@@ -193,23 +187,28 @@ def _add_all_planners(
     )
     page.table(
         ["planner", "peak (bytes)", "above bound", "time (ms)", "worst (ms)", "memory (MiB)"],
-        [_planner_row(name, side, bound, name == _best(sides)) for name, side in sides.items()],
+        [
+            _planner_row(name, runs, bound, name == _best(contestants))
+            for name, runs in contestants.items()
+        ],
     )
 
 
-def _best(sides: dict[str, ContestantRuns]) -> str | None:
+def _best(contestants: dict[str, ContestantRuns]) -> str | None:
     ranked = [
-        (side.peak, side.seconds, name) for name, side in sides.items() if side.peak is not None
+        (runs.peak, runs.seconds, name)
+        for name, runs in contestants.items()
+        if runs.peak is not None
     ]
     return min(ranked)[2] if ranked else None
 
 
-def _planner_row(name: str, side: ContestantRuns, bound: int, best: bool) -> list[str | Figure]:
+def _planner_row(name: str, runs: ContestantRuns, bound: int, best: bool) -> list[str | Figure]:
     return [
         f"{'*' if best else ' '} {name}",
-        "invalid" if side.peak is None else f"{side.peak:,}",
-        "-" if side.peak is None else gap(side.peak, bound, digits=3),
-        milliseconds(side.seconds),
-        milliseconds(max(side.cpu_seconds)),
-        mebibytes(side.memory),
+        "invalid" if runs.peak is None else f"{runs.peak:,}",
+        "-" if runs.peak is None else gap(runs.peak, bound, digits=3),
+        milliseconds(runs.seconds),
+        milliseconds(max(runs.cpu_seconds)),
+        mebibytes(runs.memory),
     ]

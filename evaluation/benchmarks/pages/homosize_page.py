@@ -22,8 +22,7 @@ from evaluation.benchmarks.cases.homosize_cases import (
     family_of,
     run_variant,
 )
-from evaluation.benchmarks.contestants.contestant_runs import Source
-from evaluation.benchmarks.measuring.processor_seconds import progress
+from evaluation.benchmarks.contestants.planning_calls import Source
 from evaluation.benchmarks.published.homosize_figures import (
     LARGEST_PUBLISHED,
     PUBLIC_CODE,
@@ -34,6 +33,7 @@ from evaluation.benchmarks.published.homosize_figures import (
 from evaluation.benchmarks.writing.figure import Figure, efficiency, greedy_peak, percent
 from evaluation.benchmarks.writing.page import Page, mebibytes, seconds
 from planners import Plan, Problem, bounds_of, check
+from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
 from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import static_requests
@@ -61,7 +61,7 @@ def homosize_page(files: Sequence[Path], command: str, repetitions: int) -> Page
     cases = [case for path in files for case in cases_of(path)]
     measured: Measured = []
     for case in cases:
-        progress(f"{case.name}, {case.part}")
+        show_progress(f"{case.name}, {case.part}")
         runs = {
             label: run_variant(case.source, parameters, repetitions if label == OURS else 1)
             for label, parameters in VARIANTS.items()
@@ -301,7 +301,7 @@ def _add_choices(page: Page, cases: Sequence[RecordedCase]) -> None:
         return
     rows = []
     for name, choices in readings():
-        progress(f"choices: {name}")
+        show_progress(f"choices: {name}")
         cells: list[str | Figure] = []
         shares, fusions = [], 0
         for _, problem, bound in columns:
@@ -324,7 +324,11 @@ def _recordings(cases: Sequence[RecordedCase]) -> list[tuple[str, Problem, int]]
     """Return names, problems and bounds of the recordings that the published planner takes."""
     static = [case for case in cases if case.persistent and case.is_static]
     found = [(case.name, case.source(), case.bound) for case in static]
-    return [entry for entry in found if _is_plain(entry[1]) and entry[1].phase_start is not None]
+    return [
+        (name, problem, bound)
+        for name, problem, bound in found
+        if _is_plain(problem) and problem.phase_start is not None
+    ]
 
 
 def _is_plain(problem: Problem) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from evaluation.benchmarks.measuring.processor_seconds import Measured, measure, progress
+from evaluation.benchmarks.measuring.processor_seconds import Measured, measure
 from evaluation.benchmarks.pages.chain_rules import add_chain_rules
 from evaluation.benchmarks.writing.figure import Figure, gap
 from evaluation.benchmarks.writing.page import Page, milliseconds
 from instances.synthetic import training_graph
 from planners import Bound, Plan, Problem, bounds_of, check, place, place_in_objects
+from planners.command_line.progress_line import show_progress
 from planners.model.core_instance import make_core_instance
 
 ALGORITHMS = {"Single Object": place, "Many Objects": place_in_objects}
@@ -45,7 +46,7 @@ def offsets_page(
     for label, algorithm in ALGORITHMS.items():
         for order in ORDERS:
             for fit in FITS:
-                progress(f"{label} {order} {fit}")
+                show_progress(f"{label} {order} {fit}")
                 cells = [
                     _cell(
                         problem,

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from evaluation.benchmarks.measuring.processor_seconds import measure, progress
+from evaluation.benchmarks.measuring.processor_seconds import measure
 from evaluation.benchmarks.writing.page import Page, milliseconds
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
+from planners.command_line.progress_line import show_progress
 from planners.plugins.child_process import run_to_end
 
 TENSORS = 20_000
@@ -57,7 +58,7 @@ def _rows(processes: dict[str, Sequence[str]], repetitions: int) -> list[list[st
         # Compiled once, as for any user; whoever measures may have that switched off.
         environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         for label, arguments in processes.items():
-            progress(label)
+            show_progress(label)
             _run(arguments, environment)
             runs = [_run(arguments, environment) for _ in range(repetitions)]
             wall, processor = (statistics.median(costs) for costs in zip(*runs, strict=True))

@@ -10,12 +10,13 @@ from statistics import median
 
 import numpy as np
 
-from evaluation.benchmarks.measuring.processor_seconds import measure, progress
+from evaluation.benchmarks.measuring.processor_seconds import measure
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS, PaperNetwork
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page, milliseconds, ratio
 from instances.synthetic import training_graph
 from planners import Problem, read_any
 from planners._core import BitRows
+from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
 from planners.model.graph import Graph
 from planners.safety.algorithms import ALGORITHMS, core_graph
@@ -28,15 +29,13 @@ CLEAR = 0.1
 
 
 @dataclass(frozen=True)
-class SafetyEntry:
+class SafetyInstance:
     """One graph, and what every algorithm cost on it."""
 
-    # What the page calls it.
     name: str
-    # Whose pairs are decided.
     problem: Problem
     graph: Graph
-    # Processor seconds by algorithm, one entry a round.
+    # Processor seconds of every round, by algorithm.
     cost: dict[str, list[float]]
     # What the paper measured on its network of that name.
     paper: PaperNetwork | None = None
@@ -54,10 +53,10 @@ def safety_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
     Source: Lamprou et al. 2023, table 1.
     """
     by_instance = {network.instance: network for network in PAPER_NETWORKS}
-    entries = []
+    instances = []
     for path in files:
         name = path.name.partition(".json")[0]
-        entries.append(_measure(name, read_any(path), repetitions, by_instance.get(name)))
+        instances.append(_measure(name, read_any(path), repetitions, by_instance.get(name)))
     family = [training_graph(size, streams=SYNTHETIC_STREAMS) for size in SYNTHETIC_SIZES]
     drawn = [_measure(problem.name, problem, repetitions) for problem in family]
     page = Page("Multi-stream safety", command)
@@ -70,11 +69,11 @@ def safety_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
         "its network of that name, whose graph is another one. *Between* are tensors that are read "
         "on another stream than that of their producer."
     )
-    _add_verdict(page, entries)
+    _add_verdict(page, instances)
     page.table(
         ["graph", "tensors", "streams", "unsafe", "between", "1", "1opt", "2", "ours", "worst",
          "2 to 1opt", "paper's", "1opt/ours", "2/ours"],
-        [_row(entry) for entry in [*entries, *drawn]],
+        [_row(instance) for instance in [*instances, *drawn]],
     )  # fmt: skip
     page.say(
         "The last rows are drawn at random. Algorithm 2 decides a pair by one comparison where the "
@@ -86,7 +85,7 @@ def safety_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
 
 def _measure(
     name: str, problem: Problem, repetitions: int, paper: PaperNetwork | None = None
-) -> SafetyEntry:
+) -> SafetyInstance:
     if problem.graph is None:
         raise GaplessError(f"{name}: a graph is needed, found lifetimes or pairs alone")
     graph = core_graph(problem.graph)
@@ -94,7 +93,7 @@ def _measure(
     found: dict[str, BitRows] = {}
     for turn in range(repetitions):
         for algorithm, find in ALGORITHMS.items():
-            progress(f"{name}: algorithm {algorithm}, round {turn + 1}")
+            show_progress(f"{name}: algorithm {algorithm}, round {turn + 1}")
             measured = measure(partial(find, graph), 1)
             cost[algorithm].append(measured.seconds)
             found[algorithm] = measured.value
@@ -104,11 +103,11 @@ def _measure(
                 f"{name}: all algorithms agree, found that 1 and {algorithm} do not; "
                 "no page is written"
             )
-    return SafetyEntry(name, problem, problem.graph, cost, paper)
+    return SafetyInstance(name, problem, problem.graph, cost, paper)
 
 
-def _add_verdict(page: Page, entries: Sequence[SafetyEntry]) -> None:
-    changes = [entry.change for entry in entries if entry.paper is not None]
+def _add_verdict(page: Page, instances: Sequence[SafetyInstance]) -> None:
+    changes = [instance.change for instance in instances if instance.paper is not None]
     if changes:
         less, more = ([change for change in changes if sign * change > 0] for sign in (-1, 1))
         page.say(
@@ -124,21 +123,21 @@ def _clearly(changes: Sequence[float]) -> str:
     return f"on {clear} of them by a tenth or more"
 
 
-def _row(entry: SafetyEntry) -> list[str]:
-    problem, cost, ours = entry.problem, entry.cost, entry.cost["clocks"]
+def _row(instance: SafetyInstance) -> list[str]:
+    problem, cost, ours = instance.problem, instance.cost, instance.cost["clocks"]
     pairs = problem.tensor_count * (problem.tensor_count - 1) / 2
     unsafe = problem.core.unsafe_degrees().sum() / 2
-    paper = entry.paper
+    paper = instance.paper
     return [
-        entry.name,
+        instance.name,
         f"{problem.tensor_count:,}",
         str(problem.stream_count),
         f"{unsafe / max(pairs, 1):.1%}",
-        f"{_share_between_streams(entry.graph):.1%}",
+        f"{_share_between_streams(instance.graph):.1%}",
         *(milliseconds(median(cost[name])) for name in ("1", "1opt", "2")),
         milliseconds(median(ours)),
         milliseconds(max(ours)),
-        f"{entry.change:+.0%}",
+        f"{instance.change:+.0%}",
         "" if paper is None else f"{paper.safety_2_ms / paper.safety_1opt_ms - 1:+.0%}",
         ratio(median(cost["1opt"]), median(ours)),
         ratio(median(cost["2"]), median(ours)),

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from evaluation.benchmarks.measuring.processor_seconds import measure, progress
+from evaluation.benchmarks.measuring.processor_seconds import measure
 from evaluation.benchmarks.writing.page import Page, milliseconds
 from instances.synthetic import random_lifetimes, training_graph, training_trace
 from planners import Problem, place, place_in_objects
+from planners.command_line.progress_line import show_progress
 from planners.model.bounds import Bound, KnownBounds, antichain_bound, lifetime_bound
 from planners.model.core_instance import make_core_instance
 from planners.referee.check import find_violation_fast
@@ -72,7 +73,7 @@ def _row(problem: Problem, repetitions: int, bound: BoundMaker) -> list[str]:
     )
     cells = [f"{problem.tensor_count:,}"]
     for call in calls:
-        progress(f"{problem.name}: {getattr(call.func, '__name__', '')}")
+        show_progress(f"{problem.name}: {getattr(call.func, '__name__', '')}")
         seconds = measure(call, repetitions).seconds
         cells.append(f"{milliseconds(seconds)} ({seconds * 1e6 / problem.tensor_count:.3g})")
     return cells

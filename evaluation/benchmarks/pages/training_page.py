@@ -8,7 +8,6 @@ from dataclasses import replace
 from evaluation.benchmarks.measuring import allocation_pairs
 from evaluation.benchmarks.measuring.allocation_pairs import pair_rows
 from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.train import require_sound
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
@@ -17,6 +16,7 @@ from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecif
 from gpu_runtime.training.worker_processes import run_child
 from gpu_runtime.training.worker_result import Answer
 from instances.extract.eager.trace_settings import TraceSettings
+from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError, near_names
 
 STEPS = 5
@@ -65,13 +65,13 @@ def training_page(
     )
     cases = [case for case in CASES if case.model in only]
     for position, case in enumerate(cases):
-        job = replace(case, timed_steps=timed_steps)
-        require_sound(job)
+        specification = replace(case, timed_steps=timed_steps)
+        require_sound(specification)
         findings = AllocatorComparison()
-        compare_allocators(job, tuple(Allocator), findings, _listen, run)
+        compare_allocators(specification, tuple(Allocator), findings, _listen, run)
         if position == 0:
             page.say(_environment(findings))
-        _add_case(page, job, findings)
+        _add_case(page, specification, findings)
     if PAIRS_PART in only:
         _add_pairs(page, open_turns)
     return page
@@ -89,9 +89,9 @@ def _add_pairs(page: Page, open_turns: allocation_pairs.OpenTurns | None) -> Non
     page.table(allocation_pairs.HEADINGS, pair_rows(open_turns))
 
 
-def _add_case(page: Page, job: RunSpecification, findings: AllocatorComparison) -> None:
-    page.say(f"## {job.model}")
-    page.say(f"`{job.command}`")
+def _add_case(page: Page, specification: RunSpecification, findings: AllocatorComparison) -> None:
+    page.say(f"## {specification.model}")
+    page.say(f"`{specification.command}`")
     rows = study_rows(findings)
     if rows:
         page.table(HEADINGS[1:], [_bold_if_best(row) for row in rows])
@@ -109,5 +109,6 @@ def _environment(findings: AllocatorComparison) -> str:
     return "; ".join(f"{name} {value}" for name, value in known.items())
 
 
-def _listen(job: RunSpecification, seconds: float | None) -> None:
-    progress(f"{job.model}, {job.label}" + ("" if seconds is None else f": {seconds:.1f} s"))
+def _listen(specification: RunSpecification, seconds: float | None) -> None:
+    took = "" if seconds is None else f": {seconds:.1f} s"
+    show_progress(f"{specification.model}, {specification.label}{took}")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.benchmarks.measuring.processor_seconds import progress
 from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
 from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.device_kinds import DeviceKind, open_device
@@ -17,6 +16,7 @@ from gpu_runtime.verification.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials import make_trial
 from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
 from planners import Problem, place_in_objects
+from planners.command_line.progress_line import show_progress
 from planners.model.columns import IntColumn
 
 MIB = 1 << 20
@@ -102,7 +102,7 @@ def _verifications(problem: Problem, kind: DeviceKind, trials: int, seed: int) -
     ]
     runs = []
     for name, offsets, attacked in cases:
-        progress(name)
+        show_progress(name)
         request = VerificationRequest(
             trials, seed, is_compressed=kind.is_host, attacked=tuple(attacked)
         )
@@ -122,7 +122,7 @@ def _verifications(problem: Problem, kind: DeviceKind, trials: int, seed: int) -
 
 
 def _rate_row(size: int, large_copy: float) -> list[str]:
-    progress(f"tensors of {size // MIB} MiB")
+    show_progress(f"tensors of {size // MIB} MiB")
     count = RATE_BYTES // size
     layout = Layout(np.arange(count) * size, np.full(count, size), count * size)
     singles = tuple((tensor,) for tensor in range(count))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from evaluation.benchmarks.measuring.processor_seconds import environment
+from evaluation.benchmarks.writing.environment import environment
 from evaluation.benchmarks.writing.figure import Figure
 from planners.errors import GaplessError
 

@@ -1,4 +1,4 @@
-"""Both sides of a comparison: their plans are judged before anything shows their peak."""
+"""The contestants of a comparison: their plans are judged before anything shows their peak."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from evaluation.benchmarks.contestants.contestant_runs import peer_job, planner_job, run_contestant
+from evaluation.benchmarks.contestants.contestant_runs import run_contestant
+from evaluation.benchmarks.contestants.planning_calls import peer_call, planner_call
 from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall
 from instances.synthetic import training_trace
 from planners import Plan, Problem, Result, Status, place
@@ -31,34 +32,34 @@ def as_no_plan(_problem: Problem, _nothing: None) -> Result:
     return no_plan_found("the time limit passed")
 
 
-def test_a_planner_of_ours_answers_in_children() -> None:
-    side = run_contestant(SOURCE(), planner_job(SOURCE, "greedy-size-first"), 2)
-    assert side.peak == place(SOURCE(), "size", "first").peak
-    assert len(side.cpu_seconds) == len(side.added_bytes) == 2
+def test_a_planner_of_ours_answers_in_processes_of_their_own() -> None:
+    runs = run_contestant(SOURCE(), planner_call(SOURCE, "greedy-size-first"), 2)
+    assert runs.peak == place(SOURCE(), "size", "first").peak
+    assert len(runs.cpu_seconds) == len(runs.added_bytes) == 2
 
 
 def test_a_planner_that_returns_a_result_keeps_it() -> None:
-    side = run_contestant(SOURCE(), planner_job(SOURCE, "pressure"), 1)
-    assert side.result.status in (Status.OPTIMAL, Status.FEASIBLE)
-    assert side.result.certificate
+    runs = run_contestant(SOURCE(), planner_call(SOURCE, "pressure"), 1)
+    assert runs.result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert runs.result.certificate
 
 
 def test_a_wrong_plan_has_no_peak() -> None:
-    side = run_contestant(SOURCE(), MeasuredCall(SOURCE, all_at_zero, as_feasible), 1)
-    assert side.peak is None
-    assert side.result.status is Status.INVALID
-    assert "share bytes" in side.result.reason
+    runs = run_contestant(SOURCE(), MeasuredCall(SOURCE, all_at_zero, as_feasible), 1)
+    assert runs.peak is None
+    assert runs.result.status is Status.INVALID
+    assert "share bytes" in runs.result.reason
 
 
 def test_no_plan_has_no_peak() -> None:
-    side = run_contestant(SOURCE(), MeasuredCall(SOURCE, give_up, as_no_plan), 1)
-    assert side.peak is None
-    assert side.result.status is Status.NO_PLAN_FOUND
+    runs = run_contestant(SOURCE(), MeasuredCall(SOURCE, give_up, as_no_plan), 1)
+    assert runs.peak is None
+    assert runs.result.status is Status.NO_PLAN_FOUND
 
 
 @pytest.mark.bench
-def test_an_allocator_of_the_peer_answers_in_children() -> None:
-    ours = run_contestant(SOURCE(), planner_job(SOURCE, "greedy-size-first"), 1)
-    theirs = run_contestant(SOURCE(), peer_job(SOURCE, "greedy_by_size"), 1)
+def test_an_allocator_of_the_peer_answers_in_processes_of_their_own() -> None:
+    ours = run_contestant(SOURCE(), planner_call(SOURCE, "greedy-size-first"), 1)
+    theirs = run_contestant(SOURCE(), peer_call(SOURCE, "greedy_by_size"), 1)
     # The same order and the same fit.
     assert theirs.peak == ours.peak

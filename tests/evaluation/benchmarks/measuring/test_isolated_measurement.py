@@ -1,4 +1,4 @@
-"""A job in a fresh child: what is measured, what is not, and how it fails. Nothing is timed."""
+"""A call in a fresh process: what is measured, what is not, and how it fails. Nothing is timed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from planners import Bound, Problem, Result, Status, write_problem
 from planners.model.plan import Plan, feasible
 
 
-def side(peak: int | None, seconds: float, lower_bound: int = 0) -> ContestantRuns:
+def runs_of(peak: int | None, seconds: float, lower_bound: int = 0) -> ContestantRuns:
     result = (
         Result(Status.INVALID, Plan([0], 1))
         if peak is None
@@ -25,8 +25,8 @@ def side(peak: int | None, seconds: float, lower_bound: int = 0) -> ContestantRu
     return ContestantRuns(result, (seconds,), (0,))
 
 
-def entry(name: str, **sides: list[ContestantRuns]) -> auto_page.AutoEntry:
-    return auto_page.AutoEntry(name, 1, Bound("lifetime", 8, np.array([0])), 12, dict(sides))
+def instance_of(name: str, **runs: list[ContestantRuns]) -> auto_page.AutoInstance:
+    return auto_page.AutoInstance(name, 1, Bound("lifetime", 8, np.array([0])), 12, dict(runs))
 
 
 def shown(cells: Sequence[str | Figure]) -> list[str]:
@@ -34,19 +34,21 @@ def shown(cells: Sequence[str | Figure]) -> list[str]:
 
 
 def test_a_gap_is_that_of_the_worst_seed_to_the_best_bound_of_all() -> None:
-    runs = entry("x", auto=[side(10, 1.0), side(12, 3.0)], supermalloc=[side(10, 4.0, 10)] * 2)
-    assert shown(auto_page._side_cells(runs, "auto")) == ["20.0000%", "2.000 (3.000)"]
-    assert shown(auto_page._side_cells(runs, "supermalloc"))[0] == "0 %"
+    runs = instance_of(
+        "x", auto=[runs_of(10, 1.0), runs_of(12, 3.0)], supermalloc=[runs_of(10, 4.0, 10)] * 2
+    )
+    assert shown(auto_page._contestant_cells(runs, "auto")) == ["20.0000%", "2.000 (3.000)"]
+    assert shown(auto_page._contestant_cells(runs, "supermalloc"))[0] == "0 %"
     assert auto_page._ratio(runs, "supermalloc") == "2.0x"
     assert "10 (a search)" in auto_page._first_cells(runs)
     assert (runs.is_proven("auto"), runs.is_proven("supermalloc")) == (False, True)
 
 
 def test_who_sits_out_or_fails_has_no_gap() -> None:
-    runs = entry("x", auto=[side(8, 1.0), side(None, 1.0)])
-    assert auto_page._side_cells(runs, "auto")[0] == "invalid"
+    runs = instance_of("x", auto=[runs_of(8, 1.0), runs_of(None, 1.0)])
+    assert auto_page._contestant_cells(runs, "auto")[0] == "invalid"
     assert not runs.is_proven("auto")
-    assert auto_page._side_cells(runs, "omni") == ["-", "-"]
+    assert auto_page._contestant_cells(runs, "omni") == ["-", "-"]
     assert auto_page._ratio(runs, "omni") == "-"
 
 
@@ -54,7 +56,7 @@ def test_who_sits_out_or_fails_has_no_gap() -> None:
     ("peak", "seconds", "reached"), [(8, 0.4, "yes"), (8, 0.6, "no"), (9, 0.4, "no")]
 )
 def test_an_aim_is_reached_with_a_proof_in_time(peak: int, seconds: float, reached: str) -> None:
-    runs = entry("G_1.csv", auto=[side(peak, seconds)])
+    runs = instance_of("G_1.csv", auto=[runs_of(peak, seconds)])
     assert auto_page._reach_row("it", [runs], 0.5)[0][-1] == reached
 
 

@@ -35,10 +35,10 @@ def runs(
     results: Sequence[Result], seconds: Sequence[float] = (1.0,), question: Question = FITS
 ) -> SeedRuns:
     costs = list(seconds) * len(results) if len(seconds) == 1 else list(seconds)
-    sides = (
+    runs = (
         ContestantRuns(result, (cost,), (0,)) for result, cost in zip(results, costs, strict=True)
     )
-    return SeedRuns(question, 10.0, tuple(sides))
+    return SeedRuns(question, 10.0, tuple(runs))
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -242,7 +242,7 @@ def test_a_peer_whose_time_was_over_is_not_asked_again(
         exact_questions, "run_contestant", lambda *_: ContestantRuns(answer, (1.0,), (0,))
     )
     question = decision_question(write_rows(tmp_path, "a.9.csv"), None)
-    assert len(exact_questions.peer_runs(question, 10, 4, threads=1).sides) == count
+    assert len(exact_questions.peer_runs(question, 10, 4, threads=1).by_seed) == count
 
 
 @pytest.mark.bench

@@ -13,7 +13,7 @@ from planners import Problem, Result, write_problem
 from planners.model.plan import Plan, Status, feasible
 
 
-def side(peak: int | None, seconds: float, memory: int = 1 << 20) -> greedy_page.ContestantRuns:
+def runs_of(peak: int | None, seconds: float, memory: int = 1 << 20) -> greedy_page.ContestantRuns:
     result = Result(Status.INVALID, Plan([0], 1)) if peak is None else feasible(Plan([0], peak))
     return greedy_page.ContestantRuns(result, (seconds, 2 * seconds, 3 * seconds), (memory,) * 3)
 
@@ -29,18 +29,18 @@ def test_a_missing_peer_is_one_line(
 
 
 def test_the_best_is_the_lowest_then_the_fastest() -> None:
-    sides = {
-        "invalid": side(None, 1e-6),
-        "high": side(9, 1e-5),
-        "slow": side(7, 1e-2),
-        "fast": side(7, 1e-3),
+    runs = {
+        "invalid": runs_of(None, 1e-6),
+        "high": runs_of(9, 1e-5),
+        "slow": runs_of(7, 1e-2),
+        "fast": runs_of(7, 1e-3),
     }
-    assert greedy_page._best(sides) == "fast"
-    assert greedy_page._best({"invalid": side(None, 1e-6)}) is None
+    assert greedy_page._best(runs) == "fast"
+    assert greedy_page._best({"invalid": runs_of(None, 1e-6)}) is None
 
 
 def test_a_ratio_at_its_least_holds_the_worst_against_the_best() -> None:
-    duel = greedy_page.Duel(10, side(7, 1.0, 1 << 20), side(8, 9.0, 1 << 24))
+    duel = greedy_page.Duel(10, runs_of(7, 1.0, 1 << 20), runs_of(8, 9.0, 1 << 24))
     assert (duel.time_ratio, duel.least_time_ratio) == (9.0, 3.0)
     assert (duel.memory_ratio, duel.least_memory_ratio) == (16.0, 16.0)
 
@@ -57,12 +57,12 @@ def test_a_ratio_at_its_least_holds_the_worst_against_the_best() -> None:
 def test_peaks_are_compared_over_the_seeds(
     pairs: list[tuple[int | None, int | None]], words: str
 ) -> None:
-    duels = [greedy_page.Duel(1, side(ours, 1), side(theirs, 1)) for ours, theirs in pairs]
+    duels = [greedy_page.Duel(1, runs_of(ours, 1), runs_of(theirs, 1)) for ours, theirs in pairs]
     assert greedy_page._peaks(duels) == words
 
 
 def test_a_peak_that_failed_the_check_is_not_shown() -> None:
-    row = greedy_page._planner_row("wrong", side(None, 1e-3), 1, best=False)
+    row = greedy_page._planner_row("wrong", runs_of(None, 1e-3), 1, best=False)
     assert row[1:3] == ["invalid", "-"]
 
 

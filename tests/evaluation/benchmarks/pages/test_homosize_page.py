@@ -17,7 +17,7 @@ from evaluation.benchmarks.cases.homosize_cases import (
     microbatches_for,
     run_variant,
 )
-from evaluation.benchmarks.contestants.contestant_runs import Source
+from evaluation.benchmarks.contestants.planning_calls import Source
 from evaluation.benchmarks.pages import homosize_page
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.synthetic import training_trace

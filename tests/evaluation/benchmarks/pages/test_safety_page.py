@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.benchmarks.pages import safety_page
-from evaluation.benchmarks.pages.safety_page import SafetyEntry
+from evaluation.benchmarks.pages.safety_page import SafetyInstance
 from instances.synthetic import training_graph
 from planners import GaplessError, Graph, Problem, write_problem
 
@@ -22,11 +22,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def entry(*changes: float) -> SafetyEntry:
+def instance_of(*changes: float) -> SafetyInstance:
     graph = PROBLEM.graph
     assert graph is not None
     cost = {"1opt": [1.0] * len(changes), "2": [1 + change for change in changes]}
-    return SafetyEntry("x", PROBLEM, graph, cost, safety_page.PAPER_NETWORKS[0])
+    return SafetyInstance("x", PROBLEM, graph, cost, safety_page.PAPER_NETWORKS[0])
 
 
 def test_a_network_of_the_paper_stands_beside_its_times(
@@ -48,7 +48,7 @@ def test_a_network_of_the_paper_stands_beside_its_times(
 
 
 def test_a_change_is_that_of_most_rounds() -> None:
-    assert entry(-0.5, -0.4, 3.0).change == pytest.approx(-0.4)
+    assert instance_of(-0.5, -0.4, 3.0).change == pytest.approx(-0.4)
 
 
 def test_clear_changes_are_counted_apart() -> None:

@@ -1,4 +1,4 @@
-"""The page on training under a plan; its children and its pairs are stand-ins."""
+"""The page on training under a plan; its workers and its pairs are stand-ins."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tests.gpu_runtime.training.worker_results import CHECK, TIME, planned_check
 MICROSECONDS = {Allocator.DEFAULT: 2.0, Allocator.EXPANDABLE: 3.0, Allocator.PLANNED: 1.0}
 
 
-def child(job: RunSpecification) -> Answer:
-    if job.label == "time expandable":
+def stand_in(specification: RunSpecification) -> Answer:
+    if specification.label == "time expandable":
         return Failure("out of memory: much")
-    if job.allocator is Allocator.PLANNED:
-        return planned_check() if job.purpose is Purpose.CHECK else planned_time()
-    return CHECK if job.purpose is Purpose.CHECK else TIME
+    if specification.allocator is Allocator.PLANNED:
+        return planned_check() if specification.purpose is Purpose.CHECK else planned_time()
+    return CHECK if specification.purpose is Purpose.CHECK else TIME
 
 
 class Turns:
@@ -71,16 +71,16 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> None:
     monkeypatch.setattr(training_page, "require_sound", lambda _: None)
-    jobs: list[RunSpecification] = []
+    specifications: list[RunSpecification] = []
 
-    def remembering(job: RunSpecification) -> Answer:
-        jobs.append(job)
-        return child(job)
+    def remembering(specification: RunSpecification) -> Answer:
+        specifications.append(specification)
+        return stand_in(specification)
 
     text = training_page.training_page(
         "command", 40, ["bert-base", "gpt2-medium", "pairs"], remembering, turns
     ).render()
-    assert {job.timed_steps for job in jobs} == {40}
+    assert {specification.timed_steps for specification in specifications} == {40}
     assert "## bert-base\n\n`python -m gpu_runtime.train bert-base --batch 32 --seq 512`" in text
     assert "--batch 8 --seq 1024 --checkpointing --microbatches 4`" in text
     assert text.count("torch 2.11.0; device NVIDIA H200") == 1
@@ -94,7 +94,7 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch, turns
 
 def test_a_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_page, "require_sound", lambda _: None)
-    text = training_page.training_page("command", 40, ["resnet-50"], child).render()
+    text = training_page.training_page("command", 40, ["resnet-50"], stand_in).render()
     assert "## resnet-50" in text
     assert "## bert-base" not in text
     assert "## Pairs" not in text
@@ -123,10 +123,12 @@ def test_pairs_are_compared_with_native_ones_of_the_same_turn(turns: Turns) -> N
     assert [row[4] for row in rows] == ["1.000x", "1.500x", "0.500x", "0.500x"]
 
 
-@pytest.mark.parametrize("job", CASES, ids=lambda job: job.model)
-def test_every_case_is_one_that_its_model_has(job: RunSpecification) -> None:
-    find_model(job.model).settings(**job.shape, precision=job.settings.weights_precision)
-    assert job.settings.steps >= 5
+@pytest.mark.parametrize("specification", CASES, ids=lambda specification: specification.model)
+def test_every_case_is_one_that_its_model_has(specification: RunSpecification) -> None:
+    find_model(specification.model).settings(
+        **specification.shape, precision=specification.settings.weights_precision
+    )
+    assert specification.settings.steps >= 5
 
 
 @pytest.mark.torch
@@ -195,34 +197,34 @@ def test_the_plan_serves_every_pair() -> None:
 
 def test_checks_side_by_side_are_the_same_jobs() -> None:
     together = Barrier(3)
-    jobs: list[str] = []
+    specifications: list[str] = []
 
-    def waiting(job: RunSpecification) -> Answer:
-        if job.purpose is Purpose.CHECK:
+    def waiting(specification: RunSpecification) -> Answer:
+        if specification.purpose is Purpose.CHECK:
             together.wait(30)
-        jobs.append(job.to_json())
-        return child(job)
+        specifications.append(specification.to_json())
+        return stand_in(specification)
 
     alone: list[str] = []
 
-    def remembering(job: RunSpecification) -> Answer:
-        alone.append(job.to_json())
-        return child(job)
+    def remembering(specification: RunSpecification) -> Answer:
+        alone.append(specification.to_json())
+        return stand_in(specification)
 
     side_by_side, one_by_one = AllocatorComparison(), AllocatorComparison()
     compare_allocators(
         CASES[0], tuple(Allocator), side_by_side, lambda *_: None, ChecksAtOnce(waiting)
     )
     compare_allocators(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
-    assert sorted(jobs) == sorted(alone)
+    assert sorted(specifications) == sorted(alone)
     assert side_by_side.checks == one_by_one.checks
 
 
 def test_an_error_of_a_check_is_raised_where_its_answer_is_asked_for() -> None:
-    def refusing(job: RunSpecification) -> Answer:
-        if job.allocator is Allocator.EXPANDABLE:
+    def refusing(specification: RunSpecification) -> Answer:
+        if specification.allocator is Allocator.EXPANDABLE:
             raise OSError("no more processes")
-        return child(job)
+        return stand_in(specification)
 
     checks = ChecksAtOnce(refusing)
     assert checks(CASES[0]) == CHECK
@@ -237,7 +239,7 @@ def test_ctrl_c_does_not_wait_for_checks() -> None:
         "from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce\n"
         "from evaluation.benchmarks.pages.training_page import CASES\n"
         "together = threading.Barrier(3, _thread.interrupt_main)\n"
-        "def never(job):\n"
+        "def never(specification):\n"
         "    together.wait()\n"
         "    threading.Event().wait()\n"
         "ChecksAtOnce(never)(CASES[0])\n"

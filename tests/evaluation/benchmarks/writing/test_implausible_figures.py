@@ -110,14 +110,14 @@ def test_auto_without_reuse_ends_the_collection_and_writes_nothing(
     assert error.count("\n") == 1
 
 
-def side(peak: int, seconds: float = 1.0) -> ContestantRuns:
+def runs_of(peak: int, seconds: float = 1.0) -> ContestantRuns:
     return ContestantRuns(feasible(Plan([0], peak)), (seconds,), (0,))
 
 
 def add_to_auto(page: Page, peak: int) -> None:
     bound = Bound("lifetime", 8, np.array([0]))
-    sides = {"auto": [side(peak)], "cp-sat": [side(8)]}
-    auto_page._add_graphs(page, [auto_page.AutoEntry("mine", 1, bound, 12, sides)])
+    runs = {"auto": [runs_of(peak)], "cp-sat": [runs_of(8)]}
+    auto_page._add_graphs(page, [auto_page.AutoInstance("mine", 1, bound, 12, runs)])
 
 
 def add_to_homosize(page: Page, peak: int) -> None:
@@ -127,7 +127,7 @@ def add_to_homosize(page: Page, peak: int) -> None:
 
 
 def add_to_greedy(page: Page, peak: int) -> None:
-    page.table(["planner"] * 6, [greedy_page._planner_row("mine", side(peak), 8, best=False)])
+    page.table(["planner"] * 6, [greedy_page._planner_row("mine", runs_of(peak), 8, best=False)])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_exact_page_holds_the_smallest_peak_against_both(tmp_path: Path) -> 
     write_problem(PROBLEM, path)
     question = exact_page.Question(path, None)
     for peak, fault in ((400, ""), (300, BELOW_BOUND), (401, ABOVE_GREEDY)):
-        answer = replace(side(peak), result=feasible(Plan([0], peak), 400, "lifetime"))
+        answer = replace(runs_of(peak), result=feasible(Plan([0], peak), 400, "lifetime"))
         figure = exact_page._minimum(exact_page.SeedRuns(question, 1.0, (answer,)), greedy=400)
         assert fault in figure.fault
         assert bool(fault) == bool(figure.fault)

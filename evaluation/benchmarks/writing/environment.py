@@ -1,0 +1,23 @@
+"""What a page was measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+
+def environment() -> str:
+    """Return one line that says on what a table was measured."""
+    cores = len(os.sched_getaffinity(0))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("gapless", "numpy"))
+    on = "one core" if cores == 1 else f"{cores} cores"
+    return f"{_processor()}, {on}; Python {platform.python_version()}, {packages}"
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
