@@ -87,7 +87,7 @@ def select_problem(source: Source, selection: Selection) -> Problem:
 
 def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:
     wanted = selection.iteration or ("last" if trace.iteration_count else "all")
-    excerpt = RecordingSlice(
+    recording_slice = RecordingSlice(
         parse_iteration(wanted), persistent=selection.persistent, round_to=selection.round_to
     )
-    return slice_problem(trace, excerpt)
+    return slice_problem(trace, recording_slice)

@@ -41,7 +41,24 @@ def read_minimalloc_csv(path: Path) -> Problem:
     their name (``A.1048576.csv``) is part of the problem's name and nothing else: who wants the
     question "does it fit" asks for it.
 
-    Source: https://github.com/google/minimalloc, ``src/converter.cc``.
+    Parameters
+    ----------
+    path
+        The file, UTF-8.
+
+    Returns
+    -------
+    Problem
+        Lifetimes decide; ids become the tensors' names.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file, line and column.
+
+    References
+    ----------
+    https://github.com/google/minimalloc, ``src/converter.cc``.
     """
     return _read(path)[0]
 

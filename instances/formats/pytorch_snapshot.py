@@ -11,6 +11,7 @@ import numpy as np
 
 from instances.formats.plain_pickle import load_plain
 from instances.formats.planned_snapshot import is_planned_snapshot
+from instances.formats.trace_format import trace_format
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
     EVENT_KINDS,
@@ -18,13 +19,9 @@ from instances.traces.event_log import (
     EventLog,
     trace_of_events,
 )
-from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded
-from planners.files.formats import WHOLE, Format
-from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX, IntColumn, shown
-from planners.model.problem import Problem
 
 # Stacks of calls take most of a snapshot: a thousand bytes an event and more.
 MAX_FILE_BYTES = 1 << 29
@@ -35,21 +32,31 @@ HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awai
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
 
-def read_pytorch_snapshot(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
-    """Read the allocations of a snapshot's window, or of an excerpt of it, as lifetimes."""
-    trace = read_pytorch_snapshot_trace(path)
-    try:
-        return slice_problem(trace, excerpt)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
-
-
 def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> AllocationTrace:
     """Read the history of one device out of a snapshot.
 
     PyTorch keeps the last events of a run, so the window may start anywhere. A block that is freed
     without having been allocated was there before, and its free says how large it was; a block that
     the snapshot itself still shows as held, and of which no event tells, was there all along.
+
+    Parameters
+    ----------
+    path
+        The pickle; untrusted, and read without running anything that it might hold.
+    device
+        Number of the device; None takes the only one in use.
+
+    Returns
+    -------
+    AllocationTrace
+        Sizes are the bytes that were requested. Other events than allocations, frees and changes
+        of segments are left out.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read, is no such snapshot, or several devices were in use and none is
+        named; the message names file, device and event.
     """
     try:
         snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_FILE_BYTES)))
@@ -70,10 +77,9 @@ def _recognises(path: Path, head: bytes) -> bool:
     return PYTORCH_SNAPSHOT.has_suffix(path) or any(key.encode() in head for key in KEYS)
 
 
-PYTORCH_SNAPSHOT = Format(
-    "pytorch-snapshot", (".pickle", ".pkl"), _recognises, read_pytorch_snapshot,
-    read_pytorch_snapshot,
-)  # fmt: skip
+PYTORCH_SNAPSHOT = trace_format(
+    "pytorch-snapshot", (".pickle", ".pkl"), _recognises, read_pytorch_snapshot_trace
+)
 
 
 def _require_snapshot(snapshot: Any) -> dict[str, Any]:

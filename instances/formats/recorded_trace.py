@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instances.formats.numpy_archive import load_arrays
+from instances.formats.trace_format import trace_format
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
     EVENT_KINDS,
@@ -18,13 +19,10 @@ from instances.traces.event_log import (
     events_of_trace,
     trace_of_events,
 )
-from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
-from planners.files.formats import WHOLE, Format
 from planners.files.output_file import replacing
-from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX, shown
-from planners.model.problem import MAX_TENSORS, Problem
+from planners.model.problem import MAX_TENSORS
 
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
@@ -36,17 +34,28 @@ MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
 
 
-def read_recorded_trace(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
-    """Read the allocations of a recording, or of an excerpt of it, as lifetimes."""
-    trace = read_recorded_trace_file(path)
-    try:
-        return slice_problem(trace, excerpt)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
-
-
 def read_recorded_trace_file(path: Path) -> AllocationTrace:
-    """Read a recording: what was asked of the allocator, and what it asked of the device."""
+    """Read a recording: what was asked of the allocator, and what it asked of the device.
+
+    Parameters
+    ----------
+    path
+        A ``.npz`` with the arrays ``action`` (index into ``names``), ``addr``, ``size``, ``names``,
+        and perhaps ``stream``; ``mark_event``, ``mark_phase``, ``mark_microbatch`` and
+        ``mark_iteration``, without which small allocations of odd sizes mark the phases; ``module``
+        (index into ``module_names``, -1 for none); and ``before_addr``, ``before_size`` and
+        ``before_stream`` of the blocks that were there at first.
+
+    Returns
+    -------
+    AllocationTrace
+        Sizes are the bytes that were requested.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file and event.
+    """
     try:
         return _trace(_load(path), path)
     except InstanceError as error:
@@ -83,9 +92,7 @@ def _recognises(path: Path, head: bytes) -> bool:
     return head.startswith(b"PK") and (RECORDED_TRACE.has_suffix(path) or b".npy" in head)
 
 
-RECORDED_TRACE = Format(
-    "recorded-trace", (".npz",), _recognises, read_recorded_trace, read_recorded_trace
-)
+RECORDED_TRACE = trace_format("recorded-trace", (".npz",), _recognises, read_recorded_trace_file)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:

@@ -19,15 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from instances.formats.trace_format import trace_format
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
-from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded_text
-from planners.files.formats import WHOLE, Format
-from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX
-from planners.model.problem import Problem
 
 MAX_FILE_BYTES = 1 << 28
 # Weight gradients that are computed apart (W) are part of the backward pass.
@@ -43,15 +40,6 @@ _LAYER = re.compile(r"((?>\S+?->)\S++) Layer : ([FBW])-(start|end)")
 _DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
 
 
-def read_stalloc_text(path: Path, excerpt: RecordingSlice = WHOLE) -> Problem:
-    """Read the requests of a STAlloc trace, or of an excerpt of it, as lifetimes."""
-    trace = read_stalloc_trace(path)
-    try:
-        return slice_problem(trace, excerpt)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
-
-
 def read_stalloc_trace(path: Path) -> AllocationTrace:
     """Read the requests of a STAlloc trace, with phases and modules.
 
@@ -61,7 +49,24 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
     an iteration and its first micro-batch counts to that micro-batch; the recorder does not mark
     the optimizer, so it counts to the last.
 
-    Source: https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
+    Parameters
+    ----------
+    path
+        The file, UTF-8.
+
+    Returns
+    -------
+    AllocationTrace
+        An event is a request or a free.
+
+    Raises
+    ------
+    InstanceError
+        The file cannot be read or breaks a rule; the message names file and line.
+
+    References
+    ----------
+    https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
     """
     recording = _Recording()
     try:
@@ -82,7 +87,7 @@ def _recognises(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the first li
     return any(form.fullmatch(first) for form in (_REQUEST, _ITERATION, _PHASE, _LAYER))
 
 
-STALLOC_TEXT = Format("stalloc-text", (".txt",), _recognises, read_stalloc_text, read_stalloc_text)
+STALLOC_TEXT = trace_format("stalloc-text", (".txt",), _recognises, read_stalloc_trace)
 
 
 class _Recording:

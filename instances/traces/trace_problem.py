@@ -16,16 +16,18 @@ from planners.model.columns import IntColumn
 from planners.model.problem import MAX_TOTAL_BYTES, Problem, Scalar
 
 
-def slice_problem(trace: AllocationTrace, excerpt: RecordingSlice) -> Problem:
-    """Return the problem of an excerpt of a trace: the whole of it, or one iteration."""
-    if excerpt.iteration is None:
-        return whole_problem(trace, persistent=excerpt.persistent, round_to=excerpt.round_to)
+def slice_problem(trace: AllocationTrace, recording_slice: RecordingSlice) -> Problem:
+    """Return the problem of a slice of a trace: the whole of it, or one iteration."""
+    if recording_slice.iteration is None:
+        return whole_problem(
+            trace, persistent=recording_slice.persistent, round_to=recording_slice.round_to
+        )
     return iteration_problem(
         trace,
-        excerpt.iteration,
-        persistent=excerpt.persistent,
-        round_to=excerpt.round_to,
-        dynamic_modules=excerpt.dynamic_modules,
+        recording_slice.iteration,
+        persistent=recording_slice.persistent,
+        round_to=recording_slice.round_to,
+        dynamic_modules=recording_slice.dynamic_modules,
     )
 
 

@@ -40,7 +40,7 @@ class Format:
         Whether a file is of this format, from its path and its first bytes.
     read
         Reads a file; raises ``InstanceError`` with one line where it breaks a rule.
-    read_excerpt
+    read_slice
         Reads a part of a file that holds a recording; None where files hold problems.
     """
 
@@ -48,7 +48,7 @@ class Format:
     suffixes: tuple[str, ...]
     recognises: Callable[[Path, bytes], bool]
     read: Callable[[Path], Problem]
-    read_excerpt: Callable[[Path, RecordingSlice], Problem] | None = None
+    read_slice: Callable[[Path, RecordingSlice], Problem] | None = None
 
     def has_suffix(self, path: Path) -> bool:
         """Return whether the name of a file ends as names of this format do."""
@@ -65,14 +65,14 @@ def _is_json(path: Path, head: bytes) -> bool:
 GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
 
 
-def read_problem(path: str | Path, excerpt: RecordingSlice = WHOLE) -> Problem:
+def read_problem(path: str | Path, recording_slice: RecordingSlice = WHOLE) -> Problem:
     """Read an instance file of any known format.
 
     Parameters
     ----------
     path
         The file, of the format that :func:`format_of` says; a pipe or ``/dev/stdin`` as well.
-    excerpt
+    recording_slice
         What of a recording becomes the problem.
 
     Returns
@@ -84,25 +84,25 @@ def read_problem(path: str | Path, excerpt: RecordingSlice = WHOLE) -> Problem:
     ------
     InstanceError
         The file cannot be read, no format recognises it, it breaks a rule of its format, or an
-        excerpt is asked of what is no recording.
+        slice is asked of what is no recording.
     """
     with readable_twice(Path(path)) as file:
-        return _read(file, excerpt)
+        return _read(file, recording_slice)
 
 
-def _read(path: Path, excerpt: RecordingSlice) -> Problem:
+def _read(path: Path, recording_slice: RecordingSlice) -> Problem:
     form = format_of(path)
     try:
-        if excerpt == WHOLE:
+        if recording_slice == WHOLE:
             return form.read(path)
-        if form.read_excerpt is None:
-            recordings = [other.name for other in formats() if other.read_excerpt is not None]
+        if form.read_slice is None:
+            recordings = [other.name for other in formats() if other.read_slice is not None]
             raise InstanceError(
-                f"{path}: {', '.join(excerpt.options)}: a recording is needed "
+                f"{path}: {', '.join(recording_slice.options)}: a recording is needed "
                 f"({', '.join(recordings) or 'no known format holds any'}), found {form.name}, "
                 f"which holds one problem"
             )
-        return form.read_excerpt(path, excerpt)
+        return form.read_slice(path, recording_slice)
     except GaplessError:
         raise
     except Exception as error:  # a third party's reader may fail in any way

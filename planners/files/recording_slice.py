@@ -1,4 +1,4 @@
-"""Excerpts of recordings: which part of a run is planned, and with what sizes."""
+"""Slices of recordings: which part of a run is planned, and with what sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RecordingSlice:
     # Number of one iteration, from 0, or from the end where negative: -1 is the last. None for the
     # whole recording.
     iteration: int | None = None
-    # Whether blocks that were there before, and outlive the excerpt, are planned.
+    # Whether blocks that were there before, and outlive the slice, are planned.
     persistent: bool = True
     # Sizes are rounded up to multiples of this many bytes.
     round_to: int = 1

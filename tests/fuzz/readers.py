@@ -134,7 +134,7 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
     if path.suffix == ".plan":
         problem = DYNAMIC if path.stem == "space" else PLANNED
         return [lambda: read_saved_plan(problem, path)]
-    excerpt = random.choice(
+    recording_slice = random.choice(
         (
             RecordingSlice(),
             RecordingSlice(-1),
@@ -150,7 +150,7 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
         (Selection(), Selection(), Selection("all"), Selection("last", False, 1 << 40))
     )
     conversion = Conversion(path, output, planner=planner, selection=selection)
-    return [lambda: _plan(read_any(path, excerpt)), lambda: _convert_and_read(conversion)]
+    return [lambda: _plan(read_any(path, recording_slice)), lambda: _convert_and_read(conversion)]
 
 
 def _list(entries: Mapping[str, CatalogueEntry]) -> None:

@@ -93,7 +93,7 @@ def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
     assert problem.origin["device"] == 0
 
 
-def test_an_excerpt_and_what_was_reserved_come_along(tmp_path: Path) -> None:
+def test_a_slice_and_what_was_reserved_come_along(tmp_path: Path) -> None:
     path = dumped(tmp_path, snapshot(EVENTS))
     assert read_any(path, RecordingSlice(round_to=512)).size.tolist() == [512, 1024, 512]
     assert reference_of(read_any(path)) == Reference("PyTorch", 1 << 21, exact=True)

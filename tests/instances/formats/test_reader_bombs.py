@@ -120,12 +120,12 @@ def test_a_bomb_takes_little(
     path = tmp_path / name
     path.write_bytes(make())
     formats()
-    excerpt = RecordingSlice(-1) if name.endswith(".txt") else RecordingSlice()
+    recording_slice = RecordingSlice(-1) if name.endswith(".txt") else RecordingSlice()
 
     def read(say: Callable[[str], None]) -> None:
         limit_cpu(SECONDS)
         try:
-            say(f"{read_any(path, excerpt).tensor_count} tensors")
+            say(f"{read_any(path, recording_slice).tensor_count} tensors")
         except GaplessError as error:
             say(str(error))
 

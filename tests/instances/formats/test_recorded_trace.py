@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from instances.formats.recorded_trace import (
     RECORDED_TRACE,
-    read_recorded_trace,
     write_recorded_trace,
 )
 from instances.traces.allocation_trace import AllocationTrace, Phase
@@ -44,7 +43,7 @@ def test_a_block_that_is_freed_unseen_was_there_before(tmp_path: Path) -> None:
         tmp_path / "run.npz",
         action=np.array([3, 1]), addr=np.array([7, 7]), size=np.array([9, 9]),
     )  # fmt: skip
-    problem = read_recorded_trace(trace)
+    problem = RECORDED_TRACE.read(trace)
     assert problem.size.tolist() == [9, 9]
     assert problem.start.tolist() == [0, 1]
     assert problem.end.tolist() == [1, 2]
@@ -67,7 +66,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     trace = write_trace(tmp_path / "run.npz", **changed)
     with pytest.raises(InstanceError, match=message) as raised:
-        read_recorded_trace(trace)
+        RECORDED_TRACE.read(trace)
     assert str(trace) in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -75,7 +74,7 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_an_object_array_is_never_unpickled(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "run.npz", names=np.array([object()], dtype=object))
     with pytest.raises(InstanceError, match="no whole archive"):
-        read_recorded_trace(trace)
+        RECORDED_TRACE.read(trace)
 
 
 @given(at=st.integers(0, 4000), byte=st.integers(0, 255), cut=st.booleans())
@@ -123,21 +122,21 @@ def test_phases_and_modules_that_we_write_reach_the_problem(tmp_path: Path) -> N
         RecordingSlice(1): ([64, 20], [-1, 0], [2, 1], [-1, 0], [-1, 1]),
         RecordingSlice(0, persistent=False): ([10], [0], [1], [0], [1]),
     }
-    for excerpt, (size, phase_start, phase_end, layer_start, layer_end) in expected.items():
-        problem = read_any(path, excerpt)
+    for recording_slice, (size, phase_start, phase_end, layer_start, layer_end) in expected.items():
+        problem = read_any(path, recording_slice)
         assert problem.size.tolist() == size
         for column, values in (
             ("phase_start", phase_start), ("phase_end", phase_end),
             ("layer_start", layer_start), ("layer_end", layer_end),
         ):  # fmt: skip
-            assert getattr(problem, column).tolist() == values, (excerpt, column)
+            assert getattr(problem, column).tolist() == values, (recording_slice, column)
     dynamic = read_any(path, RecordingSlice(-1, dynamic_modules=("mlp",))).dynamic
     assert dynamic is not None
     assert dynamic.tolist() == [False, True]
     assert read_any(path).origin["peak_reserved"] == 2 << 20
 
 
-def test_an_excerpt_that_the_file_does_not_have(tmp_path: Path) -> None:
+def test_a_slice_that_the_file_does_not_have(tmp_path: Path) -> None:
     path = tmp_path / "ours.npz"
     write_recorded_trace(two_iterations(), path)
     with pytest.raises(InstanceError, match=r"ours\.npz: iteration 2: the trace has the iter"):
@@ -151,4 +150,4 @@ def test_what_no_device_has_is_refused(tmp_path: Path, array: str) -> None:
     """Written as STAlloc text, it would not be read again."""
     changed = write_trace(tmp_path / "run.npz", **{array: -ADDRESS.astype(np.int64)})
     with pytest.raises(InstanceError, match="are at least 0, found -"):
-        read_recorded_trace(changed)
+        RECORDED_TRACE.read(changed)

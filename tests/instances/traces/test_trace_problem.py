@@ -112,11 +112,11 @@ def test_what_was_reserved_goes_with_a_problem_that_has_all_of_it() -> None:
     assert reference_of(whole_problem(trace)) is None
 
 
-def test_an_excerpt_is_the_whole_or_an_iteration() -> None:
+def test_a_slice_is_the_whole_or_an_iteration() -> None:
     trace = three_iterations()
 
-    def digest(excerpt: RecordingSlice) -> str:
-        return problem_digest(slice_problem(trace, excerpt))
+    def digest(recording_slice: RecordingSlice) -> str:
+        return problem_digest(slice_problem(trace, recording_slice))
 
     assert digest(RecordingSlice()) == problem_digest(whole_problem(trace))
     assert digest(RecordingSlice(persistent=False, round_to=8)) == problem_digest(

@@ -1,4 +1,4 @@
-"""Recordings on the command line: excerpts, the reference row, the static part and its plan."""
+"""Recordings on the command line: slices, the reference row, the static part and its plan."""
 
 from __future__ import annotations
 

@@ -134,13 +134,13 @@ def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
         read_any(path)
 
 
-def test_an_excerpt_is_read_by_formats_that_hold_recordings(
+def test_a_slice_is_read_by_formats_that_hold_recordings(
     offered: list[Any], tmp_path: Path
 ) -> None:
-    def read_excerpt(_path: Path, excerpt: RecordingSlice) -> Problem:
-        return Problem(size=[excerpt.round_to], start=[0], end=[1], name="part")
+    def read_slice(_path: Path, recording_slice: RecordingSlice) -> Problem:
+        return Problem(size=[recording_slice.round_to], start=[0], end=[1], name="part")
 
-    recording = Format("recording", (".rec",), lambda *_: True, one_tensor, read_excerpt)
+    recording = Format("recording", (".rec",), lambda *_: True, one_tensor, read_slice)
     offered.append(entry("recording", recording))
     path = tmp_path / "run.rec"
     path.write_bytes(b"")
@@ -149,7 +149,7 @@ def test_an_excerpt_is_read_by_formats_that_hold_recordings(
     assert read_any(path, RecordingSlice(round_to=8)).size.tolist() == [8]
 
 
-def test_an_excerpt_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path: Path) -> None:
+def test_a_slice_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(b"{}")
     asked = RecordingSlice(-1, round_to=512)

@@ -21,10 +21,10 @@ def test_what_is_no_iteration(text: str) -> None:
         parse_iteration(text)
 
 
-def test_an_excerpt_names_the_options_that_made_it() -> None:
+def test_a_slice_names_the_options_that_made_it() -> None:
     assert RecordingSlice().options == ()
-    excerpt = RecordingSlice(0, persistent=False, round_to=512, dynamic_modules=("*.experts.*",))
-    assert excerpt.options == (
+    asked = RecordingSlice(0, persistent=False, round_to=512, dynamic_modules=("*.experts.*",))
+    assert asked.options == (
         "--iteration", "--no-persistent", "--round-to", "--dynamic-modules",
     )  # fmt: skip
 
