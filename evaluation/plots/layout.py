@@ -68,7 +68,24 @@ class _Classes:
 
 
 def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path: Path) -> None:
-    """Draw a plan: steps of the global order by offset, with its peak and the best bound."""
+    """Draw a plan: steps of the global order by offset, with its peak and the best bound.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes, given or from its graph.
+    result
+        With a plan.
+    bounds
+        Lower bounds of the problem; the result's own counts as well.
+    path
+        Target; its suffix says the format.
+
+    Raises
+    ------
+    GaplessError
+        The problem has explicit pairs only, or the picture cannot be written.
+    """
     _require_time(problem)
     figure = layout_figure(problem, result, bounds)
     with replacing(path) as file:

@@ -32,7 +32,23 @@ MOST_ROUNDS = 10_000
 
 
 def best_fit_trap(rounds: int) -> Problem:
-    """Return tensors that best fit in the order of allocation places badly."""
+    """Return tensors that best fit in the order of allocation places badly.
+
+    Parameters
+    ----------
+    rounds
+        Rounds k of Note [Best-fit trap], 2 to 10,000.
+
+    Returns
+    -------
+    Problem
+        Its optimum is its lifetime bound; best fit ends near ``rounds / 2`` times of it.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     packing = splinter_in_rounds(rounds)
     return Problem(
         packing.size,

@@ -25,6 +25,29 @@ def chained_packing(
 
     Members of a chain lie on top of each other in the known plan and are alive together at some
     step; some have the same lifetime, most do not.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors, at least 1.
+    chains
+        Number of chains, at least 0.
+    chain_length
+        The most tensors a chain, at least 2; where nothing touches its end a chain is shorter.
+    steps, units
+        Steps of time, and units of memory of 512 bytes.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Its optimum is the height of the packing, and so is its lifetime bound.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
     rng = Random(seed)
     packing = cut_by_guillotine(tensors, steps, units, rng)

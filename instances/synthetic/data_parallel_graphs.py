@@ -19,6 +19,28 @@ def data_parallel_graph(
     gradient a layer and branch; those of consecutive layers are a bucket, which lies in one piece
     of memory, since a stream for communication reduces it as soon as it is full, and a stream for
     the optimizer reads it after that.
+
+    Parameters
+    ----------
+    layers
+        Number of layers, at least 1.
+    branches
+        Streams for computation.
+    bucket_layers
+        Layers a bucket; a chain has this many times ``branches`` tensors.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Five tensors a layer and branch: an activation, two workspaces, two gradients; and an
+        update a bucket. Sizes are multiples of 512 bytes, up to 64 MiB.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
     require_between("layers", layers, 1)
     require_between("branches", branches, 1)

@@ -36,7 +36,23 @@ MOST_ROUNDS = 8
 
 
 def first_fit_trap(rounds: int) -> Problem:
-    """Return tensors that first fit and best fit in the order of allocation place badly."""
+    """Return tensors that first fit and best fit in the order of allocation place badly.
+
+    Parameters
+    ----------
+    rounds
+        Rounds k of Note [First-fit trap], 1 to 8.
+
+    Returns
+    -------
+    Problem
+        Its optimum is its lifetime bound; those planners end near ``1 + rounds / 2`` times of it.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     packing = fragment_in_rounds(rounds)
     return Problem(
         packing.size,

@@ -14,7 +14,29 @@ from planners.model.problem import Problem
 def guillotine_packing(
     tensors: int, *, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Problem:
-    """Return tensors that fill a rectangle of time and memory exactly, made by guillotine cuts."""
+    """Return tensors that fill a rectangle of time and memory exactly, made by guillotine cuts.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors, at least 1.
+    steps
+        Steps of time, at least 1. The fewer, the more tensors start and end together.
+    units
+        Units of memory of 512 bytes, at least 1; with ``steps`` it has to leave a cell a tensor.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Its optimum is the height of the rectangle, and so is its lifetime bound.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     packing = cut_by_guillotine(tensors, steps, units, Random(seed))
     return Problem(
         packing.size,

@@ -32,7 +32,25 @@ from planners.model.problem import Problem
 
 
 def neighbour_ring(pairs: int, *, seed: int = 0) -> Problem:
-    """Return tensors that do not fit a capacity that no step exceeds; see Note [Neighbour ring]."""
+    """Return tensors that do not fit a capacity that no step exceeds; see Note [Neighbour ring].
+
+    Parameters
+    ----------
+    pairs
+        Half the number of tensors of one unit, at least 2; there are four times as many tensors.
+    seed
+        Start of every random choice: the order of tensors that start together.
+
+    Returns
+    -------
+    Problem
+        Its capacity is its lifetime bound; its optimum is 512 bytes, one unit, above it.
+
+    Raises
+    ------
+    InstanceError
+        There are too few pairs.
+    """
     packing = ring_with_one_unit_more(pairs, Random(seed))
     return Problem(
         packing.size,

@@ -26,7 +26,29 @@ LEAST_SIDE = 3
 def non_guillotine_packing(
     pinwheels: int, *, steps: int = 512, units: int = 4096, seed: int = 0
 ) -> Problem:
-    """Return tensors that fill a rectangle of time and memory exactly, made of nested pinwheels."""
+    """Return tensors that fill a rectangle of time and memory exactly, made of nested pinwheels.
+
+    Parameters
+    ----------
+    pinwheels
+        Number of pinwheels, at least 1; each adds four tensors to the first one.
+    steps
+        Steps of time, at least 3.
+    units
+        Units of memory of 512 bytes, at least 3.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Its optimum is the height of the rectangle, and so is its lifetime bound.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
     return Problem(
         packing.size,

@@ -42,7 +42,25 @@ NOISE = 0.3
 
 
 def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
-    """Return a training-like run of any size with a known optimum; see Note [Scaling family]."""
+    """Return a training-like run of any size with a known optimum; see Note [Scaling family].
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors, 99 to 10,000,000.
+    seed
+        Start of every random choice, at least 0.
+
+    Returns
+    -------
+    Problem
+        Its optimum is 4 GiB, and so is its lifetime bound.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     require_between("seed", seed, 0)
     packing = draw_training(tensors, np.random.default_rng(seed))
     return Problem(

@@ -28,7 +28,25 @@ STEPS_A_COPY = 7
 
 
 def size_order_trap(copies: int, *, units: int = 4096) -> Problem:
-    """Return tensors that first fit and best fit by decreasing size place badly."""
+    """Return tensors that first fit and best fit by decreasing size place badly.
+
+    Parameters
+    ----------
+    copies
+        Copies of the four tensors of Note [Size-order trap], at least 1, one after the other.
+    units
+        Their least size in units of 512 bytes, at least 4.
+
+    Returns
+    -------
+    Problem
+        Its optimum is its lifetime bound; those planners end near 3/2 times of it.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     packing = paths_of_four(copies, units)
     return Problem(
         packing.size,

@@ -43,7 +43,31 @@ STAYS = 0.98
 def multi_stream_packing(
     tensors: int, *, regions: int = 8, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Problem:
-    """Return a graph with streams that a plan is known for; see Note [Stream packing]."""
+    """Return a graph with streams that a plan is known for; see Note [Stream packing].
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors, at least ``regions``.
+    regions
+        Runs of nodes on one stream, at least 1. There are as many streams as regions overlap.
+    steps
+        Steps of time in which the known plan is drawn, at least 1.
+    units
+        Units of memory of 512 bytes, at least 1.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Its optimum is the height of the rectangle, and so is its antichain bound.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     run = run_regions(tensors, regions, steps, units, Random(seed))
     return Problem(
         run.size,

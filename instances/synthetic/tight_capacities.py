@@ -24,6 +24,27 @@ def tight_capacity(
 
     A perfect packing loses some of its tensors; those alive at one step stay, so that this step
     needs the whole capacity.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors of the perfect packing, at least 1; a few less are left.
+    utilisation
+        Share of capacity x time that tensors fill, 0 to 1; reached as nearly as they allow.
+    steps, units
+        Steps of time, and units of memory of 512 bytes.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        With a capacity, which is its optimum.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
     packing = thin_out(tensors, utilisation, steps, units, Random(seed))
     return Problem(

@@ -21,6 +21,28 @@ def training_graph(
     and makes gradients, some of which lie in contiguous chains. Nodes are dealt to the streams
     in runs, the way a graph is cut by category with a limit of nodes a stream, and read what
     was made shortly before them, so that many arcs cross between streams.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors, at least 2.
+    streams
+        Number of streams.
+    chains, chain_length
+        Number of contiguous chains, and tensors in each, at least 2; together they are at most
+        the gradients, half of all tensors.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        One tensor a node; sizes are multiples of 512 bytes, up to 64 MiB.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
     require_between("tensors", tensors, 2, MAX_TENSORS)
     require_between("streams", streams, 1)

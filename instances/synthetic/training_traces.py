@@ -19,6 +19,26 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
     Weights live throughout. Then microbatch follows microbatch: a forward sweep over equal
     layers, whose operations make an activation that lives to the mirrored step of the backward
     sweep or a temporary that a later operation of the layer frees, and the backward sweep.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors.
+    layers
+        Layers of the model, at least 1; about the cube root of a longer run by default, so that
+        it has more layers and more microbatches.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
     """
     require_between("tensors", tensors, 0, MAX_TENSORS)
     if layers is not None:

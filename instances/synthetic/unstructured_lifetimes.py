@@ -10,7 +10,25 @@ from planners.model.problem import MAX_TENSORS, Problem
 
 
 def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
-    """Return lifetimes and sizes without structure: hard on anything that merges what touches."""
+    """Return lifetimes and sizes without structure: hard on anything that merges what touches.
+
+    Parameters
+    ----------
+    tensors
+        Number of tensors.
+    seed
+        Start of every random choice.
+
+    Returns
+    -------
+    Problem
+        Starts are uniform over ``tensors`` steps; one lifetime in ten is long.
+
+    Raises
+    ------
+    InstanceError
+        A parameter is out of range.
+    """
     require_between("tensors", tensors, 0, MAX_TENSORS)
     rng = random.Random(seed)
     start = [rng.randrange(tensors) for _ in range(tensors)]
