@@ -21,7 +21,7 @@ from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
-from evaluation.benchmarks.pages.verification_page import verify_page
+from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.verification.device_kinds import DeviceKind
@@ -222,7 +222,9 @@ def verify(
     options = [f"--device {device.value}", f"--trials {trials}", f"--seed {seed}"]
     (chosen,) = committed_instances([BERT]) if file is None else [file]
     command = _command("verify", *([] if file is None else [file.name]), *options)
-    _publish(lambda: verify_page(read_any(chosen), command, device, trials, seed), output, chosen)
+    _publish(
+        lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
+    )
 
 
 def _command(name: str, *arguments: object) -> str:

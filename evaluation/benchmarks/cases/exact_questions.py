@@ -97,7 +97,7 @@ def read_question(path: Path, capacity: int | None) -> Problem:
 
 
 def decision_question(path: Path, capacity: int | None) -> Question:
-    """Return the question whether the instance of a file fits."""
+    """Ask whether a file fits a capacity: the one given, of the problem, or in the file's name."""
     problem = read_any(path)
     require_expressible(problem)
     for known in (capacity, problem.capacity, _capacity_in_name(path)):
@@ -126,7 +126,7 @@ def our_runs(
 def variant_runs(
     question: Question, variation: str, limit: float, seeds: Iterable[int]
 ) -> SeedRuns:
-    """Ask our planner about variants of an instance, in a fresh process for each."""
+    """Ask our planner about variants of an instance, each made and searched with one seed."""
     show_progress(f"{question.label}: {variation}")
     runs = []
     for seed in seeds:
@@ -144,7 +144,8 @@ def read_variant(path: Path, capacity: int | None, variation: str, seed: int) ->
 def peer_runs(question: Question, limit: float, count: int, threads: int) -> SeedRuns:
     """Ask omnimalloc's SuperMalloc, in fresh processes.
 
-    It takes no seed, so a run that found nothing in its time is not repeated.
+    It takes no seed, so a run that found nothing in its time is not repeated. All its threads run
+    on the core that this process is pinned to.
     """
     show_progress(f"{question.label}: {SUPERMALLOC}, {threads} threads")
     source = partial(read_question, question.path, question.capacity)

@@ -46,19 +46,15 @@ SYNTHETIC = (100_000, MANY_COUNT)
 class RecordedCase:
     """One problem of the page."""
 
-    # The file without its suffix.
     name: str
-    # Which of its requests are planned.
+    # :data:`WHOLE` or :data:`STATIC_PART`.
     part: str
-    # Whether persistent blocks are among them.
+    # Whether persistent blocks are planned.
     persistent: bool
-    # Makes the problem; picklable.
     source: Source
-    # How many there are.
     requests: int
-    # The best lower bound, bytes.
+    # The best.
     bound: int
-    # Peak of a greedy plan, bytes.
     greedy_peak: int
     # Whether none of the run's requests varies in size.
     dense: bool
@@ -98,7 +94,11 @@ class VariantRuns:
 
 
 def cases_of(path: Path) -> list[RecordedCase]:
-    """Return the problems that a file stands for."""
+    """Return the problems that a file stands for.
+
+    Of a trace its last iteration, with persistent blocks and without; where sizes vary, also the
+    static part of either.
+    """
     if path.suffix != TRACE_SUFFIX:
         problem = read_any(path)
         return [_case(_stem(path), WHOLE, True, partial(read_any, path), problem, dense=True)]
@@ -140,7 +140,7 @@ def longer_iteration(path: Path, microbatches: int) -> Problem:
 
 
 def last_microbatch(trace: AllocationTrace) -> tuple[int, int]:
-    """Return the steps of the last microbatch within the last iteration, half-open."""
+    """Return the half-open steps of the last microbatch, up to the optimizer, in its iteration."""
     first, _ = iteration_window(trace, -1)
     last = trace.mark_iteration == resolve_iteration(trace, -1)
     event, phase = trace.mark_event[last] - first, trace.mark_phase[last]
@@ -155,7 +155,7 @@ def last_microbatch(trace: AllocationTrace) -> tuple[int, int]:
 
 
 def family_of(files: Sequence[Path]) -> list[tuple[str, Source]]:
-    """Return the problems on which growth is measured."""
+    """Return the problems on which growth is measured; the largest trace is made longer."""
     family: list[tuple[str, Source]] = []
     traces = [path for path in files if path.suffix == TRACE_SUFFIX]
     if traces:

@@ -71,7 +71,11 @@ def require_expressible(problem: Problem) -> None:
 
 
 def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
-    """Return the tensors of a problem as the peer's allocations."""
+    """Return the tensors of a problem as the peer's allocations, numbered alike; pins are offsets.
+
+    Those without bytes are left out, which the peer refuses, and time begins at 0, below which it
+    does not reach.
+    """
     require_omnimalloc()
     require_expressible(problem)
     from omnimalloc import Allocation
@@ -102,7 +106,7 @@ class Placed:
 class Peer:
     """One allocator of omnimalloc and what it may spend."""
 
-    # Name in its registry, such as ``greedy_by_size`` or ``supermalloc``.
+    # As in its registry, ``greedy_by_size``.
     allocator: str
     # Time limit, threads and seed, where the allocator takes them. Without a time limit it has
     # none, whatever its own default.
@@ -118,7 +122,7 @@ class Peer:
         return allocations
 
     def run(self, allocations: tuple[Allocation, ...], capacity: int | None = None) -> Placed:
-        """Place allocations."""
+        """Place allocations; ``supermalloc`` alone asks whether they fit a capacity."""
         import omnimalloc
 
         omnimalloc.set_max_threads(self.budget.threads)
@@ -131,7 +135,7 @@ class Peer:
         return Placed(found.allocations, found.lower_bound, found.proved_optimal)
 
     def result(self, problem: Problem, placed: Placed) -> Result:
-        """Return what was placed as an answer to a problem."""
+        """Return what was placed as an answer to a problem, not judged."""
         if placed.allocations is None:
             if placed.exhausted:
                 return infeasible(self.allocator, "its search below the capacity ended")

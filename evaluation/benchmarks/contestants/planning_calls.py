@@ -16,7 +16,7 @@ from planners.model.plan import Parameters, Plan, Result, feasible
 from planners.model.problem import Problem
 from planners.run import judge, run
 
-# A problem is read or made again in each process: it travels as what makes it.
+# A problem is read or made again in each process: it travels as what makes it, by pickle.
 Source = Callable[[], Problem]
 PeerState = tuple[Problem, tuple[Allocation, ...]]
 

@@ -53,7 +53,7 @@ OpenTurns = Callable[[PairCase], AbstractContextManager[Turn]]
 
 
 def pair_rows(open_turns: OpenTurns | None = None) -> list[list[str]]:
-    """Measure a pair under every allocator; the allocators take turns.
+    """Return a row a case, with what :data:`HEADINGS` says; the allocators take turns.
 
     Note: why turns. On a shared machine the speed of a core halves for a second and comes back. The
     cases are compared turn by turn, so that all of them meet with that alike.
@@ -82,7 +82,7 @@ def _row(case: PairCase, seconds: list[float], native: list[float]) -> list[str]
 def turns_in_this_process(
     case: PairCase, device: str = "cuda", pairs: int = PAIRS
 ) -> Iterator[Turn]:
-    """Take and give back one tensor over and over."""
+    """Take and give back one tensor over and over; all is warmed up before the first turn."""
     # Imported here because it is optional.
     import torch
 

@@ -13,16 +13,19 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Measured(Generic[Value]):
-    """What a call returned last, and what its repetitions cost."""
+    """What a call returned last, and the median and the largest cost of its repetitions."""
 
-    # What the last repetition returned.
     value: Value
     seconds: float
     worst_seconds: float
 
 
 def measure(call: Callable[[], Value], repetitions: int) -> Measured[Value]:
-    """Run a call several times."""
+    """Run a call several times, at least once.
+
+    The first run is counted too: it pays for fresh memory, as a user's first run does, and the
+    median forgives one outlier.
+    """
     seconds = []
     for _ in range(repetitions):
         begun = time.process_time()

@@ -17,7 +17,7 @@ LIMITS = (100, 200, 300, *range(345, 356), 400, 500, 700, 1000)
 
 
 def density_page(files: Sequence[Path], command: str) -> Page:
-    """Deal the nodes of instances to streams of other lengths, and count unsafe pairs."""
+    """Deal the nodes of extracted instances to other streams, and count unsafe pairs."""
     problems = {path.name.partition(".json")[0]: read_any(path) for path in files}
     page = Page("Unsafe pairs and the length of streams", command)
     page.say(
@@ -50,7 +50,7 @@ def density_page(files: Sequence[Path], command: str) -> Page:
 
 
 def dealt_again(problem: Problem, nodes_per_stream: int, scheme: StreamScheme) -> Problem:
-    """Return a problem whose nodes run on other streams."""
+    """Return the same tensors, without chains, whose nodes run on other streams; arcs stay."""
     graph = _graph_of(problem)
     streams = assign_streams(graph.op, nodes_per_stream, scheme)
     control = {(int(before), int(after)) for before, after in graph.control}
@@ -69,7 +69,7 @@ def dealt_again(problem: Problem, nodes_per_stream: int, scheme: StreamScheme) -
 
 
 def count_open(graph: Graph) -> tuple[int, int]:
-    """Count the streams that follow a full one, and those of them that never wait for it."""
+    """Return how many streams never wait for the full one that they follow, of how many."""
     borders = find_successions(graph.op, graph.stream.tolist())
     ends = {before: 1 << border for border, (before, _) in enumerate(borders)}
     arcs: list[list[int]] = [[] for _ in graph.op]

@@ -46,7 +46,10 @@ class ProofRow:
 def exact_page(
     files: Sequence[Path], command: str, limit: float, seeds: int, capacity: int | None = None
 ) -> Page:
-    """Measure our exact planner and omnimalloc's on the same instances."""
+    """Measure our exact planner and omnimalloc's on the same instances.
+
+    The limit is wall seconds a run; without a capacity it is asked for the one of each file.
+    """
     if not files:
         raise GaplessError("exact: at least one instance file is needed, found none")
     decisions = [decision_question(path, capacity) for path in files]

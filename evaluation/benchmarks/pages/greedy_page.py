@@ -36,7 +36,6 @@ class GreedyCase:
     """Instances that share a row of the page: one file, or one generator with several seeds."""
 
     label: str
-    # Picklable.
     sources: tuple[Source, ...]
     # Whether every planner is measured on the first of them.
     shown_in_full: bool = True

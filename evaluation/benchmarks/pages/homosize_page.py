@@ -336,7 +336,7 @@ def _is_plain(problem: Problem) -> bool:
 
 
 def readings() -> list[tuple[str, PaperVariant]]:
-    """Return the chosen reading of the paper, and every other one that differs in one choice."""
+    """Return the chosen reading of the paper, those one choice away, and some further away."""
     changes: list[dict[str, Any]] = [
         {}, {"fusion": False}, {"phases": False}, {"transients": "group"}, {"packing": "reused"},
         {"order": "start"}, {"order": "size"}, {"partner": "best"}, {"again": False},

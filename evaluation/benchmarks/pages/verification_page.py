@@ -25,7 +25,9 @@ RATE_BYTES = 4 << 30
 INJECTED = 20
 
 
-def verify_page(problem: Problem, command: str, kind: DeviceKind, trials: int, seed: int) -> Page:
+def verification_page(
+    problem: Problem, command: str, kind: DeviceKind, trials: int, seed: int
+) -> Page:
     """Verify right and wrong plans of an instance, and measure the kernel by itself."""
     page = Page("Verification", command)
     runs = _verifications(problem, kind, trials, seed)

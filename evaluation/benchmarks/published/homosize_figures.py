@@ -30,7 +30,7 @@ PUBLISHED_EFFICIENCY = (
 class Reported:
     """What PyTorch itself reported for a recorded run: peaks over the run, GiB."""
 
-    # Three different things, see PyTorch's memory statistics.
+    # Three different things in PyTorch's memory statistics.
     requested: float
     allocated: float
     reserved: float

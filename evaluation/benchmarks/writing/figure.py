@@ -51,7 +51,11 @@ def gap(
     digits: int = 4,
     optimal: bool = False,
 ) -> Figure:
-    """Return how far a peak is above a lower bound."""
+    """Return how far a peak is above a lower bound.
+
+    ``greedy`` is the peak of a greedy plan, given for a planner that searches; ``optimal`` is of a
+    plan that is said to be proven best, where the bound is the best that anything proved.
+    """
     fault = _fault(peak, bound, greedy)
     if optimal and not fault and peak != bound:
         fault = f"a proven optimum meets the best bound, found {peak:,} and {bound:,}"

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from evaluation.benchmarks.pages import verification_page
-from evaluation.benchmarks.pages.verification_page import verify_page
 from gpu_runtime.verification.device_kinds import DeviceKind
 from instances.synthetic import training_graph
 from planners import Problem
@@ -26,7 +25,9 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 
 def test_a_row_a_plan() -> None:
-    page = verify_page(small_problem(), "command", DeviceKind.SIMULATED, trials=6, seed=0)
+    page = verification_page.verification_page(
+        small_problem(), "command", DeviceKind.SIMULATED, trials=6, seed=0
+    )
     rows = rows_of(page.render())
     columns = rows["plan"]
     cells = {name: dict(zip(columns, row, strict=True)) for name, row in rows.items()
@@ -45,6 +46,8 @@ def test_a_row_a_size_of_tensor_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
     put_cuda_on_host(monkeypatch)
     monkeypatch.setattr(verification_page, "SIZES_MIB", (1,))
     monkeypatch.setattr(verification_page, "RATE_BYTES", 2 << 20)
-    page = verify_page(small_problem(), "command", DeviceKind.CUDA, trials=2, seed=0)
+    page = verification_page.verification_page(
+        small_problem(), "command", DeviceKind.CUDA, trials=2, seed=0
+    )
     # The host's driver takes a millisecond for each launch and each copy, which moves both ways.
     assert rows_of(page.render())["1 MiB"][:5] == ["1.05", "1.05", "2.1", "50.0%", "50.0%"]
