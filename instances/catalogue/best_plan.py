@@ -53,7 +53,7 @@ def find_best(
 
 
 def merge(recorded: Best, found: Best) -> Best:
-    """Return what is known after another search: the lower peak, and the higher bound."""
+    """Return what is known after another search: the plan of the lower peak, the higher bound."""
     best = found if found.peak < recorded.peak else recorded
     other = recorded if best is found else found
     if other.lower_bound > best.lower_bound:

@@ -30,6 +30,7 @@ class Facts:
     chains: int
     # Sum of all sizes in bytes.
     naive: int
+    # Bytes by certificate.
     bounds: Mapping[str, int]
     # Bytes; None where the question is the smallest peak.
     capacity: int | None = None
@@ -59,10 +60,9 @@ class Best:
 class CatalogueEntry:
     """An instance of the catalogue."""
 
-    # Name of the file without its suffix.
+    # That of the file without its suffix.
     name: str
     kind: Kind
-    # Name of the file.
     file: str
     # Whether the file is in the repository; where not, ``command`` makes it.
     committed: bool
@@ -76,9 +76,7 @@ class CatalogueEntry:
     tags: tuple[str, ...]
     # What a reader should know, such as where it differs from a published instance, and why.
     notes: str
-    # What follows from the instance.
     facts: Facts
-    # The best known plan.
     best: Best
 
     @property

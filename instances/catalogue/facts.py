@@ -11,7 +11,7 @@ from planners.model.problem import Problem, Scalar
 
 
 def facts_of(problem: Problem, seconds: float = math.inf) -> Facts:
-    """Derive the facts of an instance."""
+    """Derive the facts of an instance; a bound that takes longer than the seconds is left out."""
     return Facts(
         digest=problem_digest(problem),
         tensors=problem.tensor_count,

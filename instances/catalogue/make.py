@@ -38,7 +38,10 @@ def module_and_arguments(entry: CatalogueEntry) -> tuple[str, list[str]]:
 
 
 def make(entry: CatalogueEntry, folder: Path) -> Path:
-    """Make an instance by its recorded command."""
+    """Make an instance by its recorded command.
+
+    A file that is there is replaced by one of the recorded digest only.
+    """
     module, arguments = module_and_arguments(entry)
     if not folder.is_dir():
         raise InstanceError(f"{folder}: the folder does not exist")

@@ -25,7 +25,7 @@ VERSION_FIELDS = ("gapless", "python", "numpy", "torch", "transformers")
 
 
 def instance_files(folder: Path) -> dict[str, Path]:
-    """Return the instance files of a folder by name."""
+    """Return the instance files right in a folder by name, which has no suffix."""
     found = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         name = name_of_file(path)
@@ -44,7 +44,11 @@ def updated_entry(
     seconds: float = DEFAULT_TIME_LIMIT_SECONDS,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
 ) -> CatalogueEntry:
-    """Derive the entry of an instance file again, and look for a better plan."""
+    """Derive the entry of an instance file again, and look for a better plan.
+
+    Origin, tags and notes stay, and so does the best plan where the instance is the same and none
+    better is found.
+    """
     problem = read_gapless_json(path)
     facts = facts_of(problem, BOUND_SECONDS)
     found = find_best(problem, facts, planners, seconds, on_start=on_start)

@@ -32,11 +32,9 @@ class Conversion:
     plan: Path | None = None
     # Planner that plans, with its parameters, as ``planners.compare`` takes it.
     planner: str | None = None
-    # Limit of the planner.
     time_limit_seconds: float | None = None
-    # Part of a trace.
     selection: Selection = field(default_factory=Selection)
-    # Device of a memory snapshot.
+    # Of a memory snapshot; None takes the only one in use.
     device: int | None = None
 
 

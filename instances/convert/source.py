@@ -50,7 +50,7 @@ class Source:
 
 
 def read_source(path: Path, device: int | None = None) -> Source:
-    """Read a file of any known format."""
+    """Read a file of any known format: a trace where it holds one, else a problem."""
     with readable_twice(path) as file:
         return replace(_read(file, device), path=path)
 

@@ -25,13 +25,10 @@ class Target:
     """A format that can be written."""
 
     name: str
-    # Names of files that mean it.
     suffixes: tuple[str, ...]
-    # Writes a trace as it is, where the format holds one.
+    # Each is None where the format does not hold that; a problem is written without a plan.
     write_trace: Callable[[AllocationTrace, Path], None] | None = None
-    # Writes a problem without a plan, where that makes sense.
     write_problem: Callable[[Problem, Path], None] | None = None
-    # Writes a problem with a plan, where the format holds one.
     write_plan: Callable[[Problem, Plan, Path], None] | None = None
     # Raises ``InstanceError`` for a problem that the format cannot hold.
     require_holdable: Callable[[Problem], None] = lambda _problem: None

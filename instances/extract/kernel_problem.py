@@ -25,6 +25,9 @@ def build_problem(
     paper, and only order the nodes that touch them. Sizes are exact and alignment is 1: the 512
     bytes that GPU allocators round to would forbid the chains, whose tensors follow each other
     directly and are often no multiple of that.
+
+    Each buffer of at least two tensors that a collective reads or fills is a chain. The bytes of
+    what stays apart are ``persistent_bytes`` in the origin.
     """
     storages = StorageTable(trace.size, trace.name)
     kernels, chains = _communicate(trace, settings, storages)

@@ -118,7 +118,7 @@ class StepSettings:
         return self.bucket_mb * BYTES_PER_BUCKET_MB
 
     def command_line(self, defaults: StepSettings) -> str:
-        """Return the settings as the options of ``python -m instances.extract``."""
+        """Return every setting that has a value and matters in this mode, as options."""
         options = []
         for field in fields(self):
             value = getattr(self, field.name)

@@ -64,7 +64,10 @@ def read_minimalloc_csv(path: Path) -> Problem:
 
 
 def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
-    """Read a MiniMalloc CSV together with the plan in its column ``offset``."""
+    """Read a MiniMalloc CSV together with the plan in its column ``offset``, which is not judged.
+
+    The plan is None where the file has no such column, or nothing in it.
+    """
     problem, offset = _read(path)
     placed = offset != NO_OFFSET
     if not placed.any():

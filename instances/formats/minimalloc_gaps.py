@@ -11,7 +11,7 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
 def read_gaps(cell: str, *, inclusive_end: bool) -> list[tuple[int, int]]:
-    """Read the gaps of one tensor."""
+    """Read the gaps of a tensor, ``FIRST-LAST`` apart by spaces, as half-open intervals."""
     gaps = []
     for gap in cell.split():
         steps, at, _window = gap.partition("@")

@@ -51,7 +51,11 @@ _HEADER = re.compile(
 
 
 def load_arrays(path: Path, names: Collection[str], limit: int) -> dict[str, NDArray[Any]]:
-    """Read arrays from an archive; nothing in it is unpickled."""
+    """Read those of some arrays that an archive has; nothing in it is unpickled.
+
+    The limit is of the bytes that they hold together, with at least eight for each entry. The file
+    is untrusted, the arrays are not writable, and messages leave out the path.
+    """
     data = read_bounded(path, MAX_FILE_BYTES)
     try:
         if data.count(_ENTRY) > MAX_MEMBERS:

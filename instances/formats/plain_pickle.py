@@ -45,7 +45,10 @@ _NAMES = {
 
 
 def load_plain(data: bytes) -> Any:
-    """Read a pickle of ``None``, booleans, numbers, strings, bytes, tuples, lists and dicts."""
+    """Read a pickle of ``None``, booleans, numbers, strings, bytes, tuples, lists and dicts.
+
+    Keys of dicts are strings. What follows the end of the pickle is not looked at.
+    """
     containers = min(MAX_CONTAINERS, FREE_CONTAINERS + len(data) // BYTES_PER_CONTAINER)
     rule, number, left = find_pickle_fault(data, containers, MAX_SCALARS, MAX_INTEGER_BYTES)
     if rule:

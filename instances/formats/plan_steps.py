@@ -13,7 +13,10 @@ def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:
     """Return the steps in which each tensor occupies bytes under a plan.
 
     Where a graph decides, the steps are those of its global order: tensors that are alive at one
-    step of it are unsafe, so that no two of them share a byte there.
+    step of it are unsafe, so that no two of them share a byte there. The plan is judged here.
+
+    Rows are ``(tensor, start, end)``, int64, by tensor and start; the first step is 0. A tensor
+    with a gap has several, an empty one none.
     """
     require_lifetimes(problem, target)
     require_valid_plan(problem, plan)

@@ -63,7 +63,7 @@ def read_recorded_trace_file(path: Path) -> AllocationTrace:
 
 
 def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
-    """Write a trace as arrays of events."""
+    """Write a trace as arrays of events; the same trace gives the same arrays."""
     log, marks = events_of_trace(trace)
     was_there = np.flatnonzero(trace.before)
     arrays: dict[str, Any] = {

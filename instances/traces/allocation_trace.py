@@ -77,7 +77,6 @@ class AllocationTrace:
     # Rows ``(event, kind, address, size, stream)`` of what the allocator asked of the device;
     # ``kind`` is an index into :data:`SEGMENT_KINDS`.
     segments: IntColumn
-    # Provenance, as in :class:`planners.model.problem.Problem`.
     name: str
     origin: Mapping[str, Scalar]
 

@@ -71,7 +71,9 @@ def trace_of_events(
 
     A block that is freed without having been allocated was there before the log began. One whose
     free completes without having been requested, as logs that know one kind of free have it, was
-    requested then.
+    requested then. By default phases begin at allocations of :data:`MARKER_BYTES` that are freed
+    by the events right behind them. ``InstanceError`` where an address is allocated while it is in
+    use, or freed while it is not.
     """
     requests = _Requests(len(log.kind))
     for address, (size, stream) in log.before.items():
@@ -219,7 +221,12 @@ def _marks_of_markers(columns: Mapping[str, IntColumn], is_marker: NDArray[np.bo
 
 
 def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
-    """Return the events that a trace tells of, each with a number of its own."""
+    """Return the events that a trace tells of, each with a number of its own, and its marks.
+
+    Events that share a number follow each other: what the allocator asks of the device, the request
+    of a free and its completion, then allocations. A phase that begins when nothing else happens is
+    an event as well. :func:`trace_of_events` makes the trace again, but for numbers of events.
+    """
     requests = np.arange(trace.request_count)
     requested = requests[trace.free_requested < trace.event_count]
     freed = requests[trace.freed < trace.event_count]

@@ -12,7 +12,10 @@ from planners.model.columns import BoolColumn, IntColumn, shown
 
 
 def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
-    """Return the events of an iteration, half-open."""
+    """Return the events of an iteration, half-open; -1 is the last iteration.
+
+    From its first mark to the first of the next, or to the end of the trace.
+    """
     number = resolve_iteration(trace, iteration)
     begin = int(trace.mark_event[np.searchsorted(trace.mark_iteration, number)])
     after = int(np.searchsorted(trace.mark_iteration, number, side="right"))
@@ -21,7 +24,7 @@ def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
 
 
 def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
-    """Return the number of an iteration that may be counted from the end."""
+    """Return the number of an iteration that may be counted from the end, where negative."""
     there = trace.iterations
     if not len(there):
         raise InstanceError(

@@ -14,6 +14,8 @@ def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:
 
     Tensors that live within these steps come in every repetition. All others stay what they were:
     those alive at `end` live on through the further repetitions, and what follows comes later.
+    The problem has lifetimes alone, the steps are half-open, and a phase should begin at either
+    end; 1 time changes nothing. Tensors are in the order of their starts.
     """
     if not begin < end or times < 1:
         raise InstanceError(

@@ -15,7 +15,12 @@ GROWS = np.array([1 if kind in ("segment_alloc", "segment_map") else -1 for kind
 
 
 def peak_reserved(trace: AllocationTrace, begin: int, end: int) -> Reference | None:
-    """Return the most that was reserved at once during some events of a trace."""
+    """Return the most that was reserved at once during some events of a trace, half-open.
+
+    What was reserved before them and not given back counts. None where the trace knows nothing of
+    segments. Of those from before the trace it knows only what it sees given back; where blocks or
+    segments were there before, the number is a lower bound and says so.
+    """
     if not len(trace.segments):
         return None
     by_event = np.argsort(trace.segments[:, 0], kind="stable")

@@ -32,7 +32,13 @@ def slice_problem(trace: AllocationTrace, recording_slice: RecordingSlice) -> Pr
 
 
 def whole_problem(trace: AllocationTrace, *, persistent: bool = True, round_to: int = 1) -> Problem:
-    """Return the problem of everything a trace holds, from its first event to its last."""
+    """Return the problem of everything a trace holds, from its first event to its last.
+
+    A tensor is a request, markers included, and a step an event. Lifetimes end where the device is
+    done, or with the trace. Phases are numbered from 0. Nothing is dynamic: what varies from one
+    iteration to the next has its size in each of them here. Persistent are blocks that were there
+    before the first phase and are never freed.
+    """
     marks = trace.mark_event
     first_mark = int(marks[0]) if len(marks) else 0
     was_there = (trace.alloc < first_mark) | trace.before
@@ -65,7 +71,13 @@ def iteration_problem(
     """Return the problem of one iteration of a trace.
 
     Lifetimes are cut to the iteration. What was there before and outlives it is persistent:
-    weights, state of the optimizer, and in most programs not a byte more.
+    weights, state of the optimizer, and in most programs not a byte more. The first iteration also
+    makes the optimizer's state; from the second on iterations are alike.
+
+    Phases of the iteration are numbered from 0; -1 is before it, and the number of phases is after
+    it. Layers are indices of modules, where the trace knows them. Sizes are rounded up to multiples
+    of `round_to` bytes; PyTorch's allocator takes 512. For `dynamic_modules` see
+    :func:`instances.traces.dynamic_requests.find_dynamic_requests`.
     """
     number = resolve_iteration(trace, iteration)
     begin, end = iteration_window(trace, number)

@@ -109,7 +109,7 @@ class AllocationMode(_Mode):
 
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
-        """Within this context nothing new is recorded: it is built on the host."""
+        """Within this context nothing new is recorded, as it is built on the host; frees are."""
         self.recording = False
         try:
             yield
@@ -118,7 +118,7 @@ class AllocationMode(_Mode):
 
     @contextmanager
     def host_scalars(self) -> Iterator[None]:
-        """Within this context scalars made of no tensor are the host's."""
+        """Within this context, an optimizer's step, scalars made of no tensor are the host's."""
         self.scalars_on_host = True
         try:
             yield

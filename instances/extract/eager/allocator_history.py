@@ -16,7 +16,12 @@ from planners.model.problem import Scalar
 def trace_of_history(
     history: Sequence[Mapping[str, Any]], name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Return the requests that a history of the allocator tells of."""
+    """Return the requests that the history of one device's allocator tells of.
+
+    It is one of ``torch.cuda.memory._snapshot()["device_traces"]``; a module is its
+    ``user_metadata``. Phases begin at allocations of odd sizes, see
+    :mod:`instances.traces.event_log`.
+    """
     entries = [entry for entry in history if entry["action"] in EVENT_KINDS]
     modules = [entry.get("user_metadata", "") for entry in entries]
     module_names = [module for module in dict.fromkeys(modules) if module]

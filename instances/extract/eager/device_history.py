@@ -25,7 +25,11 @@ _MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
 def trace_on_device(
     build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Trace a training loop that runs on the current CUDA device."""
+    """Trace a training loop on the current CUDA device, from the copy of the parameters to it on.
+
+    What is built is on the host. Modules are known where PyTorch can attach words to its history
+    (2.9 and later).
+    """
     if not torch.cuda.is_available():
         raise InstanceError("device cuda: PyTorch finds no CUDA device; --device fake needs none")
     module, batch = build()

@@ -38,7 +38,11 @@ _ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
 def trace_on_fake_tensors(
     build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Trace a training loop without running it on a device."""
+    """Trace a training loop without running it on a device; what is built is fake as well.
+
+    Parameters and buffers come first. ``InstanceError`` where the model does something that fake
+    tensors cannot tell, such as shapes that depend on data.
+    """
     with ExitStack() as stack:
         tracker = stack.enter_context(track_modules())
         recorder = RequestRecorder(lambda: innermost_module(tracker))

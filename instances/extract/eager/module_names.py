@@ -43,7 +43,12 @@ def track_modules() -> Iterator[Any]:
 
 
 def innermost_module(tracker: Any, leaving: str | None = None) -> str:
-    """Return the module that runs now, or whose backward pass does."""
+    """Return the module that runs now, or whose backward pass does, as ``"Bert.encoder.layer.3"``.
+
+    That is the class of the outermost module and the path from there, and nothing outside of
+    modules. Of several the deepest counts, as a backward pass ends in one after it begins in the
+    next; `leaving` does not, which the tracker is about to leave.
+    """
     inside = [name for name in tracker.parents if name not in (_OUTSIDE, leaving)]
     return max(inside, key=lambda name: (name.count("."), name), default="")
 

@@ -25,7 +25,10 @@ def record(
     on_stage: OnStage = ignore_stage,
     **options: int | bool,
 ) -> AllocationTrace:
-    """Trace the training of a registered model."""
+    """Trace the training of a registered model; `device` is one of :data:`DEVICES`.
+
+    Options are those in :data:`SHAPE`, of a microbatch, where not the model's own.
+    """
     model = find_model(name)
     if device not in DEVICES:
         raise InstanceError(f"no device is called {device!r}; {near_names(device, DEVICES)}")

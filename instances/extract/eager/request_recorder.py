@@ -62,12 +62,12 @@ class RequestRecorder:
         self._events -= 1
 
     def begin(self, phase: Phase) -> None:
-        """Record that a phase begins."""
+        """Record that a phase begins; a forward pass after the optimizer begins an iteration."""
         self._tell_frees()
         self._marks.append((self._event(), phase))
 
     def trace(self, name: str, origin: Mapping[str, Scalar]) -> AllocationTrace:
-        """Return what was recorded."""
+        """Return what was recorded, on one stream and without addresses."""
         self._tell_frees()
         count = max(self._events, 1)
 

@@ -34,12 +34,11 @@ class TrainingLoop:
 
     # In training mode, on the device; called with a batch it returns an object with a ``loss``.
     module: torch.nn.Module
-    # Returns new inputs of a microbatch on the device: keyword arguments of the module.
+    # Returns new inputs of a microbatch on the device, by the arguments of the module.
     next_inputs: Callable[[], dict[str, Tensor]]
-    # Iterations, microbatches, precision, optimizer.
     settings: TraceSettings
+    # ``"cpu"`` or ``"cuda"``.
     device: str
-    # Called with each phase that begins.
     begin: Callable[[Phase], None]
     # Entered around the optimizer's step.
     around_step: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -47,7 +46,7 @@ class TrainingLoop:
     saw_loss: Callable[[Tensor], None] | None = None
 
     def run(self) -> torch.optim.Optimizer:
-        """Run the iterations."""
+        """Run the iterations and return the optimizer, whose state lives as long as it does."""
         optimizer = self.make_optimizer()
         for _ in range(self.settings.steps):
             self.run_iteration(optimizer)
@@ -58,7 +57,6 @@ class TrainingLoop:
         return _OPTIMIZERS[self.settings.optimizer](list(self.module.parameters()))
 
     def run_iteration(self, optimizer: torch.optim.Optimizer) -> None:
-        """Run the microbatches of one iteration and the optimizer's step."""
         for _ in range(self.settings.microbatches):
             self._run_microbatch()
         self.begin(Phase.OPTIMIZER)
@@ -84,7 +82,7 @@ class TrainingLoop:
 def zero_inputs(
     batch: dict[str, Tensor], module: torch.nn.Module, device: str
 ) -> dict[str, Tensor]:
-    """Return new inputs of a microbatch that are all zeros."""
+    """Return inputs of a microbatch that are all zeros, of the shapes and dtypes of a batch."""
     return make_inputs(
         batch,
         module,
@@ -95,7 +93,11 @@ def zero_inputs(
 def make_inputs(
     batch: dict[str, Tensor], module: torch.nn.Module, make: Callable[[str, Tensor], Tensor]
 ) -> dict[str, Tensor]:
-    """Return new inputs of a microbatch, where a language model predicts what it reads."""
+    """Return new inputs of a microbatch, those that the module needs.
+
+    A language model predicts what it reads: labels of the shape of the tokens are the tokens. All
+    else is made, from the name of an argument and the batch's tensor.
+    """
     inputs: dict[str, Tensor] = {}
     tokens = batch.get("input_ids")
     parameters = signature(module.forward).parameters

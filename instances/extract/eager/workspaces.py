@@ -49,7 +49,11 @@ INT64_BYTES = 8
 
 
 def workspace_script(name: str, arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
-    """Return what a kernel does to the allocator."""
+    """Return what a kernel, an operator without namespace such as ``"sum.dim_IntList"``, allocates.
+
+    A number is bytes to allocate; :data:`FREE` frees the latest workspace, and :data:`RESULTS` is
+    once where the results are allocated. What is left at the end is freed, the latest first.
+    """
     rule = RULES.get(name)
     return NO_WORKSPACE if rule is None else rule(arguments, results)
 
@@ -69,7 +73,10 @@ class LibraryWorkspaces:
     taken: set[tuple[int, bool]] = field(default_factory=set)
 
     def first_used_by(self, name: str, *, on_engine_thread: bool) -> list[int]:
-        """Return what an operator makes a library take for good."""
+        """Return the requests, in bytes, of what an operator makes a library take for good.
+
+        A library takes it for each thread, the program's and autograd's own for the device.
+        """
         wanted = []
         for size, operators in (
             (CUBLAS_BYTES, MATRIX_PRODUCTS),
@@ -98,7 +105,7 @@ def column_sum_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
 
 
 def staging_bytes(outputs: int, rows: int, device: GpuModel) -> tuple[int, int]:
-    """Return the buffer and the counters of a sum over rows, in bytes."""
+    """Return the bytes of buffer and counters of a sum over rows; 0 where a block sums alone."""
     vector = next(width for width in (4, 2, 1) if outputs % width == 0)
     threads = 512 // vector
     width = min(_power_of_two(outputs // vector), WARP)

@@ -80,7 +80,10 @@ def tiny_bert(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 
 
 def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a BERT for masked-language modelling and what a collator feeds it."""
+    """Build a BERT for masked-language modelling, and tokens, padding mask, token types and labels.
+
+    What is given of ``transformers.BertConfig`` differs from BERT-base.
+    """
     from transformers import BertConfig, BertForMaskedLM
 
     if settings.layers is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_multiple(settings: StepSettings, stride: int) -> int:
-    """Check that an image divides into the cells of a network."""
+    """Return height and width of an image in pixels, which divide into the cells of a network."""
     if settings.image is None or settings.image % stride:
         raise InstanceError(
             f"setting image: a multiple of {stride} pixels, the stride of the model, "
@@ -22,7 +22,10 @@ def require_multiple(settings: StepSettings, stride: int) -> int:
 
 
 def image_batch(settings: StepSettings, name: str = "pixel_values") -> dict[str, Tensor]:
-    """Return a batch of images, and for training the class of each."""
+    """Return images (batch, 3, height, width), and for training their classes, (batch,) int64.
+
+    `name` is the model's argument for the images.
+    """
     import torch
 
     side = settings.image or 1

@@ -24,22 +24,20 @@ OPTIONAL_SETTINGS = ("seq", "image", "layers")
 class Model:
     """A model that can be extracted."""
 
-    # What the command line calls it.
     name: str
     # Expression that builds it, for the provenance of an instance.
     source: str
     # Returns the module, and a batch: keyword arguments with which the module returns an object
     # that has a ``loss``, or for inference its outputs.
     build: Build
-    # What it is extracted with unless told otherwise. Where ``seq``, ``image`` or ``layers`` is
-    # none, the model does not have that setting.
+    # Where ``seq``, ``image`` or ``layers`` is none, the model does not have that setting.
     defaults: StepSettings
     # Names of the module lists whose layers activation checkpointing recomputes; none where the
     # model does not support it.
     recomputed: tuple[str, ...] = ()
 
     def settings(self, **changes: Any) -> StepSettings:
-        """Return the model's defaults with some settings changed."""
+        """Return the model's defaults with some settings changed, all supported by this model."""
         settings = replace(self.defaults, **_for_mode(changes))
         if not settings.training:
             for name in TRAINING_SETTINGS:
@@ -85,7 +83,6 @@ def register(
 
 
 def find_model(name: str) -> Model:
-    """Return a registered model."""
     if name not in MODELS:
         raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
     return MODELS[name]

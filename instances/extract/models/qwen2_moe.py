@@ -27,7 +27,10 @@ def qwen2_moe(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 
 
 def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a Qwen2-MoE for language modelling, and a batch."""
+    """Build a Qwen2-MoE for language modelling, whose blocks hold one rank's experts, and a batch.
+
+    What is given of ``transformers.Qwen2MoeConfig`` differs from its defaults.
+    """
     from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
 
     shape: dict[str, Any] = {"num_hidden_layers": settings.layers, **config}
@@ -45,7 +48,10 @@ def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict
 
 
 def spread_experts(block: Any, config: Any, ranks: int) -> Module:
-    """Return a sparse block that holds the experts of one rank, each with weights of its own."""
+    """Return a sparse block that holds the experts of one rank, each with weights of its own.
+
+    Router and shared expert are those of the block of transformers.
+    """
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
 
     from instances.extract.parallel.expert_parallel import ExpertParallelBlock, GatedExpert

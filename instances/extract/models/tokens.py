@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_positions(settings: StepSettings, positions: int) -> int:
-    """Check that a sequence fits into the positions of a model."""
+    """Return the tokens in a sequence, which fit into the positions of a model."""
     if settings.seq is None or settings.seq > positions:
         raise InstanceError(
             f"setting seq: at most {positions} tokens, the positions of the model, "
@@ -22,7 +22,7 @@ def require_positions(settings: StepSettings, positions: int) -> int:
 
 
 def token_batch(settings: StepSettings, *fields: str) -> dict[str, Tensor]:
-    """Return a batch of tokens, and for training their labels."""
+    """Return arguments of a model, and for training labels, each (batch, seq) int64."""
     import torch
 
     names = (*fields, "labels") if settings.training else fields

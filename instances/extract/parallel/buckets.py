@@ -15,7 +15,8 @@ def fill_buckets(
 
     A bucket is closed before the member that would overfill it, so that no bucket exceeds the
     capacity but one that holds a single, larger member; or it is closed by the member that makes
-    it full, so that only the last one is smaller than the capacity.
+    it full, so that only the last one is smaller than the capacity. Members are positions in
+    `sizes`, the order in which gradients become ready.
     """
     buckets: list[list[int]] = []
     room = -1
@@ -33,7 +34,8 @@ def find_ready_nodes(kernels: Sequence[Kernel], gradients: Sequence[int]) -> dic
 
     Nothing but the optimizer may see a reduced gradient, and an all-reduce may not change a
     gradient that the backward pass still needs: a gradient counts as ready after the last
-    kernel before the optimizer that touches its storage, be it as writer or as reader.
+    kernel before the optimizer that touches its storage, be it as writer or as reader. Each
+    storage comes with the position of that kernel.
     """
     ready_at = dict.fromkeys(gradients, -1)
     for node, kernel in enumerate(kernels):
@@ -49,6 +51,10 @@ def insert_all_reduces(
     capacity: int,
 ) -> tuple[list[Kernel], list[tuple[int, ...]]]:
     """Insert one in-place all-reduce a bucket, right after its last gradient is ready.
+
+    Storages of gradients are distinct, each holding that gradient alone: the tracer copies one that
+    shares its storage, so that a tensor is in at most one chain. Buckets are in the order in which
+    they become ready.
 
     Source: Lamprou et al. 2023, sections 1 and 4: gradients of one bulk communication lie
     contiguously, so that none is copied.

@@ -16,7 +16,8 @@ def chain_exchanges(
 
     A tensor is in at most one chain. So a chunk that is sent on as it was received, or that is
     sent twice, is copied before it is sent, and so is one that the step cannot place: a
-    parameter, or a gradient that must lie in its bucket.
+    parameter, or a gradient that must lie in its bucket, which `taken` names. Chains may be of
+    one storage.
     """
     merged: list[Kernel] = []
     chains: list[tuple[int, ...]] = []

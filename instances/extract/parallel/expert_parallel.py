@@ -32,7 +32,7 @@ NAMESPACE = "gapless"
 
 @torch.library.custom_op(f"{NAMESPACE}::all_to_all", mutates_args=())
 def all_to_all(chunks: Sequence[Tensor], rows: Sequence[int]) -> list[Tensor]:
-    """Exchange chunks among the ranks."""
+    """Exchange chunks of (any, width) for chunks of these rows, together as many as are sent."""
     if [len(chunk) for chunk in chunks] != list(rows):
         raise NotImplementedError("an exchange is computed for one rank; more are only traced")
     return [chunk.clone() for chunk in chunks]
@@ -62,7 +62,11 @@ def _own_storage(chunk: Tensor) -> Tensor:
 
 @torch.library.custom_op(f"{NAMESPACE}::dispatch_rows", mutates_args=())
 def dispatch_rows(hidden: Tensor, order: Tensor, rows: Sequence[int]) -> list[Tensor]:
-    """Write the rows that go to each expert into a chunk of their own."""
+    """Write the rows that go to each expert, of (tokens, width), into a chunk of their own.
+
+    The order is of pairs of token and choice by expert, (tokens * top_k,) int64; pair ``p`` is of
+    token ``p // top_k``. A chunk is (rows, width); rows that no pair fills are zero.
+    """
     chosen = hidden[order // (len(order) // len(hidden))]
     empty = hidden.new_zeros((sum(rows) - len(order), hidden.shape[1]))
     return _copied_parts(torch.cat([chosen, empty]), rows)
@@ -105,7 +109,10 @@ dispatch_rows.register_autograd(_dispatch_back, setup_context=_remember_order)
 
 @torch.library.custom_op(f"{NAMESPACE}::combine_rows", mutates_args=())
 def combine_rows(chunks: Sequence[Tensor], weights: Tensor, order: Tensor) -> Tensor:
-    """Add up, for each token, the weighted rows that its experts returned."""
+    """Add up, for each token, the rows that its experts returned, by the router's (tokens, top_k).
+
+    Chunks are in the order of the experts, the order is that of :func:`dispatch_rows`.
+    """
     rows = torch.cat(list(chunks))[: len(order)] * weights.flatten()[order, None]
     total = rows.new_zeros((len(weights), rows.shape[1]))
     return total.index_add_(0, order // weights.shape[1], rows)
@@ -151,7 +158,7 @@ combine_rows.register_autograd(_combine_back, setup_context=_remember_rows_and_w
 
 
 class GatedExpert(torch.nn.Module):
-    """An expert for every token, scaled by a gate."""
+    """An expert for every token, (tokens, width), scaled by a gate, (tokens, 1)."""
 
     def __init__(self, expert: torch.nn.Module, gate: torch.nn.Module) -> None:
         super().__init__()
@@ -159,13 +166,16 @@ class GatedExpert(torch.nn.Module):
         self.gate = gate
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return the expert's rows, scaled."""
         scaled: Tensor = torch.sigmoid(self.gate(hidden)) * self.expert(hidden)
         return scaled
 
 
 class ExpertParallelBlock(torch.nn.Module):
-    """A sparse block of which this rank holds a part of the experts."""
+    """A sparse block of which this rank holds a part of the experts, as many as each other rank.
+
+    The router returns, for (tokens, width), the logits, and the weights and experts of each token's
+    choices, (tokens, top_k). Every token goes through the shared expert besides.
+    """
 
     def __init__(
         self,
@@ -185,7 +195,6 @@ class ExpertParallelBlock(torch.nn.Module):
             parameter.allreduce = False
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """Return what the experts make of each token."""
         hidden = hidden_states.view(-1, hidden_states.shape[-1])
         _, weights, chosen = self.router(hidden)
         order = chosen.flatten().argsort(stable=True)

@@ -12,7 +12,7 @@ UNITS_BETWEEN = 1
 
 
 def layer_of(name: str) -> str | None:
-    """Return the layer that a parameter belongs to, after its path in the model."""
+    """Return the path up to its first number, ``"encoder.layer.3"``; none outside any layer."""
     path = name.split(".")
     for index, part in enumerate(path):
         if part.isdecimal():
@@ -21,7 +21,10 @@ def layer_of(name: str) -> str | None:
 
 
 def group_units(parameters: Sequence[int], name: Mapping[int, str]) -> list[list[int]]:
-    """Group parameters into units: a layer each, and what lies between layers."""
+    """Group parameters, in the order of their first readers: layers, and what lies between them.
+
+    Embeddings before the first layer are one unit, the head behind the last one another.
+    """
     units: dict[str, list[int]] = {}
     layer: str | None = None
     runs = 0
@@ -38,7 +41,6 @@ def group_units(parameters: Sequence[int], name: Mapping[int, str]) -> list[list
 class Residency:
     """A stretch of the step in which a unit is gathered."""
 
-    # Number of the unit.
     unit: int
     # Nodes that read its parameters, at least one, in order.
     readers: tuple[int, ...]
@@ -50,7 +52,7 @@ def find_residencies(uses: Sequence[Collection[int]]) -> list[Residency]:
     Between two uses a unit is released, unless at most :data:`UNITS_BETWEEN` other units are
     used in between. So a layer is gathered once for the forward and once for the backward pass
     (recomputation included), tied weights once for each end of the model, and the last layer,
-    whose backward pass follows at once, is kept.
+    whose backward pass follows at once, is kept. In the order of first readers, then of units.
     """
     readers: list[list[int]] = []
     unit_of: list[int] = []
@@ -71,6 +73,6 @@ def find_residencies(uses: Sequence[Collection[int]]) -> list[Residency]:
 
 
 def find_runs(uses: Sequence[Collection[int]]) -> list[list[int]]:
-    """Divide the nodes that use units into runs that use the same ones."""
+    """Divide the nodes that use any units into runs that use the same ones."""
     used = [(node, frozenset(units)) for node, units in enumerate(uses) if units]
     return [[node for node, _ in run] for _, run in groupby(used, key=lambda pair: pair[1])]

@@ -57,13 +57,12 @@ SHARD_WORD_BYTES = 4
 class Sharding:
     """How parameters are divided among ranks and communicated."""
 
-    # Number of ranks, at least 1.
     ranks: int
     # Bytes of full parameters from which on a bucket is full.
     bucket_bytes: int
 
     def shard_bytes(self, size: int) -> int:
-        """Return the bytes of one rank's shard."""
+        """Return the bytes of one rank's shard, rounded up to whole words."""
         return -(-size // (self.ranks * SHARD_WORD_BYTES)) * SHARD_WORD_BYTES
 
     def padding_bytes(self, size: int) -> int:
@@ -87,7 +86,12 @@ def shard_parameters(
     storages: StorageTable,
     sharding: Sharding,
 ) -> tuple[list[Kernel], list[tuple[int, ...]]]:
-    """Insert all-gathers and reduce-scatters, and let the optimizer work on shards."""
+    """Insert all-gathers and reduce-scatters, and let the optimizer work on shards.
+
+    Every gradient has a storage to itself. Gathered parameters, shards and padding are added to the
+    storages, and sizes of what is divided change. Chains may be of one storage. ``InstanceError``
+    where a parameter is written before the optimizer runs, so that its shards would be stale.
+    """
     _require_unwritten(kernels, parameters, storages)
     gradient_of = dict(zip(parameters, gradients, strict=True))
     buckets = _make_buckets(kernels, gradient_of, storages, sharding.bucket_bytes)

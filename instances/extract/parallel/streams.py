@@ -72,7 +72,7 @@ HOST_COPY_OPS = frozenset({"input", "output"})
 
 
 def category_of(op: str) -> Category:
-    """Return the category of an operator."""
+    """Return the category of an operator: compute unless it is known for another."""
     if op in COMMUNICATION_OPS:
         return Category.COMMUNICATION
     return Category.OTHER if op in OTHER_OPS else Category.COMPUTE
@@ -95,7 +95,10 @@ def role_of(op: str) -> Role:
 def assign_streams(
     ops: Sequence[str], nodes_per_stream: int, scheme: StreamScheme = StreamScheme.CATEGORY
 ) -> list[int]:
-    """Give each node a stream."""
+    """Give each node a stream, numbered from 0 in the order of their first nodes.
+
+    A stream of a category holds at most so many nodes, in succession or not; a role has no limit.
+    """
     if scheme is StreamScheme.ROLES:
         number: dict[Role, int] = {}
         return [number.setdefault(role_of(op), len(number)) for op in ops]
@@ -121,7 +124,10 @@ def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
 
 
 def find_successions(ops: Sequence[str], streams: Sequence[int]) -> list[tuple[int, int]]:
-    """Find where a full stream is followed by the next of its category."""
+    """Find where a full stream is followed by the next of its category.
+
+    A pair has the last node of the full stream and the first of the next.
+    """
     last: dict[Category, int] = {}
     found: list[tuple[int, int]] = []
     for node, op in enumerate(ops):

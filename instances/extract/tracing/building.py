@@ -22,7 +22,11 @@ Build = Callable[[], tuple[Module, dict[str, Tensor]]]
 def build_module(
     model: Model, settings: StepSettings, *, is_computed: bool = False
 ) -> tuple[Module, dict[str, Tensor]]:
-    """Build a model as the settings want it."""
+    """Build a model as the settings want it: in training or evaluation mode, with its batch.
+
+    Where numbers are computed, weights are drawn, and a layer that is recomputed draws the same
+    numbers again. A trace needs neither.
+    """
     # Set before building, for Module.to(dtype) fails on fake tensors; and some ways to draw
     # weights look at what they drew, which a fake tensor cannot show.
     initialisation = nullcontext() if is_computed else no_init_weights()
@@ -38,7 +42,10 @@ def build_module(
 
 
 def recompute_layers(layers: Module, *, keeps_random_state: bool = False) -> None:
-    """Let the backward pass recompute each layer, of which only the inputs are kept."""
+    """Let the backward pass recompute each layer, of which only the inputs are kept.
+
+    The random state, with which a layer draws the same numbers again, is kept on the host.
+    """
     for layer in layers.children():
         layer.forward = partial(
             checkpoint,

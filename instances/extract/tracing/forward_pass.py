@@ -19,7 +19,7 @@ def trace_forward_pass(build: Build) -> Trace:
     """Trace the forward pass of a model without computing anything.
 
     Nothing is kept for a backward pass: a result dies with its last reader, and what the model
-    returns lives to the end.
+    returns lives to the end. The model is built where tensors are fake, in evaluation mode.
     """
     with FakeTensorMode(), gpu_kernels():
         module, batch = build()

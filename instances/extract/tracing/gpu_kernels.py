@@ -67,7 +67,10 @@ def gpu_kernels() -> Iterator[None]:
 def fused_dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop elements by the fused kernel, which keeps a mask of one byte an element."""
+    """Drop elements by the fused kernel, which keeps a mask of one byte an element.
+
+    In place there is no fused kernel: a mask of the input's dtype is multiplied in.
+    """
     if inplace:
         return torch.dropout_(input, p, training)
     if not training or p == 0:
@@ -86,7 +89,11 @@ def gpu_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Attend by the kernel that PyTorch chooses on a GPU."""
+    """Attend by the kernel that PyTorch chooses on a GPU, over (batch, heads, tokens, width).
+
+    With grouped queries keys and values have fewer heads. A mask is boolean (true: attend) or added
+    to the scores. ``InstanceError`` where the model asks for attention that is not covered.
+    """
     attended: Tensor
     if attn_mask is None and query.dtype in FLASH_DTYPES:
         if query.shape[-1] % FLASH_ALIGNMENT:

@@ -23,7 +23,7 @@ class Optimizer(Protocol):
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step."""
+        """Return the parameter and its state after one step, as new tensors."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,13 @@ class AdamW:
     weight_decay: float = 0.01
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return the state kept for a parameter from step to step."""
+        """Return first and second moment, of the parameter's shape, and a scalar step counter."""
         step = torch.zeros((), dtype=torch.float32)
         return torch.zeros_like(parameter), torch.zeros_like(parameter), step
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step."""
         mean, square, step = state
         step = step + 1
         decayed = parameter * (1 - self.lr * self.weight_decay)
@@ -73,13 +72,12 @@ class Sgd:
     weight_decay: float = 1e-4
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return the state kept for a parameter from step to step."""
+        """Return the momentum, of the parameter's shape."""
         return (torch.zeros_like(parameter),)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step."""
         decayed = gradient.add(parameter, alpha=self.weight_decay)
         momentum = decayed.add(state[0], alpha=self.momentum)
         return parameter.sub(momentum, alpha=self.lr), (momentum,)
@@ -100,13 +98,12 @@ class Lamb:
     weight_decay: float = 0.01
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return the state kept for a parameter from step to step."""
+        """Return first and second moment, of the parameter's shape, and a scalar step counter."""
         return AdamW().initial_state(parameter)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the parameter and its state after one step."""
         mean, square, step = state
         step = step + 1
         mean = torch.lerp(mean, gradient, 1 - self.beta1)

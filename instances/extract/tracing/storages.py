@@ -25,9 +25,8 @@ class TracedOp:
     name: str
     # Operator without namespace and overload, ``"mul"``.
     op: str
-    # Where in the step it runs.
     phase: StepPhase
-    # Storages of its tensor arguments.
+    # Those of all its tensor arguments.
     inputs: tuple[int, ...]
     # Those of them that it writes in place.
     mutated: tuple[int, ...]
@@ -42,9 +41,8 @@ class Trace:
 
     # In the order in which they ran.
     ops: tuple[TracedOp, ...]
-    # Bytes of each storage.
+    # One of each storage, bytes.
     size: tuple[int, ...]
-    # Name of each storage.
     name: tuple[str, ...]
     # Storages the step is given anew each time: tokens, labels.
     batch: tuple[int, ...]
@@ -90,7 +88,7 @@ class StorageTable:
         self.name = list(name)
 
     def add(self, size: int, name: str) -> int:
-        """Append a storage."""
+        """Append a storage and return its number."""
         self.size.append(size)
         self.name.append(name)
         return len(self.size) - 1

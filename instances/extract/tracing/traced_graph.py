@@ -30,7 +30,10 @@ class Storages:
         self.name: list[str] = []
 
     def of(self, values: Any, name: str = "") -> tuple[int, ...]:
-        """Return the storages of all tensors in nested values."""
+        """Return the storage of every tensor in nested values.
+
+        New ones are called by the name, and numbered where there are several.
+        """
         tensors = list(_tensors(values))
         suffixes = [""] if len(tensors) == 1 else [f".{index}" for index in range(len(tensors))]
         return tuple(
@@ -54,7 +57,6 @@ class TracedGraph:
 
     # In the order in which they ran.
     ops: tuple[TracedOp, ...]
-    # Size and name of every storage.
     storages: Storages
     # Storage of each argument of the traced function.
     given: tuple[int, ...]
@@ -72,7 +74,8 @@ def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[StepPhase, Set[str]]
     """Read a recorded graph.
 
     Kernels whose results nobody uses are left out, as any compiler would: leftovers of building
-    an attention mask. In-place operators count as used.
+    an attention mask. In-place operators count as used. The graph's function returns one flat
+    sequence. A phase, in their order, begins behind the nodes that it is given with.
     """
     graph.eliminate_dead_code()
     storages = Storages()

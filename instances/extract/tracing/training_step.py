@@ -42,7 +42,10 @@ from instances.extract.tracing.traced_graph import TracedGraph, read_graph, stor
 
 
 def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:
-    """Trace one training step without computing anything."""
+    """Trace one training step without computing anything; the model is built of fake tensors.
+
+    A `clip_norm` of 0 leaves clipping out.
+    """
     with FakeTensorMode(), gpu_kernels():
         module, batch = build()
         step = _Step(module, optimizer, clip_norm)

@@ -11,7 +11,10 @@ from instances.extract.models.networks.output import Output
 
 
 class Distillation(nn.Module):
-    """A teacher that only looks, and a student that is to see the same."""
+    """A teacher that only looks, and a student that is to see the same.
+
+    The teacher's layers are a multiple of the student's.
+    """
 
     def __init__(self, teacher: BertConfig, student: BertConfig) -> None:
         super().__init__()
@@ -27,7 +30,6 @@ class Distillation(nn.Module):
         return self
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output:
-        """Compare what teacher and student see."""
         batch = (input_ids, attention_mask, token_type_ids)
         if not self.training:
             return Output(outputs=(self.student(*batch).last_hidden_state,))

@@ -74,7 +74,6 @@ class FaceRecognition(nn.Module):
         nn.init.normal_(self.identities, std=0.01)
 
     def forward(self, images: Tensor, labels: Tensor | None = None) -> Output:
-        """Embed faces."""
         embedding = self.embed(self.stages(self.stem(images)))
         if labels is None:
             return Output(outputs=(embedding,))

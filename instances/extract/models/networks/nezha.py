@@ -31,7 +31,7 @@ class NezhaShape:
 
 
 def relative_encodings(max_distance: int, width: int) -> Tensor:
-    """Return the sinusoidal encoding of every distance."""
+    """Return the sinusoidal encoding of every distance, (2 `max_distance` + 1, even `width`)."""
     distance = torch.arange(2 * max_distance + 1, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-9.21034 / width))
     angles = distance * rate
@@ -51,7 +51,11 @@ class NezhaAttention(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden: Tensor, bias: Tensor, table: Tensor) -> Tensor:
-        """Attend."""
+        """Attend from (batch, seq, width) to itself.
+
+        The bias is added to the scores, (batch, 1, 1, seq); the table encodes each distance,
+        (distances, head width).
+        """
         query, key, value = (
             self._split(layer(hidden)) for layer in (self.query, self.key, self.value)
         )
@@ -116,7 +120,7 @@ class Nezha(nn.Module):
         token_type_ids: Tensor,
         labels: Tensor | None = None,
     ) -> Output:
-        """Predict the masked tokens."""
+        """Predict the masked tokens of (batch, seq) int64; labels below 0 are no masked tokens."""
         hidden = self.words(input_ids) + self.token_types(token_type_ids)
         hidden = self.dropout(self.norm(hidden))
         bias = (1 - attention_mask[:, None, None].to(hidden.dtype)) * -10000.0

@@ -12,5 +12,5 @@ class Output(NamedTuple):
 
     # Scalar; none where the batch has no labels.
     loss: Tensor | None = None
-    # Whatever inference keeps; none while training.
+    # Empty while training.
     outputs: tuple[Tensor, ...] = ()

@@ -37,7 +37,6 @@ class CastLinear(nn.Linear):
     """A linear layer whose parameters are cast to the dtype of computation at each use."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Multiply."""
         return functional.linear(input, self.weight.to(input.dtype), self.bias.to(input.dtype))
 
 
@@ -45,7 +44,6 @@ class Float32Norm(nn.LayerNorm):
     """A layer norm that computes in float32."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise."""
         weight, bias = self.weight.float(), self.bias.float()
         normed = functional.layer_norm(input.float(), self.normalized_shape, weight, bias, self.eps)
         return normed.to(input.dtype)
@@ -69,7 +67,10 @@ class PanguLayer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden: Tensor, bias: Tensor, asked: Tensor | None = None) -> Tensor:
-        """Run the layer."""
+        """Run the layer on (batch, seq, width), with a bias on the scores, (seq, seq) float32.
+
+        `asked` is what the queries are made of, the hidden state itself where it is none.
+        """
         normed = self.attention_norm(hidden)
         query, key, value = (
             layer(given).view(*hidden.shape[:2], self.heads, -1).transpose(1, 2)
@@ -101,7 +102,7 @@ class Pangu(nn.Module):
         self.norm = Float32Norm(shape.width)
 
     def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> Output:
-        """Predict the next tokens."""
+        """Predict the next tokens of (batch, seq) int64; return the loss where there are labels."""
         tokens = input_ids.shape[1]
         position = torch.arange(tokens, device=input_ids.device)
         embedded = self.words(input_ids) + self.positions(position)

@@ -25,7 +25,10 @@ SMALLEST_STEP = torch.finfo(torch.float32).eps
 
 
 class ObservedRange(nn.Module):
-    """Smallest and largest value seen while training, kept in buffers."""
+    """Smallest and largest value seen while training, kept in buffers, a range a channel.
+
+    `decay` is how much of the former range stays at each step.
+    """
 
     low: Tensor
     high: Tensor
@@ -45,7 +48,7 @@ class ObservedRange(nn.Module):
 
 
 def step_width(low: Tensor, high: Tensor) -> Tensor:
-    """Divide ranges into the steps of eight bits."""
+    """Divide ranges into the steps of eight bits; a range of one value has small ones."""
     return ((high - low) / (HIGHEST - LOWEST)).clamp(min=SMALLEST_STEP)
 
 
@@ -56,7 +59,6 @@ class QuantisedActivation(ObservedRange):
         super().__init__(1, DECAY)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Observe and round."""
         with torch.no_grad():
             self.observe(*torch.aminmax(input))
             # Zero itself is exact: padding and rectifiers put it everywhere.
@@ -73,7 +75,6 @@ class QuantisedWeight(ObservedRange):
         super().__init__(channels, decay=0.0)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """Observe and round."""
         with torch.no_grad():
             self.observe(*torch.aminmax(weight.flatten(1), dim=1))
             largest = torch.maximum(-self.low, self.high)
@@ -83,7 +84,7 @@ class QuantisedWeight(ObservedRange):
 
 
 class FoldedConvolution(nn.Module):
-    """A convolution and its norm, with the weight rounded as if the norm were folded into it.
+    """A convolution without bias and its norm, the weight rounded as if the norm were folded in.
 
     What is deployed has the norm's factor multiplied into the weight before it is rounded. Training
     does so with the running deviation, and takes the factor out of what the norm is given.
@@ -96,7 +97,6 @@ class FoldedConvolution(nn.Module):
         self.quantised = QuantisedWeight(convolution.out_channels)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Convolve and normalise."""
         convolution, norm = self.convolution, self.norm
         factor = norm.weight / torch.sqrt(norm.get_buffer("running_var") + norm.eps)
         folded = functional.conv2d(
@@ -121,7 +121,6 @@ class QuantisedLinear(nn.Module):
         self.result = QuantisedActivation()
 
     def forward(self, input: Tensor) -> Tensor:
-        """Multiply."""
         weight = self.quantised(self.linear.weight)
         result: Tensor = self.result(functional.linear(input, weight, self.linear.bias))
         return result

@@ -117,7 +117,12 @@ class Yolov3(nn.Module):
         middle: Tensor | None = None,
         fine: Tensor | None = None,
     ) -> Output:
-        """Detect objects."""
+        """Detect objects in images (batch, 3, height, width).
+
+        Boxes are centre, width and height of every object in pixels, (batch, objects, 4). What each
+        cell and anchor of a scale should predict is (batch, rows, columns, 3, 5 + classes): centre
+        within the cell, logarithms of width and height, whether there is an object, and which.
+        """
         features = self.backbone(images)
         predictions = []
         hidden, raw = self.scales[0](features[0])
@@ -144,7 +149,11 @@ class Yolov3(nn.Module):
 def scale_loss(
     prediction: Tensor, target: Tensor, boxes: Tensor, anchors: Tensor, stride: int
 ) -> Tensor:
-    """Return the loss of one scale."""
+    """Return the loss of one scale: centres, sizes, presence, classes, divided by the batch.
+
+    Prediction and target are (batch, rows, columns, anchors, 5 + classes), boxes
+    (batch, objects, 4), anchors width and height in pixels, and the stride the pixels of a cell.
+    """
     present = target[..., 4:5]
     background = (1 - present) * _far_from_all(prediction, boxes, anchors, stride)
     cross_entropy = functional.binary_cross_entropy_with_logits
