@@ -10,7 +10,7 @@ import sys
 from gpu_runtime.allocator.pytorch_allocator import OUT_OF_MEMORY
 from gpu_runtime.training.run_specification import Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Answer, Failure, write_result
-from instances.extract.extraction import require_packages
+from instances.extract.models.required_packages import require_packages
 from planners.command_line import standard_output, starting
 from planners.errors import GaplessError
 
@@ -18,7 +18,7 @@ from planners.errors import GaplessError
 def answer_of(job: RunSpecification) -> Answer:
     """Do a job, and answer whatever happens."""
     try:
-        require_packages("torch", "transformers")
+        require_packages()
         # Imported here because they need PyTorch.
         from gpu_runtime.training.allocator_probe import open_probe, require_device
         from gpu_runtime.training.check_run import UndeterminedError, run_check

@@ -72,7 +72,6 @@ class CatalogueEntry:
     command: str
     # Versions of the packages that made it.
     made_with: str
-    # Words to filter by.
     tags: tuple[str, ...]
     # What a reader should know, such as where it differs from a published instance, and why.
     notes: str

@@ -81,4 +81,4 @@ def find_target(path: Path, name: str | None) -> Target:
     if not fitting:
         known = ", ".join(f"{target.name} ({' '.join(target.suffixes)})" for target in TARGETS)
         raise InstanceError(f"{path}: the suffix names no format; give --to, one of {known}")
-    return max(fitting, key=lambda entry: entry[0])[1]
+    return max(fitting, key=lambda pair: pair[0])[1]

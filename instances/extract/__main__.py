@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from instances.catalogue.instance_name import named_after
+from instances.extract.eager.loop_options import Checkpointing, Image, Layers, Seq, given
 from instances.extract.eager.trace_command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
@@ -29,17 +30,14 @@ def extract_model(
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
     ],
     batch: Annotated[int | None, typer.Option(help="Sequences or images in the batch.")] = None,
-    seq: Annotated[int | None, typer.Option(help="Tokens in a sequence.")] = None,
-    image: Annotated[int | None, typer.Option(help="Height and width of an image.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Layers of the model.")] = None,
+    seq: Seq = None,
+    image: Image = None,
+    layers: Layers = None,
     mode: Annotated[
         str | None, typer.Option(help="training, the whole step, or inference, forward alone.")
     ] = None,
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
-    checkpointing: Annotated[
-        bool | None,
-        typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
-    ] = None,
+    checkpointing: Checkpointing = None,
     optimizer: Annotated[str | None, typer.Option(help="Optimizer.")] = None,
     clip_norm: Annotated[
         float | None, typer.Option(help="Largest global norm of the gradients; 0: no clipping.")
@@ -70,14 +68,13 @@ def extract_model(
 
     What is not given is as the model has it, at the scale of the paper's experiments.
     """
-    options = {
-        "batch": batch, "seq": seq, "image": image, "layers": layers, "mode": mode,
-        "precision": precision, "checkpointing": checkpointing, "optimizer": optimizer,
-        "clip_norm": clip_norm, "nodes_per_stream": nodes_per_stream, "bucket_mb": bucket_mb,
-        "streams": streams, "parallel": parallel, "ranks": ranks,
-    }  # fmt: skip
-    given = {setting: value for setting, value in options.items() if value is not None}
-    settings = find_model(name).settings(**given)
+    changes = given(
+        batch=batch, seq=seq, image=image, layers=layers, mode=mode, precision=precision,
+        checkpointing=checkpointing, optimizer=optimizer, clip_norm=clip_norm,
+        nodes_per_stream=nodes_per_stream, bucket_mb=bucket_mb, streams=streams,
+        parallel=parallel, ranks=ranks,
+    )  # fmt: skip
+    settings = find_model(name).settings(**changes)
     require_targets({"--output": output})
     require_suffix("--output", output, "a problem", SUFFIXES)
     problem = extract(name, settings, show_progress)

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from importlib.metadata import version
 
-from instances.extract.kernel_problem import build_problem
 from instances.extract.models import Model, find_model
+from instances.extract.models.required_packages import package_versions, require_packages
+from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
 from instances.extract.tracing.storages import Trace
 from planners import Problem
-from planners.errors import InstanceError, MissingDependencyError, near_names
-
-OnStage = Callable[[str], None]
+from planners.errors import InstanceError, near_names
 
 
-def ignore_stage(_text: str) -> None:
-    """Tell nobody what is done now."""
-
-
-def extract(name: str, settings: StepSettings, on_stage: OnStage = ignore_stage) -> Problem:
+def extract(
+    name: str,
+    settings: StepSettings,
+    on_stage: Callable[[str], None] = lambda _text: None,
+) -> Problem:
     """Extract a step of a registered model."""
     model = find_model(name)
     model.require_supported(settings)
     on_stage(f"{name}: importing PyTorch")
-    require_packages("torch", "transformers")
+    require_packages()
     trace = _trace(model, settings, on_stage)
     on_stage(f"{name}: building the problem of {len(trace.ops):,} operations")
     return build_problem(trace, settings, name, _describe(model, settings))
 
 
-def _trace(model: Model, settings: StepSettings, on_stage: OnStage) -> Trace:
+def _trace(model: Model, settings: StepSettings, on_stage: Callable[[str], None]) -> Trace:
     from instances.extract.tracing.building import build_module
     from instances.extract.tracing.forward_pass import trace_forward_pass
     from instances.extract.tracing.optimizers import OPTIMIZERS
@@ -50,17 +47,6 @@ def _trace(model: Model, settings: StepSettings, on_stage: OnStage) -> Trace:
         OPTIMIZERS[settings.optimizer](),
         settings.clip_norm,
     )
-
-
-def require_packages(*packages: str) -> None:
-    """Check that optional packages can be imported."""
-    for package in packages:
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"extracting a model needs {package} ({error}): pip install -e '.[torch]'"
-            ) from None
 
 
 def _describe(model: Model, settings: StepSettings) -> dict[str, str | int | float]:
@@ -82,8 +68,7 @@ def _describe(model: Model, settings: StepSettings) -> dict[str, str | int | flo
         if settings.sharded or settings.ranks != StepSettings.ranks
         else None,
         "command": f"python -m instances.extract {model.name} {options}",
-        # Without the local part of a version, "+cpu": it does not change what is traced.
-        **{package: version(package).split("+")[0] for package in ("torch", "transformers")},
+        **package_versions(),
     }
     return {key: value for key, value in described.items() if value is not None}
 

@@ -1,8 +1,8 @@
-"""Options of an eager training loop, alike on every command line that runs one."""
+"""Options of a model's shape and of an eager training loop, alike on every command line."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -20,7 +20,9 @@ Microbatches = Annotated[
 Precision = Annotated[str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")]
 Optimizer = Annotated[str, typer.Option(help="adamw or sgd.")]
 
+Value = TypeVar("Value")
 
-def given(**shape: int | None) -> dict[str, int | bool]:
-    """Return the options of a model's shape that are not left to the model."""
-    return {option: value for option, value in shape.items() if value is not None}
+
+def given(**options: Value | None) -> dict[str, Value]:
+    """Return the options that are not left to the model."""
+    return {option: value for option, value in options.items() if value is not None}

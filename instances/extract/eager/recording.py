@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from importlib.metadata import version
 
 from instances.extract.eager.trace_settings import TraceSettings
-from instances.extract.extraction import OnStage, ignore_stage, require_packages
 from instances.extract.models import find_model
+from instances.extract.models.required_packages import package_versions, require_packages
 from instances.extract.step_settings import command_option
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
@@ -22,7 +22,7 @@ def record(
     name: str,
     settings: TraceSettings,
     device: str = "fake",
-    on_stage: OnStage = ignore_stage,
+    on_stage: Callable[[str], None] = lambda _text: None,
     **options: int | bool,
 ) -> AllocationTrace:
     """Trace the training of a registered model; `device` is one of :data:`DEVICES`.
@@ -34,7 +34,7 @@ def record(
         raise InstanceError(f"no device is called {device!r}; {near_names(device, DEVICES)}")
     shape = model.settings(**options, precision=settings.weights_precision)
     on_stage(f"{name}: importing PyTorch")
-    require_packages("torch", "transformers")
+    require_packages()
     on_stage(f"{name}: tracing {settings.steps} steps")
     from instances.extract.eager.device_history import trace_on_device
     from instances.extract.eager.fake_trace import trace_on_fake_tensors
@@ -52,6 +52,6 @@ def record(
         "model": model.source,
         **given,
         "command": f"python -m instances.extract trace {name} {words}",
-        **{package: version(package).split("+")[0] for package in ("torch", "transformers")},
+        **package_versions(),
     }
     return trace(lambda: build_module(model, shape), settings, name, origin)

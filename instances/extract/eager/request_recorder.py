@@ -34,7 +34,6 @@ class RequestRecorder:
     lets go of them, as at the end of autocast, their own order differs from run to run.
     """
 
-    # Says in which module the program is.
     current_module: Callable[[], str] = lambda: ""
     requests: list[AllocatorRequest] = field(default_factory=list)
     _module_index: dict[str, int] = field(default_factory=dict)

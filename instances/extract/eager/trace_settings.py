@@ -8,7 +8,7 @@ from planners.errors import InstanceError, near_names
 
 AUTOCAST_BFLOAT16 = "autocast-bfloat16"
 PRECISIONS = (AUTOCAST_BFLOAT16, "float32", "bfloat16")
-OPTIMIZERS = ("adamw", "sgd")
+LOOP_OPTIMIZERS = ("adamw", "sgd")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TraceSettings:
         for name in ("steps", "microbatches"):
             if getattr(self, name) < 1:
                 raise InstanceError(f"setting {name}: at least 1, found {getattr(self, name)}")
-        for name, allowed in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
+        for name, allowed in (("precision", PRECISIONS), ("optimizer", LOOP_OPTIMIZERS)):
             value = getattr(self, name)
             if value not in allowed:
                 raise InstanceError(

@@ -40,7 +40,6 @@ class TrainingLoop:
     # ``"cpu"`` or ``"cuda"``.
     device: str
     begin: Callable[[Phase], None]
-    # Entered around the optimizer's step.
     around_step: Callable[[], AbstractContextManager[None]] = nullcontext
     # Called with the loss of each microbatch, before its backward pass.
     saw_loss: Callable[[Tensor], None] | None = None

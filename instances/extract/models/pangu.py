@@ -60,7 +60,7 @@ def pangu_13b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 
 
 def _build(settings: StepSettings, width: int, heads: int) -> tuple[Module, dict[str, Tensor]]:
-    from instances.extract.models.networks.pangu import Pangu, PanguShape
+    from instances.extract.models.networks.pangu_alpha import Pangu, PanguShape
 
     shape = PanguShape(settings.layers or 1, width, heads)
     require_positions(settings, shape.positions)

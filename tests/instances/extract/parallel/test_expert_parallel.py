@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from instances.extract.kernel_problem import build_problem
 from instances.extract.models import find_model
+from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
 from planners import check, place
 from planners.errors import InstanceError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.extract.kernel_problem import build_problem
+from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.parallel.parameter_units import UNITS_BETWEEN, group_units
 from instances.extract.parallel.sharding import Sharding, shard_parameters
 from instances.extract.step_settings import StepSettings

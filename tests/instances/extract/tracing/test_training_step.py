@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from instances.extract.kernel_problem import build_problem
+from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
 from instances.extract.tracing.storages import StepPhase
 from tests.instances.extract.step_structure import check_step

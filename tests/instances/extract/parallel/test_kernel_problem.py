@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instances.extract.kernel_problem import build_problem
+from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
 from tests.instances.extract.hand_made import tiny_trace
 
