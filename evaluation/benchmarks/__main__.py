@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation.benchmarks.cases.committed import committed_instances
+from evaluation.benchmarks.cases.committed_instances import committed_instances
 from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.pages.auto_page import auto_page
 from evaluation.benchmarks.pages.collection_page import collection_page

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from planners.files.problem_file import SUFFIXES
 from planners.model.problem import Problem
-
-SUFFIXES = (".json.gz", ".json")
 
 
 def name_of_file(path: Path) -> str | None:
@@ -17,7 +16,12 @@ def name_of_file(path: Path) -> str | None:
     return None
 
 
+def file_label(path: Path) -> str:
+    """Return the name of the instance in a file, and of any other file its own."""
+    return name_of_file(path) or path.name
+
+
 def named_after(problem: Problem, path: Path) -> Problem:
     """Return a problem under the name of the file that it is written to."""
-    name = name_of_file(path) or path.name
-    return problem.with_name("".join(char if char.isprintable() else "?" for char in name))
+    printable = (char if char.isprintable() else "?" for char in file_label(path))
+    return problem.with_name("".join(printable))

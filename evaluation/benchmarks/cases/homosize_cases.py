@@ -13,6 +13,7 @@ from evaluation.benchmarks.measuring.isolated_measurement import run_isolated
 from evaluation.benchmarks.published.homosize_figures import LARGEST_PUBLISHED
 from evaluation.benchmarks.writing.figure import greedy_peak
 from evaluation.benchmarks.writing.page import seconds
+from instances.catalogue.instance_name import file_label
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.synthetic import training_trace
 from instances.traces.allocation_trace import AllocationTrace, Phase
@@ -123,7 +124,7 @@ def _case(
 
 
 def _stem(path: Path) -> str:
-    return path.name.partition(".json")[0].removesuffix(TRACE_SUFFIX)
+    return file_label(path).removesuffix(TRACE_SUFFIX)
 
 
 def last_iteration(path: Path, persistent: bool, *, static: bool) -> Problem:

@@ -14,6 +14,7 @@ from evaluation.benchmarks.published.paper_networks import (
 )
 from evaluation.benchmarks.writing.figure import Figure, gap, percent_above
 from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
+from instances.catalogue.instance_name import file_label
 from planners import Budget, Problem, Status, read_any
 from planners.command_line.progress_line import show_progress
 from planners.compare.comparison import Comparison, ComparisonRow, compare_planners
@@ -103,9 +104,7 @@ def _run(path: Path, time_limit_seconds: float) -> CollectionInstance:
     for row in comparison.rows:
         if row.result.status is Status.INVALID:
             raise GaplessError(f"{path.name}: {row.label} is invalid: {row.result.reason}")
-    return CollectionInstance(
-        path.name.partition(".json")[0], comparison, time.perf_counter() - begun
-    )
+    return CollectionInstance(file_label(path), comparison, time.perf_counter() - begun)
 
 
 def _add_paper(page: Page, by_name: dict[str, CollectionInstance]) -> None:

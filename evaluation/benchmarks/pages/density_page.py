@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page
+from instances.catalogue.instance_name import file_label
 from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
 from planners import Graph, Problem, read_any
 from planners.command_line.progress_line import show_progress
@@ -18,7 +19,7 @@ LIMITS = (100, 200, 300, *range(345, 356), 400, 500, 700, 1000)
 
 def density_page(files: Sequence[Path], command: str) -> Page:
     """Deal the nodes of extracted instances to other streams, and count unsafe pairs."""
-    problems = {path.name.partition(".json")[0]: read_any(path) for path in files}
+    problems = {file_label(path): read_any(path) for path in files}
     page = Page("Unsafe pairs and the length of streams", command)
     page.say(
         "The nodes of committed instances, dealt again to streams that are full after so many "

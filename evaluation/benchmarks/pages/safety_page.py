@@ -13,6 +13,7 @@ import numpy as np
 from evaluation.benchmarks.measuring.processor_seconds import measure
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS, PaperNetwork
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page, milliseconds, ratio
+from instances.catalogue.instance_name import file_label
 from instances.synthetic import training_graph
 from planners import Problem, read_any
 from planners._core import BitRows
@@ -55,7 +56,7 @@ def safety_page(files: Sequence[Path], command: str, repetitions: int) -> Page:
     by_instance = {network.instance: network for network in PAPER_NETWORKS}
     instances = []
     for path in files:
-        name = path.name.partition(".json")[0]
+        name = file_label(path)
         instances.append(_measure(name, read_any(path), repetitions, by_instance.get(name)))
     family = [training_graph(size, streams=SYNTHETIC_STREAMS) for size in SYNTHETIC_SIZES]
     drawn = [_measure(problem.name, problem, repetitions) for problem in family]

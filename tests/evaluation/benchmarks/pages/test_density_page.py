@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks.cases.committed import committed_instances
+from evaluation.benchmarks.cases.committed_instances import committed_instances
 from evaluation.benchmarks.pages import density_page
 from evaluation.benchmarks.pages.density_page import count_open, dealt_again, unsafe_share
 from instances.extract.parallel.streams import StreamScheme

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.benchmarks.cases import committed
+from evaluation.benchmarks.cases import committed_instances
 from evaluation.benchmarks.cases.homosize_cases import RecordedCase, VariantRuns
 from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns
 from evaluation.benchmarks.pages import (
@@ -164,19 +164,19 @@ def test_without_files_pages_are_made_of_the_committed_instances_wherever_one_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = [path.name.partition(".")[0] for path in committed.committed_instances()]
+    names = [path.name.partition(".")[0] for path in committed_instances.committed_instances()]
     assert names[0] == "bert"
     assert "resnet-50" in names
-    (bert,) = committed.committed_instances(["bert"])
+    (bert,) = committed_instances.committed_instances(["bert"])
     assert bert.name == "bert.json"
 
 
 def test_no_instance_at_all_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
     with pytest.raises(GaplessError, match=f"{tmp_path}: instances .* are needed, found none"):
-        committed.committed_instances(folder=tmp_path)
+        committed_instances.committed_instances(folder=tmp_path)
     write_problem(PROBLEM, tmp_path / "mine.json")
     with pytest.raises(GaplessError, match="an instance bert is needed, found none of that name"):
-        committed.committed_instances(["bert"], tmp_path)
+        committed_instances.committed_instances(["bert"], tmp_path)
 
 
 @pytest.mark.parametrize("page", ["homosize", "exact"])

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from instances.catalogue.catalogue_file import FOLDER
+from instances.catalogue.update import instance_files
 from planners.errors import GaplessError
-
-SUFFIXES = (".json", ".json.gz")
 
 
 def committed_instances(names: Sequence[str] | None = None, folder: Path = FOLDER) -> list[Path]:
-    """Return the files of committed instances."""
-    found = {
-        path.name.removesuffix(suffix): path
-        for suffix in SUFFIXES
-        for path in sorted(folder.glob(f"*{suffix}"))
-    }
+    """Return the files of the committed instances of these names, or of all, sorted."""
+    found = instance_files(folder)
     if not found:
         raise GaplessError(f"{folder}: instances (*.json, *.json.gz) are needed, found none")
     for name in names or ():
