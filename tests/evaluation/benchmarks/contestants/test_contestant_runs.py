@@ -6,9 +6,10 @@ from functools import partial
 
 import pytest
 
+from evaluation.benchmarks.contestants import contestant_runs
 from evaluation.benchmarks.contestants.contestant_runs import run_contestant
 from evaluation.benchmarks.contestants.planning_calls import peer_call, planner_call
-from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall
+from evaluation.benchmarks.measuring.isolated_measurement import IsolatedRun, MeasuredCall
 from instances.synthetic import training_trace
 from planners import Plan, Problem, Result, Status, place
 from planners.model.plan import feasible, no_plan_found
@@ -49,6 +50,15 @@ def test_a_wrong_plan_has_no_peak() -> None:
     assert runs.peak is None
     assert runs.result.status is Status.INVALID
     assert "share bytes" in runs.result.reason
+
+
+def test_one_wrong_plan_of_several_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = iter([all_at_zero(SOURCE()), place(SOURCE(), "size", "first")])
+    monkeypatch.setattr(
+        contestant_runs, "run_isolated", lambda _: IsolatedRun(feasible(next(plans)), 1.0, 0)
+    )
+    call = planner_call(SOURCE, "greedy-size-first")
+    assert run_contestant(SOURCE(), call, 2).result.status is Status.INVALID
 
 
 def test_no_plan_has_no_peak() -> None:
