@@ -41,8 +41,8 @@ def find_dynamic_requests(
 
     The first iteration makes the state of the optimizer and is not compared with later ones; with
     fewer than two later ones nothing is. Requests in a module whose name matches a pattern, such as
-    ``"*.experts.*"``, are dynamic without comparison. One a request of the whole trace, false
-    outside the iteration.
+    ``"*.experts.*"``, are dynamic without comparison. The answer has an entry for each request of
+    the whole trace, false outside the iteration.
     """
     dynamic = np.zeros(trace.request_count, dtype=np.bool_)
     inside = iteration_phases(trace, iteration)

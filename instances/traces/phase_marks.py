@@ -12,7 +12,7 @@ def number_phases(phases: Sequence[Phase]) -> tuple[list[int], list[int]]:
 
     An iteration ends where a forward pass follows the optimizer. Within one, the n-th forward and
     the n-th backward pass belong to the n-th microbatch: so they do where microbatch follows
-    microbatch, and in a pipeline that keeps their order. Microbatches and iterations, from 0.
+    microbatch, and in a pipeline that keeps their order. Both count from 0.
     """
     microbatches: list[int] = []
     iterations: list[int] = []

@@ -25,7 +25,7 @@ _MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
 def trace_on_device(
     build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Trace a training loop on the current CUDA device, from the copy of the parameters to it on.
+    """Trace a training loop on the current CUDA device, beginning with the copy of the parameters.
 
     What is built is on the host. Modules are known where PyTorch can attach words to its history
     (2.9 and later).

@@ -45,7 +45,7 @@ def track_modules() -> Iterator[Any]:
 def innermost_module(tracker: Any, leaving: str | None = None) -> str:
     """Return the module that runs now, or whose backward pass does, as ``"Bert.encoder.layer.3"``.
 
-    That is the class of the outermost module and the path from there, and nothing outside of
+    That is the class of the outermost module and the path from there; it is empty outside of
     modules. Of several the deepest counts, as a backward pass ends in one after it begins in the
     next; `leaving` does not, which the tracker is about to leave.
     """

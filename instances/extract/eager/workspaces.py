@@ -51,8 +51,9 @@ INT64_BYTES = 8
 def workspace_script(name: str, arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
     """Return what a kernel, an operator without namespace such as ``"sum.dim_IntList"``, allocates.
 
-    A number is bytes to allocate; :data:`FREE` frees the latest workspace, and :data:`RESULTS` is
-    once where the results are allocated. What is left at the end is freed, the latest first.
+    A number is bytes to allocate, :data:`FREE` frees the latest workspace, and :data:`RESULTS`
+    stands once, where the results are allocated. What is left at the end is freed, the latest
+    first.
     """
     rule = RULES.get(name)
     return NO_WORKSPACE if rule is None else rule(arguments, results)

@@ -52,7 +52,7 @@ def find_residencies(uses: Sequence[Collection[int]]) -> list[Residency]:
     Between two uses a unit is released, unless at most :data:`UNITS_BETWEEN` other units are
     used in between. So a layer is gathered once for the forward and once for the backward pass
     (recomputation included), tied weights once for each end of the model, and the last layer,
-    whose backward pass follows at once, is kept. In the order of first readers, then of units.
+    whose backward pass follows at once, is kept. They are in the order of first readers.
     """
     readers: list[list[int]] = []
     unit_of: list[int] = []

@@ -15,7 +15,7 @@ def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     storages, which are no tensors: a reader waits for the latest write before it, and a write
     for the latest write and for all that read since. So the optimizer waits for the all-reduce
     of a gradient, and overwrites a parameter only when the backward pass has read it. A kernel
-    that comes *after* storages waits for those who have read them by then. Sorted, each once.
+    that comes *after* storages waits for those who have read them by then. Arcs are sorted.
     """
     arcs: set[tuple[int, int]] = set()
     creator: dict[int, int] = {}

@@ -41,7 +41,7 @@ class Trace:
 
     # In the order in which they ran.
     ops: tuple[TracedOp, ...]
-    # One of each storage, bytes.
+    # Bytes of each storage, and what it is called.
     size: tuple[int, ...]
     name: tuple[str, ...]
     # Storages the step is given anew each time: tokens, labels.

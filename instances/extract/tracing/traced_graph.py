@@ -75,7 +75,7 @@ def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[StepPhase, Set[str]]
 
     Kernels whose results nobody uses are left out, as any compiler would: leftovers of building
     an attention mask. In-place operators count as used. The graph's function returns one flat
-    sequence. A phase, in their order, begins behind the nodes that it is given with.
+    sequence. `phase_starts` names, phase by phase, the nodes that were there when it began.
     """
     graph.eliminate_dead_code()
     storages = Storages()

@@ -69,7 +69,7 @@ class PanguLayer(nn.Module):
     def forward(self, hidden: Tensor, bias: Tensor, asked: Tensor | None = None) -> Tensor:
         """Run the layer on (batch, seq, width), with a bias on the scores, (seq, seq) float32.
 
-        `asked` is what the queries are made of, the hidden state itself where it is none.
+        `asked` is what the queries are made of, the hidden state itself where None.
         """
         normed = self.attention_norm(hidden)
         query, key, value = (
