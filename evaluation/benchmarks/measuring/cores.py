@@ -11,5 +11,5 @@ def pin_to_one_core() -> None:
 
 
 def use_every_core() -> None:
-    """Let this process and its children run on every core that the system grants them."""
+    """Let this process and its workers run on every core that the system grants them."""
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
