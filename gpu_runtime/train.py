@@ -20,7 +20,7 @@ from gpu_runtime.training.comparison_report import (
     study_record,
 )
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.verification.cuda.driver import require_gpu
+from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from instances.extract.eager.loop_options import (
     Batch,
     Checkpointing,

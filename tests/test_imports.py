@@ -13,6 +13,15 @@ from tests.repository import ROOT
 
 # Each may import itself and what stands to its left.
 PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
+# The same of the rooms of a package: what each may import of its package beside itself. All else in
+# the package, its command lines, may import every room.
+ROOMS = {
+    "gpu_runtime/allocator": {"gpu_runtime._core"},
+    "gpu_runtime/training": {"gpu_runtime.allocator"},
+    "gpu_runtime/verification": set[str](),
+    "gpu_runtime/verification/devices": {"gpu_runtime.verification.trials"},
+    "gpu_runtime/verification/trials": set[str](),
+}
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
 HEAVY = {"ortools", "pulp", "scipy", "torch", "transformers", "matplotlib", "rich", "typer"}
 # The programs, which `import planners` leaves alone, build their options from typer.
@@ -90,6 +99,32 @@ def test_every_package_has_sources_where_it_exists() -> None:
 def test_imports_lead_to_the_left(package: str) -> None:
     to_the_right = set(PACKAGES[PACKAGES.index(package) + 1 :]) | {"tests"}
     assert offenders(package, to_the_right, at_import=False) == []
+
+
+def imported_modules(tree: ast.AST) -> set[tuple[str, int]]:
+    """Return every name that a file imports in full, with lines."""
+    found: set[tuple[str, int]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, node.lineno) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name their package"
+            found |= {(f"{node.module}.{alias.name}", node.lineno) for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_of_a_package_import_one_way(room: str) -> None:
+    package = room.partition("/")[0]
+    allowed = tuple(f"{name}." for name in {room.replace("/", "."), *ROOMS[room]})
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sources(room)
+        for name, line in sorted(imported_modules(ast.parse(path.read_text())))
+        if name.startswith(f"{package}.") and not f"{name}.".startswith(allowed)
+    ]
+    assert sources(room)
+    assert found == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -24,7 +24,7 @@ from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page
-from gpu_runtime.verification.device_kinds import DeviceKind
+from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from planners.command_line import standard_output
 from planners.command_line.interrupt import run_command_line
 from planners.command_line.typer_frame import CommandLine

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_runtime.verification.arena_layout import Layout
-from gpu_runtime.verification.device import BrokenWord, DeviceOutcome
-from gpu_runtime.verification.stamp_pattern import WORD_BYTES, pattern_words
-from gpu_runtime.verification.trials import Disturbance, Trial
+from gpu_runtime.verification.devices.device import BrokenWord, DeviceOutcome
+from gpu_runtime.verification.trials.arena_layout import Layout
+from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES, pattern_words
+from gpu_runtime.verification.trials.trial import Disturbance, Trial
 
 
 @dataclass(frozen=True)

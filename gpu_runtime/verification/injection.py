@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_runtime.verification.stamp_pattern import WORD_BYTES
+from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES
 from planners.errors import GaplessError
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan

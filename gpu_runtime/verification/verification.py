@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gpu_runtime.verification.adversarial_delays import DelayQueue
-from gpu_runtime.verification.arena_layout import Layout, compressed, full_layout
 from gpu_runtime.verification.corruption import Corruption, CorruptionLedger
-from gpu_runtime.verification.device import Device, DeviceFigures
+from gpu_runtime.verification.devices.device import Device, DeviceFigures, OpenDevice
 from gpu_runtime.verification.injection import Injection
-from gpu_runtime.verification.stamp_check_program import StampCheckProgram, make_program
-from gpu_runtime.verification.trials import make_trial
+from gpu_runtime.verification.trials.adversarial_delays import DelayQueue
+from gpu_runtime.verification.trials.arena_layout import compressed, full_layout
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram, make_program
+from gpu_runtime.verification.trials.trial import make_trial
 from planners.errors import GaplessError
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
 DEFAULT_TRIALS = 20
-
-OpenDevice = Callable[[StampCheckProgram, Layout], Device]
 
 
 @dataclass(frozen=True)

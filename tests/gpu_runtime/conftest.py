@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.verification.device_kinds import DeviceKind, open_device
-from gpu_runtime.verification.verification import OpenDevice
+from gpu_runtime.verification.devices.device import OpenDevice
+from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
 
 HOST = [kind for kind in DeviceKind if kind.is_host]
 

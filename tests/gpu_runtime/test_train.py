@@ -19,7 +19,7 @@ from gpu_runtime.training.allocator_comparison import (
 )
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Answer, Failure
-from gpu_runtime.verification.cuda.driver import require_gpu
+from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from planners.command_line import standard_output
 from tests.gpu_runtime.training.worker_results import CHECK, PLAN, TIME, planned_check, planned_time
 

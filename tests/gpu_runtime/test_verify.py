@@ -17,10 +17,10 @@ import pytest
 from typer.testing import CliRunner
 from typer.testing import Result as Answer
 
-from gpu_runtime.verification.cuda import context, driver
-from gpu_runtime.verification.host_arena import HostArena
-from gpu_runtime.verification.simulated_device import SimulatedDevice
-from gpu_runtime.verification.stamp_check_program import make_program
+from gpu_runtime.verification.devices.cuda import context, driver
+from gpu_runtime.verification.devices.host_arena import HostArena
+from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
+from gpu_runtime.verification.trials.stamp_check_program import make_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import (
@@ -180,7 +180,7 @@ def test_an_injection_that_goes_unseen_exits_1(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "gpu_runtime.verification.host_arena.HostArena.check", lambda *_arguments: None
+        "gpu_runtime.verification.devices.host_arena.HostArena.check", lambda *_arguments: None
     )
     answer = verify(graph, "--inject", "2")
     assert answer.exit_code == 1

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
-from gpu_runtime.verification.arena_layout import Layout
-from gpu_runtime.verification.device_kinds import DeviceKind, open_device
+from gpu_runtime.verification.trials.trial.arena_layout import Layout
+from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
-from gpu_runtime.verification.stamp_check_program import StampCheckProgram
-from gpu_runtime.verification.trials import make_trial
+from gpu_runtime.verification.trials.trial.arena_layout import Layout
+from gpu_runtime.verification.trials.trial.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials.trial.trial import make_trial
 from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
 from planners import Problem, place_in_objects
 from planners.command_line.progress_line import show_progress
@@ -156,7 +157,7 @@ def _undisturbed_seconds(program: StampCheckProgram, layout: Layout) -> float:
 def _copy_rate(size: int, count: int) -> float:
     """Return bytes read and written a second by copies of one size, one after the other."""
     # Imported here because it needs a driver.
-    from gpu_runtime.verification.cuda.context import Buffer, Stream, open_context
+    from gpu_runtime.verification.devices.cuda.context import Buffer, Stream, open_context
 
     context = open_context()
     pairs = [(Buffer(context, size), Buffer(context, size)) for _ in range(count // 2)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpu_runtime.verification.arena_layout import Layout
 from gpu_runtime.verification.corruption import CorruptionLedger
-from gpu_runtime.verification.device import BrokenWord, DeviceOutcome, ForeignWords
-from gpu_runtime.verification.stamp_check_program import StampCheckProgram
-from gpu_runtime.verification.stamp_pattern import pattern_bytes
-from gpu_runtime.verification.trials import make_trial
+from gpu_runtime.verification.devices.device import BrokenWord, DeviceOutcome, ForeignWords
+from gpu_runtime.verification.trials.arena_layout import Layout
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials.stamp_pattern import pattern_bytes
+from gpu_runtime.verification.trials.trial import make_trial
 
 TRIAL = make_trial(StampCheckProgram((), (), (), ()), 0, seed=1)
 

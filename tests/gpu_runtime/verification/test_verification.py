@@ -9,21 +9,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime.verification.adversarial_delays import plan_adversarial_delays
-from gpu_runtime.verification.arena_layout import full_layout
 from gpu_runtime.verification.corruption import Corruption
-from gpu_runtime.verification.device import BrokenWord, DeviceOutcome, ForeignWords
+from gpu_runtime.verification.devices.device import (
+    BrokenWord,
+    DeviceOutcome,
+    ForeignWords,
+    OpenDevice,
+)
+from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.injection import Injection, inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
-from gpu_runtime.verification.simulated_device import SimulatedDevice
-from gpu_runtime.verification.stamp_check_program import make_program
-from gpu_runtime.verification.trials import Disturbance, Trial, make_trial
-from gpu_runtime.verification.verification import (
-    OpenDevice,
-    Verification,
-    VerificationRequest,
-    verify,
-)
+from gpu_runtime.verification.trials.adversarial_delays import plan_adversarial_delays
+from gpu_runtime.verification.trials.arena_layout import full_layout
+from gpu_runtime.verification.trials.stamp_check_program import make_program
+from gpu_runtime.verification.trials.trial import Disturbance, Trial, make_trial
+from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
 from instances.synthetic import training_graph
 from planners import Graph, Plan, Problem, Safety, place
 from planners.errors import GaplessError, InstanceError

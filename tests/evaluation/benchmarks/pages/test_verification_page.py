@@ -7,10 +7,10 @@ import re
 import pytest
 
 from evaluation.benchmarks.pages import verification_page
-from gpu_runtime.verification.device_kinds import DeviceKind
+from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from instances.synthetic import training_graph
 from planners import Problem
-from tests.gpu_runtime.verification.cuda_on_host import put_cuda_on_host
+from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import put_cuda_on_host
 
 
 def small_problem() -> Problem:

@@ -1,0 +1,298 @@
+"""A GPU as a device: one launch a node, on the node's stream, events for the arcs, and no more."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import c_uint, c_uint32, c_uint64, c_void_p
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_runtime.verification.devices.cuda import driver as cuda
+from gpu_runtime.verification.devices.cuda.context import (
+    Buffer,
+    Context,
+    Event,
+    Stream,
+    open_context,
+)
+from gpu_runtime.verification.devices.cuda.work_table import WorkTable, make_work_table
+from gpu_runtime.verification.devices.device import (
+    BrokenWord,
+    DeviceFigures,
+    DeviceOutcome,
+    ForeignWords,
+)
+from gpu_runtime.verification.devices.execution_order import execution_order
+from gpu_runtime.verification.trials.arena_layout import Layout
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES
+from gpu_runtime.verification.trials.trial import Disturbance, Trial
+
+THREADS = 512
+BLOCKS_PER_MULTIPROCESSOR = 2
+# Blocks that wait take room from those that are to pass them.
+HELD_BLOCKS = 16
+# A hold has to outlast a hiccup of the thread that submits, however short the program is.
+SHORTEST_LAP_SECONDS = 3e-3
+
+SLOTS = 1 << 16
+BROKEN_WORDS = 1 << 14
+
+PROGRESS_BYTES = 16
+DELAY = np.dtype([("before_ns", np.uint64), ("within_ns", np.uint64)])
+SLOT = np.dtype([("pair", np.uint64), ("words", np.uint64), ("first_complement", np.uint64)])
+BROKEN = np.dtype(
+    [("word", np.uint64), ("found", np.uint64), ("victim", np.uint32), ("mask", np.uint32)]
+)
+FINDINGS = np.dtype(
+    [("wrong", np.uint32), ("broken", np.uint32), ("lost", np.uint32), ("unused", np.uint32)]
+)
+
+
+class KernelProgram(ctypes.Structure):
+    """What the kernel is told: ``Program`` of ``node_kernel.cu``, field by field."""
+
+    _fields_ = (
+        ("arena", c_uint64),
+        ("chunks", c_uint64),
+        ("nodes", c_uint64),
+        ("progress", c_uint64),
+        ("delays", c_uint64),
+        ("key", c_uint64),
+        ("findings", c_uint64),
+        ("slots", c_uint64),
+        ("broken", c_uint64),
+        ("tensors", c_uint32),
+        ("slot_mask", c_uint32),
+        ("broken_capacity", c_uint32),
+        ("unused", c_uint32),
+    )
+
+
+class CudaDevice:
+    """The first GPU, loaded with a program and a layout."""
+
+    def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
+        if layout.cell_start is not None:
+            raise ValueError("a GPU holds every byte; compressed layouts are for the CPU")
+        self._program = program
+        self._graph: c_void_p | None = None
+        self._lap_seconds = SHORTEST_LAP_SECONDS
+        self._undo = contextlib.ExitStack()
+        context = open_context()
+        # Compiled and loaded before memory is measured, since both take some.
+        self._kernel = context.kernel
+        copy_bytes_per_second = context.copy_bytes_per_second
+        try:
+            free = context.driver.free_bytes()
+            self._arena = self._buffer(context, layout.arena_bytes)
+            reserved = free - context.driver.free_bytes()
+            self._load(context, make_work_table(program, layout), layout.tensor_count)
+        except BaseException:
+            self._undo.close()
+            raise
+        self.figures = DeviceFigures(
+            context.name,
+            layout.arena_bytes,
+            reserved,
+            _touched(program.stamps, layout),
+            _touched(program.checks, layout),
+            copy_bytes_per_second,
+        )
+
+    def run(self, trial: Trial) -> DeviceOutcome:
+        """Run the whole program once; an undisturbed trial also tells how long a lap is."""
+        if trial.disturbance is Disturbance.NONE:
+            return self._run_undisturbed(trial)
+        # An attack needs its order from the host on: a recorded graph may put what is to pass
+        # a held node behind it.
+        graph = self._graph
+        if graph is not None and not trial.is_directed:
+            return self._finish(trial, lambda: self._replay(graph))
+        order = _begin_order(self._program, trial)
+        held = np.flatnonzero(trial.before + trial.within).tolist() if trial.is_directed else []
+        return self._finish(trial, lambda: self._submit(order, held))
+
+    def close(self) -> None:
+        """Give arena, tables, streams and events back."""
+        self._context.driver.call("cuCtxSynchronize")
+        self._undo.close()
+
+    def _run_undisturbed(self, trial: Trial) -> DeviceOutcome:
+        """Run stream by stream and as a recorded graph, and keep the graph where it is faster."""
+        order = range(self._program.node_count)
+        # Once for the driver to load what it loads at a first launch.
+        first = self._finish(trial, lambda: self._submit(order))
+        submitted = self._finish(trial, lambda: self._submit(order))
+        self._lap_seconds = max(submitted.seconds, SHORTEST_LAP_SECONDS)
+        graph = self._record(order)
+        replays = [self._finish(trial, lambda: self._replay(graph)) for _ in range(2)]
+        fastest = min(submitted, *replays, key=lambda outcome: outcome.seconds)
+        self._graph = None if fastest is submitted else graph
+        return _one_trial(fastest.seconds, [first, submitted, *replays])
+
+    def _load(self, context: Context, table: WorkTable, tensors: int) -> None:
+        self._context = context
+        nodes = self._program.node_count
+        self._progress = self._buffer(context, nodes * PROGRESS_BYTES)
+        self._delays = self._buffer(context, nodes * DELAY.itemsize)
+        self._key = self._buffer(context, 8)
+        self._findings = self._buffer(context, FINDINGS.itemsize)
+        self._slots = self._buffer(context, SLOTS * SLOT.itemsize)
+        self._broken = self._buffer(context, BROKEN_WORDS * BROKEN.itemsize)
+        chunks = self._buffer(context, table.chunks.nbytes)
+        node_table = self._buffer(context, table.nodes.nbytes)
+        chunks.put(table.chunks)
+        node_table.put(table.nodes)
+        self._slots.fill(0)
+        self._kernel_program = KernelProgram(
+            self._arena.address, chunks.address, node_table.address, self._progress.address,
+            self._delays.address, self._key.address, self._findings.address,
+            self._slots.address, self._broken.address, tensors, SLOTS - 1, BROKEN_WORDS, 0,
+        )  # fmt: skip
+        most = BLOCKS_PER_MULTIPROCESSOR * context.multiprocessors
+        self._blocks: list[int] = np.minimum(table.nodes["chunks"], most).tolist()
+        # The driver copies arguments at each launch, so they may be prepared once.
+        shared = ctypes.cast(ctypes.pointer(self._kernel_program), c_void_p)
+        self._indices = [c_uint(node) for node in range(nodes)]
+        self._arguments = [
+            (c_void_p * 2)(shared, ctypes.cast(ctypes.pointer(index), c_void_p))
+            for index in self._indices
+        ]
+        self._main = self._stream(context)
+        self._streams = [self._stream(context) for _ in range(self._program.stream_count)]
+        awaited = sorted({earlier for its in self._program.awaits for earlier in its})
+        self._events = {node: self._event(context) for node in awaited}
+        self._fork = self._event(context)
+        self._joins = [self._event(context) for _ in self._streams]
+
+    def _finish(self, trial: Trial, submit: Callable[[], object]) -> DeviceOutcome:
+        """Set a trial up, run what a call submits, and read what was found."""
+        delays = np.zeros(self._program.node_count, dtype=DELAY)
+        delays["before_ns"] = trial.before * self._lap_seconds * 1e9
+        delays["within_ns"] = trial.within * self._lap_seconds * 1e9
+        self._delays.put(delays)
+        self._key.put(np.array([trial.key], dtype=np.uint64))
+        self._progress.fill(0)
+        self._findings.fill(0)
+        self._context.driver.call("cuCtxSynchronize")
+        seconds = self._main.seconds_of(submit)
+        (findings,) = self._findings.get(FINDINGS, 1)
+        if not findings["wrong"]:
+            return DeviceOutcome(seconds)
+        count = min(int(findings["broken"]), BROKEN_WORDS)
+        outcome = DeviceOutcome(
+            seconds,
+            foreign_words(self._slots.get(SLOT, SLOTS)),
+            broken_words(self._broken.get(BROKEN, count)),
+            int(findings["lost"]),
+        )
+        self._slots.fill(0)
+        return outcome
+
+    def _submit(self, order: Iterable[int], held: Iterable[int] = ()) -> None:
+        """Submit every node to its stream, with the waits that the graph has, in a given order."""
+        blocks = self._blocks.copy()
+        for node in held:
+            blocks[node] = min(blocks[node], HELD_BLOCKS)
+        launch, program = self._context.driver.launcher(), self._program
+        self._main.record(self._fork)
+        for stream in self._streams:
+            stream.wait(self._fork)
+        for node in order:
+            stream = self._streams[program.stream[node]]
+            for earlier in program.awaits[node]:
+                stream.wait(self._events[earlier])
+            if blocks[node]:
+                status = launch(
+                    self._kernel, blocks[node], 1, 1, THREADS, 1, 1, 0, stream.handle,
+                    self._arguments[node], None,
+                )  # fmt: skip
+                self._context.driver.require(status, f"cuLaunchKernel of node {node}")
+            if node in self._events:
+                stream.record(self._events[node])
+        for stream, join in zip(self._streams, self._joins, strict=True):
+            stream.record(join)
+            self._main.wait(join)
+
+    def _record(self, order: Iterable[int]) -> c_void_p:
+        """Return what :meth:`_submit` submits as an executable graph."""
+        driver = self._context.driver
+        driver.call("cuStreamBeginCapture_v2", self._main.handle, cuda.CAPTURE_THREAD_LOCAL)
+        self._submit(order)
+        graph = c_void_p()
+        driver.call("cuStreamEndCapture", self._main.handle, ctypes.byref(graph))
+        executable = driver.handle("cuGraphInstantiateWithFlags", graph, 0)
+        driver.call("cuGraphDestroy", graph)
+        self._undo.callback(driver.call, "cuGraphExecDestroy", executable)
+        return executable
+
+    def _replay(self, graph: c_void_p) -> None:
+        self._context.driver.call("cuGraphLaunch", graph, self._main.handle)
+
+    def _buffer(self, context: Context, size: int) -> Buffer:
+        buffer = Buffer(context, size)
+        self._undo.callback(buffer.free)
+        return buffer
+
+    def _stream(self, context: Context) -> Stream:
+        stream = Stream(context)
+        self._undo.callback(stream.free)
+        return stream
+
+    def _event(self, context: Context) -> Event:
+        event = Event(context)
+        self._undo.callback(event.free)
+        return event
+
+
+def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:
+    """Return what runs of one trial found, each wrong word once."""
+    foreign: dict[tuple[int, int], ForeignWords] = {}
+    for words in chain.from_iterable(run.foreign for run in runs):
+        known = foreign.setdefault((words.victim, words.writer), words)
+        if words.plan_bytes > known.plan_bytes:
+            foreign[words.victim, words.writer] = words
+    broken = dict.fromkeys(chain.from_iterable(run.broken for run in runs))
+    return DeviceOutcome(
+        seconds, list(foreign.values()), list(broken), max(run.lost for run in runs)
+    )
+
+
+def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
+    """Return what the kernel's table of pairs says."""
+    return [
+        ForeignWords(
+            victim=(int(row["pair"]) >> 32) - 1,
+            writer=int(row["pair"]) & 0xFFFFFFFF,
+            plan_bytes=int(row["words"]) * WORD_BYTES,
+            first_word=int(~row["first_complement"]),
+        )
+        for row in slots[slots["pair"] != 0]
+    ]
+
+
+def broken_words(rows: NDArray[np.void]) -> list[BrokenWord]:
+    """Return what the kernel's list of undecoded words says."""
+    return [
+        BrokenWord(int(row["victim"]), int(row["word"]), int(row["found"]), int(row["mask"]))
+        for row in rows
+    ]
+
+
+def _begin_order(program: StampCheckProgram, trial: Trial) -> list[int]:
+    """Return the nodes as they begin on a simulated clock.
+
+    Submitted in the order of their indices, a node that is to pass a held one might come so late
+    that the queues are full of what waits for the held one.
+    """
+    return [node for node, ends in execution_order(program, trial) if not ends]
+
+
+def _touched(tensors: tuple[tuple[int, ...], ...], layout: Layout) -> int:
+    listed = [tensor for of_node in tensors for tensor in of_node]
+    return int(layout.size[listed].sum())

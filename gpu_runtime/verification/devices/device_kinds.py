@@ -1,0 +1,34 @@
+"""Devices by name."""
+
+from __future__ import annotations
+
+import enum
+
+from gpu_runtime.verification.devices.device import OpenDevice
+from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
+from gpu_runtime.verification.devices.threaded_device import ThreadedDevice
+
+
+class DeviceKind(enum.Enum):
+    """What a verification can run on: streams on a clock, as threads, or on the first GPU."""
+
+    SIMULATED = "simulated"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its arena is memory of this machine, which may be compressed."""
+        return self is not DeviceKind.CUDA
+
+
+def open_device(kind: DeviceKind) -> OpenDevice:
+    """Return what opens a device of a kind."""
+    if kind is DeviceKind.SIMULATED:
+        return SimulatedDevice
+    if kind is DeviceKind.CPU:
+        return ThreadedDevice
+    # Imported here because it declares the driver's functions, which nothing else needs.
+    from gpu_runtime.verification.devices.cuda.cuda_device import CudaDevice
+
+    return CudaDevice

@@ -1,0 +1,148 @@
+"""An arena in host memory: tensors are stamped and checked in it, by one thread or by several.
+
+Note: bytes that two threads touch at the same time.
+Rationale: in a wrong plan one thread stamps bytes that another stamps or checks; that is what a
+verification is to see, and a lock around them would hide it.
+Approach: NumPy copies and compares outside the interpreter's lock, in compiled loops that nothing
+around them can be merged with. A byte that is read is thus a byte that some thread wrote; a word
+may be half one thread's and half another's. No more is needed: a byte that is not the tensor's own
+is wrong whoever wrote it, and a torn word is told apart byte by byte. What a check judges it has
+copied first, for a word read twice may be two words.
+Limits: between a stamp and the checks of a tensor the program orders its threads, which also makes
+the one's bytes visible to the other. Memory that is to be right is never raced for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_runtime.verification.devices.device import BrokenWord, DeviceFigures, ForeignWords
+from gpu_runtime.verification.trials.arena_layout import Layout
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES, Words, decode, pattern_bytes
+from planners.errors import DeviceError
+
+COPY_BYTES = 64 << 20
+# Whole words. Patterns of this length stay in a core's cache, however large the tensor.
+BLOCK_BYTES = 256 << 10
+
+
+@dataclass
+class ArenaFindings:
+    """What checks found that was not as stamped."""
+
+    # Words, in the order in which they were found.
+    foreign: list[ForeignWords] = field(default_factory=list)
+    broken: list[BrokenWord] = field(default_factory=list)
+
+
+class HostArena:
+    """Memory of this machine, as a layout divides it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._offset = layout.offset.tolist()
+        self._size = layout.size.tolist()
+        # Whole words are read at the end of the arena too.
+        needed = max(-(-layout.arena_bytes // WORD_BYTES) * WORD_BYTES, WORD_BYTES)
+        try:
+            self._map = mmap.mmap(-1, needed)
+        except (OSError, OverflowError, ValueError) as error:
+            raise DeviceError(f"mmap of {needed} bytes: {error}") from None
+        self._words: Words = np.frombuffer(self._map, dtype=np.uint64)
+        self._bytes: NDArray[np.uint8] = self._words.view(np.uint8)
+
+    def figures(self, name: str, program: StampCheckProgram) -> DeviceFigures:
+        """Return the figures of a device that runs a program in this arena."""
+        return DeviceFigures(
+            name,
+            self._layout.arena_bytes,
+            -(-self._words.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE,
+            self._total(program.stamps),
+            self._total(program.checks),
+            _measure_copy(),
+        )
+
+    def stamp(self, tensor: int, key: int) -> None:
+        """Write the pattern of a tensor over all of it."""
+        for begin, end in self._blocks(tensor):
+            self._bytes[begin:end] = pattern_bytes(tensor, begin, end - begin, key)
+
+    def check(self, tensor: int, key: int, findings: ArenaFindings) -> None:
+        """Compare all of a tensor with its pattern."""
+        for begin, end in self._blocks(tensor):
+            first = begin // WORD_BYTES
+            found = self._words[first : -(-end // WORD_BYTES)].copy()
+            at = begin - first * WORD_BYTES
+            its = found.view(np.uint8)[at : at + end - begin]
+            wrong = its != pattern_bytes(tensor, begin, end - begin, key)
+            if wrong.any():
+                words = np.unique((np.flatnonzero(wrong) + begin) // WORD_BYTES)
+                self._note(tensor, words, found[words - first], key, findings)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        del self._bytes, self._words
+        # The traceback of an error may still see the arena; it then goes with that.
+        with contextlib.suppress(BufferError):
+            self._map.close()
+
+    def _blocks(self, tensor: int) -> Iterator[tuple[int, int]]:
+        """Yield where blocks of a tensor begin and end; no word is in two of them."""
+        begin, end = self._offset[tensor], self._offset[tensor] + self._size[tensor]
+        while begin < end:
+            cut = min((begin // BLOCK_BYTES + 1) * BLOCK_BYTES, end)
+            yield begin, cut
+            begin = cut
+
+    def _note(
+        self, tensor: int, words: NDArray[np.int64], found: Words, key: int, findings: ArenaFindings
+    ) -> None:
+        """Take up wrong words: by writer where they are a whole pattern, else one by one."""
+        writers = self._writers(tensor, words, found, key)
+        for writer in np.unique(writers[writers >= 0]).tolist():
+            its = words[writers == writer]
+            count = self._layout.plan_bytes(its)
+            findings.foreign.append(ForeignWords(tensor, writer, count, int(its[0])))
+        for at in np.flatnonzero(writers < 0).tolist():
+            findings.broken.append(self._broken_word(tensor, int(words[at]), int(found[at])))
+
+    def _broken_word(self, victim: int, word: int, found: int) -> BrokenWord:
+        """Return a word with the bytes that belong to a tensor, and zeros for the others."""
+        first = word * WORD_BYTES
+        offset, size = self._offset[victim], self._size[victim]
+        its = [byte for byte in range(WORD_BYTES) if 0 <= first + byte - offset < size]
+        kept = sum(0xFF << 8 * byte for byte in its)
+        return BrokenWord(victim, word, found & kept, sum(1 << byte for byte in its))
+
+    def _writers(
+        self, victim: int, words: NDArray[np.int64], found: Words, key: int
+    ) -> NDArray[np.int64]:
+        """Return whose pattern each word is, -1 where it is nobody's as a whole."""
+        writers, index = decode(found, key)
+        offset, size = self._offset[victim], self._size[victim]
+        first = words * WORD_BYTES
+        whole = (first >= offset) & (first + WORD_BYTES <= offset + size)
+        known = whole & (index == words) & (writers < self._layout.tensor_count)
+        return np.where(known, writers, -1)
+
+    def _total(self, tensors: Sequence[Sequence[int]]) -> int:
+        return sum(self._size[tensor] for of_node in tensors for tensor in of_node)
+
+
+@cache
+def _measure_copy() -> float:
+    """Return bytes read and written a second by a large copy."""
+    source = np.ones(COPY_BYTES, dtype=np.uint8)
+    target = np.zeros_like(source)
+    begun = time.perf_counter()
+    target[:] = source
+    return 2 * COPY_BYTES / (time.perf_counter() - begun)

@@ -1,0 +1,128 @@
+"""The CPU as a device: real memory, and one thread a stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from itertools import chain
+
+from gpu_runtime.verification.devices.device import DeviceOutcome
+from gpu_runtime.verification.devices.host_arena import ArenaFindings, HostArena
+from gpu_runtime.verification.devices.scheduler import StoppedError, StreamScheduler
+from gpu_runtime.verification.trials.arena_layout import Layout
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials.trial import Disturbance, Trial
+from planners.errors import DeviceError
+
+# Shorter delays would drown in the time until a thread that was woken runs.
+SHORTEST_LAP_SECONDS = 0.5e-3
+
+
+class ThreadedDevice:
+    """A device in host memory, whose streams are threads.
+
+    Nodes of a stream run in order, and wait for nodes of other streams as the program says, and
+    for nothing else: stamps and checks of several streams run at the same time, in the same bytes
+    where the layout says so. The delays of a random trial are slept, in laps as the last
+    undisturbed trial took; what an attack holds is held until nothing else can go on.
+    """
+
+    def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
+        self._program = program
+        self._arena = HostArena(layout)
+        self._lap_seconds = SHORTEST_LAP_SECONDS
+        self.figures = self._arena.figures("CPU, one thread a stream", program)
+
+    def run(self, trial: Trial) -> DeviceOutcome:
+        """Run the whole program once; an undisturbed trial also tells how long a lap is."""
+        order = StreamScheduler(self._program)
+        found = [ArenaFindings() for _ in range(self._program.stream_count)]
+        threads = [
+            threading.Thread(
+                target=self._run_stream, args=(nodes, trial, order, its), name=f"stream {stream}"
+            )
+            for stream, (nodes, its) in enumerate(
+                zip(self._program.nodes_of_streams, found, strict=True)
+            )
+        ]
+        begun = time.perf_counter()
+        interrupted = _run_all(threads, order)
+        seconds = time.perf_counter() - begun
+        if order.error is not None:
+            raise order.error
+        if trial.disturbance is Disturbance.NONE:
+            self._lap_seconds = max(seconds, SHORTEST_LAP_SECONDS)
+        return DeviceOutcome(
+            seconds,
+            list(chain.from_iterable(its.foreign for its in found)),
+            list(chain.from_iterable(its.broken for its in found)),
+            interrupted=interrupted,
+        )
+
+    def close(self) -> None:
+        """Give the arena back."""
+        self._arena.close()
+
+    def _run_stream(
+        self, nodes: Sequence[int], trial: Trial, order: StreamScheduler, found: ArenaFindings
+    ) -> None:
+        """Run the nodes of a stream in order: the whole of its thread."""
+        try:
+            with order.entered():
+                for node in nodes:
+                    self._run_node(node, trial, order, found)
+        except StoppedError:
+            pass
+        except BaseException as error:
+            order.stop(error)
+
+    def _run_node(
+        self, node: int, trial: Trial, order: StreamScheduler, found: ArenaFindings
+    ) -> None:
+        order.begin(node)
+        self._delay(node, trial.before[node], trial, order)
+        for tensor in self._program.stamps[node]:
+            order.require_going()
+            self._arena.stamp(tensor, trial.key)
+        self._delay(node, trial.within[node], trial, order)
+        for tensor in self._program.checks[node]:
+            order.require_going()
+            self._arena.check(tensor, trial.key, found)
+        order.end(node)
+
+    def _delay(self, node: int, laps: float, trial: Trial, order: StreamScheduler) -> None:
+        if trial.is_directed:
+            order.hold(node, laps)
+        else:
+            order.rest(node, laps * self._lap_seconds)
+
+
+def _run_all(threads: Sequence[threading.Thread], order: StreamScheduler) -> bool:
+    """Start threads and wait for them; return whether Ctrl-C ended them."""
+    try:
+        # Whoever starts first waits for the last, so that all set out together.
+        with order.lock:
+            for count, thread in enumerate(threads):
+                _start(thread, f"{count + 1} of {len(threads)}")
+        # Not by joining: a join that Ctrl-C interrupts takes its thread for ended (Python 3.11).
+        order.wait_for_end()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        order.stop()
+        order.wait_until_left()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+def _start(thread: threading.Thread, which: str) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise DeviceError(
+            f"one thread a stream is needed, found none for stream {which}: {error}; "
+            f"--device simulated needs no threads"
+        ) from None

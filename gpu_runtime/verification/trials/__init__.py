@@ -1,0 +1,1 @@
+"""One run of a problem's schedule: who stamps and checks what, where, and what is delayed."""

@@ -1,0 +1,87 @@
+"""Attacks: delays under which two unsafe tensors that share bytes are seen to collide.
+
+Note: every unsafe pair can be made to collide by holding two nodes.
+Rationale: random delays find most collisions soon and some late; a verifier has to show each one.
+Approach: tensors ``a``, ``b`` are unsafe when not every user of ``a`` precedes the producer of
+``b``, nor the other way round. Where the producer of ``b`` does not precede that of ``a``, some
+user ``u`` of ``a`` does not precede it either. Hold the producer of ``b`` until everything that
+does not wait for it has run, the producer of ``a`` with it; hold ``u`` for longer. Then ``a`` is
+stamped, ``b`` is stamped, and ``u`` checks ``a``. Where ``u`` makes ``a`` itself, it is held
+between stamping and checking. Where the producer of ``b`` does precede that of ``a``, swap them.
+Limits: holds are of some length of time. On the simulated device that is exact; on a GPU it relies
+on the margins in ``trials``; threads do not take it as time (``thread_order`` says how), and so
+whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
+
+
+@dataclass(frozen=True)
+class AdversarialDelays:
+    """Two nodes to be held."""
+
+    # Held before it stamps, until what does not wait for it has run.
+    first: int | None
+    last: int | None
+    # Whether ``last`` is held between stamping and checking.
+    within: bool
+
+
+@dataclass(frozen=True)
+class _Life:
+    producer: int
+    users: tuple[int, ...]
+
+
+def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> AdversarialDelays | None:
+    """Return how to make two tensors collide."""
+    victim, other = _life(program, a), _life(program, b)
+    if victim.producer == other.producer:
+        return AdversarialDelays(None, None, within=False)
+    after_other = program.descendants(other.producer)
+    if victim.producer in after_other:
+        victim, other = other, victim
+    late = [user for user in victim.users if not _precedes(program, user, other.producer)]
+    if not late:
+        return None
+    user = late[-1]
+    if user == other.producer:
+        return AdversarialDelays(None, None, within=False)
+    return AdversarialDelays(other.producer, user, within=user == victim.producer)
+
+
+class DelayQueue:
+    """Pairs to be made to collide, each in its turn until it is seen."""
+
+    def __init__(self, program: StampCheckProgram, pairs: Iterable[tuple[int, int]]) -> None:
+        self._program = program
+        self._pairs = deque(pairs if program.stream_count > 1 else ())
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def next(self, is_seen: Callable[[int, int], bool]) -> AdversarialDelays | None:
+        """Return the next attack, None where none is left to be made."""
+        for _ in range(len(self._pairs)):
+            pair = self._pairs.popleft()
+            attack = None if is_seen(*pair) else plan_adversarial_delays(self._program, *pair)
+            if attack is not None and attack.first is not None:
+                self._pairs.append(pair)
+                return attack
+        return None
+
+
+def _life(program: StampCheckProgram, tensor: int) -> _Life:
+    stamped = [node for node, made in enumerate(program.stamps) if tensor in made]
+    checked = [node for node, read in enumerate(program.checks) if tensor in read]
+    return _Life(stamped[0], tuple(checked))
+
+
+def _precedes(program: StampCheckProgram, first: int, second: int) -> bool:
+    return second in program.descendants(first)

@@ -1,0 +1,277 @@
+"""Programs that train on a GPU, each for a process of its own: an allocator is installed once.
+
+``python -m tests.gpu_runtime.allocator.gpu_programs NAME [ARGUMENT ...]`` prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gpu_runtime import PlannedMemory
+from planners.errors import DeviceError
+
+STEPS = 10
+INCIDENT_AT = 6
+ALIVE: list[Tensor] = []
+
+
+class Attention(nn.Module):
+    """One block of a transformer, of operators that are deterministic."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        parts = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = (part.transpose(1, 2) for part in parts.unbind(2))
+        weight = torch.softmax(query @ key.transpose(-1, -2) / (width // self.heads) ** 0.5, -1)
+        x = x + self.out((weight @ value).transpose(1, 2).reshape(batch, length, width))
+        return x + functional.dropout(self.mlp(x), 0.1, training=True)
+
+
+def model_of(name: str) -> nn.Module:
+    if name == "mlp":
+        return nn.Sequential(
+            *(layer for _ in range(6) for layer in (nn.Linear(256, 256), nn.ReLU()))
+        )
+    return nn.Sequential(Attention(256, 8), Attention(256, 8), nn.LayerNorm(256))
+
+
+def digest(tensors: Iterator[Tensor]) -> str:
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(tensor.detach().cpu().numpy().tobytes())
+    return found.hexdigest()
+
+
+class OfOurOwnError(Exception):
+    """Ends a step in its middle."""
+
+
+def too_much() -> None:
+    """Ask for more than the device has."""
+    torch.empty(torch.cuda.mem_get_info()[1] + (1 << 30), dtype=torch.uint8, device="cuda")
+
+
+class TooMuchInBackward(torch.autograd.Function):
+    """Asks for more than the device has, in autograd's thread."""
+
+    @staticmethod
+    def forward(_context: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(_context: Any, gradient: Tensor) -> Tensor:
+        too_much()
+        return gradient
+
+
+def install(planned: bool) -> PlannedMemory | None:
+    if not planned:
+        return None
+    memory = PlannedMemory(planner="auto", time_limit=5.0)
+    memory.install()
+    return memory
+
+
+def train(allocator: str, name: str, incident: str) -> dict[str, Any]:
+    """Train some steps; in one of them there may be an incident."""
+    memory = install(allocator == "planned")
+    torch.use_deterministic_algorithms(True)
+    torch.manual_seed(0)
+    model = model_of(name).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    host = torch.randn(STEPS, 48, 64, 256)
+    steps: list[dict[str, str]] = []
+    fallback: list[int] = []
+    errors: list[str] = []
+
+    def step(number: int) -> Tensor:
+        happens = incident if number == INCIDENT_AT else ""
+        rows = 48 if happens == "batch" else 32
+        batch = host[number, :rows].pin_memory().to("cuda", non_blocking=True)
+        optimizer.zero_grad(set_to_none=True)
+        out = model(batch)
+        if happens == "exception":
+            raise OfOurOwnError
+        if happens == "out of memory":
+            too_much()
+        if happens == "out of memory in backward":
+            out = TooMuchInBackward.apply(out)
+        loss = functional.mse_loss(out, batch)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    loss = torch.zeros(())
+    for number in range(STEPS):
+        try:
+            with memory.step() if memory else contextlib.nullcontext():
+                loss = step(number)
+        except (OfOurOwnError, torch.OutOfMemoryError) as error:
+            errors.append(type(error).__name__)
+            optimizer.zero_grad(set_to_none=True)
+        if incident == "empty cache" and number == INCIDENT_AT:
+            torch.cuda.empty_cache()
+        parameters = list(model.parameters())
+        steps.append(
+            {
+                "loss": digest(iter([loss])),
+                "gradients": digest(p.grad for p in parameters if p.grad is not None),
+                "parameters": digest(iter(parameters)),
+            }
+        )
+        fallback.append(memory.report().fallback_requests if memory else 0)
+    return {
+        "steps": steps,
+        "errors": errors,
+        "fallback": fallback,
+        "report": memory.report().to_json() if memory else None,
+    }
+
+
+class Witness(torch.autograd.Function):
+    """Writes down in which thread its backward runs, and asks for memory there."""
+
+    threads: ClassVar[set[int]] = set()
+
+    @staticmethod
+    def forward(_context: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(_context: Any, gradient: Tensor) -> Tensor:
+        Witness.threads.add(threading.get_ident())
+        return gradient * 2
+
+
+def backward_thread() -> dict[str, Any]:
+    """Autograd's own thread is served too, and has no place in the program."""
+    memory = install(True)
+    assert memory is not None
+    model = model_of("mlp").cuda()
+
+    def step(rows: int) -> None:
+        with memory.step():
+            model.zero_grad(set_to_none=True)
+            Witness.apply(model(torch.ones(rows, 256, device="cuda"))).sum().backward()
+
+    for _ in range(6):
+        step(64)
+    before = memory.report()
+    step(96)
+    return {
+        "own thread": threading.get_ident() not in Witness.threads and bool(Witness.threads),
+        "fallback before": before.fallback_requests,
+        "planned": before.planned_requests,
+        "planned steps": before.planned_steps,
+        "places": sorted({mismatch.where for mismatch in memory.report().mismatches}),
+    }
+
+
+def side_stream() -> dict[str, Any]:
+    """A late reader on another stream finds the bytes that were there when it was asked."""
+    memory = install(True)
+    assert memory is not None
+    side = torch.cuda.Stream()
+    # Sums of this type need no converted copy: the two tensors are all that is large, so that a
+    # best plan has them share bytes.
+    count = 1 << 21
+    wrong, shared = [], []
+    for number in range(12):
+        with memory.step():
+            current = torch.cuda.current_stream()
+            x = torch.full((count,), number, dtype=torch.int64, device="cuda")
+            place, x_bytes = x.data_ptr(), x.nbytes
+            side.wait_stream(current)
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(50_000_000)
+                total = x.sum()
+            x.record_stream(side)
+            del x
+            y = torch.full((count,), -1, dtype=torch.int64, device="cuda")
+            shared.append(abs(y.data_ptr() - place) < x_bytes)
+            current.wait_stream(side)
+            if total.item() != number * count or y.sum().item() != -count:
+                wrong.append(number)
+            del y, total
+    report = memory.report()
+    return {
+        "wrong": wrong,
+        "shared in planned steps": all(shared[-report.planned_steps :]),
+        "planned steps": report.planned_steps,
+        "fallback": report.fallback_requests,
+        "streams": len(memory.problems),
+    }
+
+
+def empty_cache() -> dict[str, Any]:
+    """What is free is given back to the device."""
+    memory = install(True)
+    assert memory is not None
+    large = torch.ones(1 << 28, dtype=torch.uint8, device="cuda")
+    del large
+    gc.collect()
+    torch.cuda.synchronize()
+    before = torch.cuda.mem_get_info()[0]
+    torch.cuda.empty_cache()
+    return {"given back": torch.cuda.mem_get_info()[0] - before}
+
+
+def exit_with_live_tensors() -> dict[str, Any]:
+    """Tensors of the arena and of the heap are freed after the interpreter is gone."""
+    memory = install(True)
+    assert memory is not None
+    model = model_of("mlp").cuda()
+    for _ in range(5):
+        with memory.step():
+            out = model(torch.ones(64, 256, device="cuda"))
+            out.sum().backward()
+            ALIVE[:] = [out]
+    ALIVE.append(torch.ones(1000, device="cuda"))
+    return {"planned steps": memory.report().planned_steps}
+
+
+def installed_late() -> dict[str, Any]:
+    """PyTorch keeps the allocator that it has begun to use."""
+    alive = torch.ones(1, device="cuda")
+    try:
+        PlannedMemory("naive").install()
+    except DeviceError as error:
+        return {"error": str(error), "works": (alive + 1).item()}
+    return {"error": ""}
+
+
+PROGRAMS = {
+    program.__name__: program
+    for program in (
+        train,
+        backward_thread,
+        side_stream,
+        empty_cache,
+        exit_with_live_tensors,
+        installed_late,
+    )
+}
+
+if __name__ == "__main__":
+    print(json.dumps(PROGRAMS[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,343 @@
+"""The five lines of a user, the places that mismatches come from, and what the report says."""
+
+from __future__ import annotations
+
+import _thread
+import inspect
+import json
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from gpu_runtime import PlannedMemory
+from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from planners.errors import DeviceError, GaplessError, UnknownPlannerError
+from tests.gpu_runtime.allocator.training import (
+    PAGE_BYTES,
+    Life,
+    Program,
+    Request,
+    Training,
+    planned_training,
+)
+
+pytestmark = pytest.mark.core
+
+PROGRAM: Program = [Request(1000, 0, Life.WITHIN, 2), Request(3000, 0, Life.WITHIN, 2)]
+
+
+def line_of_caller() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def places(training: Training) -> list[str]:
+    return [mismatch.where for mismatch in training.memory.report().mismatches]
+
+
+def test_a_mismatch_says_where_it_was_made() -> None:
+    training = planned_training(PROGRAM)
+    with training.memory.step():
+        first, line = training.allocator.allocate(77), line_of_caller()
+        # The same request at another place is another mismatch.
+        second = training.allocator.allocate(77)
+    here = "test_a_mismatch_says_where_it_was_made"
+    assert places(training) == [
+        f"{__file__}:{line} in {here}",
+        f"{__file__}:{line + 2} in {here}",
+    ]
+    training.allocator.free(first)
+    training.allocator.free(second)
+
+
+def test_a_library_is_not_where_a_mismatch_comes_from() -> None:
+    training = planned_training(PROGRAM)
+    library: dict[str, object] = {"__name__": "torch.nn.modules.linear"}
+    exec("def forward(allocate):\n    return allocate(77)", library)
+    forward = library["forward"]
+    assert callable(forward)
+    with training.memory.step():
+        forward(training.allocator.allocate)
+        line = line_of_caller() - 1
+    assert places(training)[0].startswith(f"{__file__}:{line} in ")
+
+
+def in_a_thread_of_c(call: Callable[..., object], *arguments: int) -> None:
+    """Call what is written in C in a thread without a single frame of Python."""
+    _thread.start_new_thread(call, arguments)
+
+
+def test_a_thread_without_python_gets_its_memory_and_no_place() -> None:
+    training = planned_training(PROGRAM)
+    with training.memory.step():
+        in_a_thread_of_c(training.allocator.allocate, 77, 0)
+        deadline = time.monotonic() + 60
+        while not training.memory.report().mismatches and time.monotonic() < deadline:
+            time.sleep(0.001)
+        # The listener comes after the count.
+        while not places(training)[0] and time.monotonic() < deadline:
+            time.sleep(0.001)
+    assert places(training) == ["a thread of autograd"]
+    assert __file__ not in str(training.memory.report())
+    assert training.allocator.figures().requested_bytes == 77
+
+
+def test_a_thread_of_python_says_where_it_is() -> None:
+    training = planned_training(PROGRAM)
+    with training.memory.step():
+        thread = threading.Thread(target=lambda: training.allocator.allocate(77))
+        thread.start()
+        thread.join()
+    (place,) = places(training)
+    assert place.startswith(f"{__file__}:")
+    assert "<lambda>" in place
+
+
+def test_places_are_those_of_the_first_mismatches() -> None:
+    training = planned_training(PROGRAM)
+    with training.memory.step():
+        for _ in range(100):
+            training.allocator.allocate(77)
+    report = training.memory.report()
+    assert len(report.mismatches) == 64
+    assert report.fallback_requests == report.mismatch_counts["size"] == 100
+    assert all(place.startswith(__file__) for place in places(training))
+    assert str(report).endswith("\n  and 90 more")
+    training.memory.reset_peaks()
+    with training.memory.step():
+        training.allocator.allocate(78)
+    (mismatch,) = training.memory.report().mismatches
+    assert mismatch.size == 78
+    assert mismatch.where.startswith(__file__)
+
+
+def test_a_listener_that_fails_costs_no_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+
+    def fail(_mismatch: object) -> None:
+        raise ZeroDivisionError
+
+    training = planned_training(PROGRAM)
+    training.allocator.on_mismatch(fail)
+    with training.memory.step():
+        address = training.allocator.allocate(77)
+    assert told == [ZeroDivisionError]
+    training.allocator.free(address)
+    assert capsys.readouterr().err == ""
+    training.free_all()
+
+
+def test_an_interrupted_listener_interrupts_the_program_after_the_request() -> None:
+    def interrupted(_mismatch: object) -> None:
+        raise KeyboardInterrupt
+
+    training = planned_training(PROGRAM)
+    training.allocator.on_mismatch(interrupted)
+    addresses: list[int] = []
+    with pytest.raises(KeyboardInterrupt), training.memory.step():  # noqa: PT012
+        # The request is over before Python looks for interrupts.
+        addresses.extend(map(training.allocator.allocate, [77]))
+        for _ in range(10_000):
+            time.sleep(0.001)
+    training.allocator.free(addresses.pop())
+    training.free_all()
+
+
+def test_the_report_as_text() -> None:
+    training = planned_training(PROGRAM)
+    with training.memory.step():
+        training.allocator.allocate(1000)
+        line = line_of_caller() - 1
+        training.allocator.allocate(1234)
+    report = training.memory.report()
+    lines = str(report).splitlines()
+    assert lines[0] == "planner    many-objects-size-best: optimal"
+    assert lines[1] == "steps      4, 2 of them planned; plans made: 1"
+    values = {text[:11].strip(): " ".join(text[11:].split()) for text in lines}
+    assert values["requested"] == "4,000 bytes, at its peak"
+    assert values["allocated"] == "4,096 bytes, in whole blocks"
+    assert values["reserved"] == (
+        f"{report.reserved_bytes:,} bytes, efficiency {4096 / report.reserved_bytes:.2%}"
+    )
+    assert values["planned"] == "4,096 bytes, arena and what outlives a step"
+    assert values["arena"] == "4,096 bytes"
+    assert values["outlives"] == "0 bytes"
+    assert values["bound"] == "4,096 bytes, no plan needs less"
+    assert values["requests"] == "3 planned, 0 escaping"
+    assert values["fallback"] == "1 requests, 1,234 bytes"
+    assert values["missing"] == "1 requests"
+    assert lines[-1] == (
+        f"  step 3: 1,234 bytes on stream 0x0 at {__file__}:{line + 2} in "
+        "test_the_report_as_text: request 1 of the plan has 3,000 bytes"
+    )
+
+
+def test_each_kind_of_mismatch_is_a_sentence() -> None:
+    program = [Request(1000, 16, Life.WITHIN, 1), Request(2000, 16, Life.WITHIN, 2)]
+    training = planned_training(program)
+    training.step(
+        [
+            Request(1000, 16, Life.NEXT, 3),
+            program[1],
+            Request(10, 16, Life.BETWEEN),
+            Request(11, 17, Life.BETWEEN),
+        ]
+    )
+    sentences = [str(m).split(" in step: ")[-1] for m in training.memory.report().mismatches]
+    assert [s.rpartition(" in Training.make: ")[2] for s in sentences] == [
+        "request 1 of the plan, whose place is still held by request 0",
+        "the plan ends after 2 requests",
+        "the plan has no such stream",
+    ]
+    assert sentences[2].startswith("step 3: 11 bytes on stream 0x11 at ")
+
+
+def test_the_report_as_json() -> None:
+    training = planned_training(PROGRAM)
+    training.step([Request(5, 0, Life.BETWEEN)])
+    report = training.memory.report()
+    read = json.loads(json.dumps(report.to_json()))
+    assert read["planner"] == "many-objects-size-best"
+    assert read["mismatch_counts"] == {"size": 1}
+    assert read["efficiency"] == report.efficiency
+    (mismatch,) = read["mismatches"]
+    assert mismatch == {
+        "kind": "size", "step": 3, "request": 0, "size": 5, "expected_size": 1000, "stream": 0,
+        "in_the_way": -1, "where": mismatch["where"],
+    }  # fmt: skip
+    assert set(read) == {*report.__dataclass_fields__, "efficiency"}
+
+
+def test_before_anything_is_reserved() -> None:
+    report = Training().memory.report()
+    assert report.efficiency == 1.0
+    assert report.status == "profiling"
+    assert "planned   " not in str(report).replace("0 planned", "").replace("them planned", "")
+
+
+@pytest.mark.parametrize("method", ["report", "reset_peaks"])
+def test_nothing_is_told_before_the_installation(method: str) -> None:
+    memory = PlannedMemory("naive")
+    with pytest.raises(DeviceError, match=r"^planned memory is not installed; call install\(\)"):
+        getattr(memory, method)()
+    with pytest.raises(DeviceError, match="not installed"), memory.step():
+        pass
+    with pytest.raises(DeviceError, match="not installed"):
+        _ = memory.problems
+
+
+def test_what_is_wrong_is_told_before_the_installation() -> None:
+    with pytest.raises(UnknownPlannerError, match="did you mean 'naive'"):
+        PlannedMemory("naiv")
+    with pytest.raises(GaplessError, match=r"profiled steps: at least 2.*found 1"):
+        PlannedMemory("naive", max_profiled_steps=1)
+    with pytest.raises(GaplessError, match=r"time limit: .*found -1"):
+        PlannedMemory("naive", time_limit=-1)
+
+
+def test_a_planner_is_named_as_on_the_command_line() -> None:
+    training = Training("greedy-size-first:chain_rule=paper")
+    training.run(PROGRAM, 3)
+    assert training.planned
+    assert training.memory.report().planner == "greedy-size-first:chain_rule=paper"
+    with pytest.raises(UnknownPlannerError, match="one planner is needed, found 8 by"):
+        PlannedMemory("greedy-*")
+
+
+def test_it_is_installed_once() -> None:
+    training = Training()
+    with pytest.raises(DeviceError, match="installed already"):
+        training.memory.install()
+    with pytest.raises(DeviceError, match="installed already"):
+        training.memory.attach(PlannedAllocator(SimulatedMemory(PAGE_BYTES, 1 << 20)))
+
+
+@pytest.mark.parametrize("profiled", [0, 1, 2, 3])
+def test_a_step_within_a_step(profiled: int) -> None:
+    training = Training()
+    training.run(PROGRAM, profiled)
+    rule = "^step: a step begins within a step; a step ends before the next one begins$"
+    with pytest.raises(DeviceError, match=rule), training.memory.step():  # noqa: PT012
+        training.allocator.free(training.allocator.allocate(5))
+        with training.memory.step():
+            pytest.fail("the inner step has begun")
+    assert training.memory.report().steps == profiled + 1
+    training.run(PROGRAM, 3)
+    assert training.planned
+    assert training.memory.report().steps == profiled + 4
+
+
+def test_an_error_in_a_step_is_the_users_own() -> None:
+    """Also where PyTorch is not there to have raised it."""
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from gpu_runtime import PlannedMemory\n"
+        "from gpu_runtime._core import PlannedAllocator, SimulatedMemory\n"
+        "memory = PlannedMemory('naive')\n"
+        "memory.attach(PlannedAllocator(SimulatedMemory(65536, 1 << 20)))\n"
+        "for text in ('my own', 'CUDA out of memory. My own'):\n"
+        "    try:\n"
+        "        with memory.step():\n"
+        "            raise RuntimeError(text)\n"
+        "    except RuntimeError as error:\n"
+        "        assert type(error) is RuntimeError and str(error) == text\n"
+        "try:\n"
+        "    PlannedMemory('naive').install()\n"
+        "except ImportError as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout == (
+        "MissingDependencyError planned memory serves PyTorch, which is not installed; "
+        "pip install -e '.[torch]'\n"
+    )
+
+
+def test_a_profiled_step_that_did_not_complete_is_not_planned() -> None:
+    training = Training()
+    for _ in range(3):
+        training.step(PROGRAM, breaks_at=1)
+    training.step(PROGRAM)
+    training.step(PROGRAM)
+    assert training.memory.report().status == "profiling"
+    training.step(PROGRAM)
+    assert training.memory.report().planned_requests == len(PROGRAM)
+    training.free_all()
+
+
+def test_memory_that_is_short_in_a_planned_step() -> None:
+    training = Training(capacity_bytes=16 * PAGE_BYTES)
+    training.run(PROGRAM, 3)
+    assert training.planned
+    with pytest.raises(MemoryError, match=r"^CUDA out of memory\. Tried to allocate 1073741824"):
+        training.step([PROGRAM[0], Request(1 << 30, 0, Life.WITHIN, 2), PROGRAM[1]])
+    training.allocator.free(training.made[0].address)
+    report = training.memory.report()
+    assert report.steps == report.planned_steps + 2 == 4
+    assert report.fallback_requests == 0
+    assert training.allocator.figures().requested_bytes == 0
+    training.memory.reset_peaks()
+    with training.memory.step():
+        for request in PROGRAM:
+            training.allocator.allocate(request.size, request.stream)
+    assert training.memory.report().planned_requests == 2
+
+
+def test_nothing_of_a_training_stays_when_it_is_gone() -> None:
+    training = planned_training(PROGRAM)
+    memory = weakref.ref(training.memory)
+    del training
+    assert memory() is None

@@ -1,0 +1,305 @@
+"""The device by CUDA's driver, over a stand-in of it; each in a process of its own.
+
+A process opens the driver once, and finds it by its name in the library path.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp
+from tests.repository import ROOT
+
+pytestmark = pytest.mark.core
+
+DRIVER = "libcuda.so.1"
+PREPARE = f"""
+import ctypes
+from gpu_runtime._core import CudaMemory, PlannedAllocator, StepMode
+from tests.gpu_runtime.core.small_plans import stream_plan
+from tests.gpu_runtime.core.stamped_blocks import StampedBlocks
+
+PAGE = 2 << 20
+
+def driver():
+    return ctypes.CDLL("{DRIVER}")
+
+def refusal(call):
+    try:
+        call()
+    except (OSError, MemoryError) as error:
+        return f"{{type(error).__name__}}: {{error}}"
+    return "none"
+"""
+
+
+@cache
+def stand_in() -> Path:
+    """Return the folder of the driver's stand-in."""
+    sources = [
+        Path(__file__).with_name("memory_driver.cpp"),
+        CORE / "device" / "simulated_memory.cpp",
+    ]
+    return compile_cpp(DRIVER, sources, ["-shared", "-fPIC", "-fvisibility=hidden"]).parent
+
+
+def output_of(code: str, folder: Path) -> str:
+    """Run code in a process that finds its driver in a folder, and return what it printed."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PREPARE + dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
+        cwd=ROOT,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+def test_blocks_lie_in_memory_that_the_driver_mapped() -> None:
+    code = """
+    memory = CudaMemory(0)
+    assert memory.page_bytes == PAGE
+    heap = StampedBlocks(PlannedAllocator(memory))
+    small, large = heap.allocate(1000, 3), heap.allocate(3 * PAGE, 3)
+    heap.check_all()
+    print(driver().host_created_bytes() // PAGE, driver().host_mapped_bytes() // PAGE)
+    heap.free(large)
+    heap.allocator.give_back()
+    heap.check_all()
+    print(driver().host_created_bytes() // PAGE, driver().host_mapped_bytes() // PAGE)
+    print(driver().host_depth(), driver().host_primary_contexts())
+    """
+    assert output_of(code, stand_in()) == "4 4\n1 1\n0 1\n"
+
+
+def test_streams_wait_for_each_other_by_events() -> None:
+    code = """
+    heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))
+    block = heap.allocate(1000, 3)
+    driver().host_submit(5)
+    heap.allocator.use_on(block.address, 5)
+    heap.free(block)
+    print(driver().host_events(), heap.allocate(1000, 3).address == block.address)
+    driver().host_finish(5)
+    print(heap.allocate(1000, 3).address == block.address, driver().host_events())
+
+    heap.allocator.adopt_plan([stream_plan(3, [(PAGE, 0), (PAGE, 0)], [[], [0]])], PAGE)
+    heap.allocator.begin_step(StepMode.PLANNED)
+    first = heap.allocate(PAGE, 3)
+    driver().host_submit(5)
+    heap.allocator.use_on(first.address, 5)
+    heap.free(first)
+    print(driver().host_events(), driver().host_waits())
+    print(heap.allocate(PAGE, 3).address == first.address)
+    print(driver().host_events(), driver().host_waits())
+    heap.allocator.end_step()
+    print(driver().host_depth())
+    """
+    assert output_of(code, stand_in()) == "1 False\nTrue 0\n1 0\nTrue\n0 1\n0\n"
+
+
+def test_refusals_carry_the_drivers_name_of_the_error() -> None:
+    code = """
+    allocator = PlannedAllocator(CudaMemory(0))
+    print(refusal(lambda: allocator.allocate(65 * PAGE)))
+    kept = allocator.allocate(PAGE)
+    print(refusal(lambda: allocator.allocate(64 * PAGE)))
+    allocator.free(kept)
+    for call, status in ((b"cuMemMap", 1), (b"cuMemSetAccess", 999), (b"cuMemSetAccess", 2)):
+        driver().host_fail(call, status)
+        print(refusal(lambda: allocator.allocate(1)))
+        allocator.check()
+    print(driver().host_depth())
+    allocator.give_back()
+    """
+    lines = output_of(code, stand_in()).splitlines()
+    assert lines[0].startswith("MemoryError: CUDA out of memory. Tried to allocate 136314880 bytes")
+    assert lines[0].endswith("(134217728 bytes are free)")
+    # What is not known to be too much is tried.
+    assert lines[1].endswith("(cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2))")
+    # Where it is short of memory once, it is tried again.
+    assert lines[2:] == [
+        "OSError: cuMemMap: CUDA_ERROR_INVALID_VALUE (1)",
+        "OSError: cuMemSetAccess: unknown error (999)",
+        "none",
+        "0",
+    ]
+
+
+@pytest.mark.parametrize("call", ["cuEventRecord", "cuEventCreate"])
+def test_an_event_that_is_not_recorded_is_not_kept(call: str) -> None:
+    code = f"""
+    heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))
+    block = heap.allocate(1000, 3)
+    heap.allocator.use_on(block.address, 5)
+    driver().host_fail(b"{call}", 1)
+    heap.free(block)
+    print(heap.allocator.figures().refused_frees, driver().host_events(), driver().host_depth())
+    """
+    assert output_of(code, stand_in()) == "1 0 0\n"
+
+
+def test_a_context_is_released_as_often_as_it_is_retained() -> None:
+    code = """
+    memory = CudaMemory(0)
+    print(driver().host_primary_contexts())
+    del memory
+    print(driver().host_primary_contexts())
+    print(refusal(lambda: CudaMemory(2)))
+    driver().host_fail(b"cuMemGetAllocationGranularity", 1)
+    print(refusal(lambda: CudaMemory(0)))
+    print(driver().host_primary_contexts())
+    """
+    assert output_of(code, stand_in()).splitlines() == [
+        "1",
+        "0",
+        "OSError: cuDeviceGet: CUDA_ERROR_INVALID_DEVICE (101)",
+        "OSError: cuMemGetAllocationGranularity: CUDA_ERROR_INVALID_VALUE (1)",
+        "0",
+    ]
+
+
+def test_devices_of_a_process_reach_each_others_memory() -> None:
+    code = """
+    first = PlannedAllocator(CudaMemory(0))
+    first.allocate(PAGE)
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    second = PlannedAllocator(CudaMemory(1))
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    first.allocate(PAGE)
+    second.allocate(PAGE)
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    again = CudaMemory(1)
+    second.free(second.allocate(PAGE))
+    second.give_back()
+    print(driver().host_open_to(0), driver().host_open_to(1), driver().host_depth())
+    """
+    assert output_of(code, stand_in()).splitlines() == ["1 0", "1 1", "3 3", "3 3 0"]
+
+
+@pytest.mark.parametrize("is_planned", [False, True], ids=["heap", "arena"])
+def test_what_another_devices_stream_does_is_waited_for_before_pages_go(is_planned: bool) -> None:
+    code = f"""
+    first, second = PlannedAllocator(CudaMemory(0)), PlannedAllocator(CudaMemory(1))
+    driver().host_stream_on(5, 1)
+    if {is_planned}:
+        first.adopt_plan([stream_plan(0, [(PAGE, 0)])], PAGE)
+        first.begin_step(StepMode.PLANNED)
+    block = first.allocate(PAGE)
+    driver().host_submit(5)
+    first.use_on(block, 5)
+    first.free(block)
+    if {is_planned}:
+        first.end_step()
+        first.drop_plan()
+    first.give_back()
+    print(driver().host_created_bytes(), driver().host_events(), driver().host_depth())
+    """
+    # The simulated memory refuses to let pages disappear while a stream is at work.
+    assert output_of(code, stand_in()) == "0 0 0\n"
+
+
+def test_devices_that_do_not_reach_each_other_keep_to_their_own() -> None:
+    code = """
+    driver().host_keep_devices_apart()
+    first, second = PlannedAllocator(CudaMemory(0)), PlannedAllocator(CudaMemory(1))
+    first.allocate(PAGE)
+    second.allocate(PAGE)
+    second.allocate(PAGE)
+    print(driver().host_open_to(0), driver().host_open_to(1))
+    """
+    assert output_of(code, stand_in()) == "1 2\n"
+
+
+def test_a_device_that_cannot_be_let_in_is_refused() -> None:
+    code = """
+    first = PlannedAllocator(CudaMemory(0))
+    first.allocate(PAGE)
+    driver().host_fail(b"cuMemSetAccess", 999)
+    print(refusal(lambda: CudaMemory(1)))
+    print(driver().host_primary_contexts(), driver().host_depth())
+    second = CudaMemory(1)
+    print(driver().host_open_to(1))
+    """
+    assert output_of(code, stand_in()).splitlines() == [
+        "OSError: cuMemSetAccess: unknown error (999)", "1 0", "1",
+    ]  # fmt: skip
+
+
+def test_an_event_is_recorded_where_the_stream_is() -> None:
+    code = """
+    heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))
+    driver().host_stream_on(5, 1)
+    block = heap.allocate(1000, 3)
+    driver().host_submit(5)
+    heap.allocator.use_on(block.address, 5)
+    heap.free(block)
+    print(driver().host_events(), heap.allocate(1000, 3).address == block.address)
+    driver().host_finish(5)
+    print(heap.allocate(1000, 3).address == block.address, driver().host_events())
+    print(heap.allocator.figures().refused_frees, driver().host_depth())
+    """
+    assert output_of(code, stand_in()) == "1 False\nTrue 0\n0 0\n"
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["installed", "on demand"])
+def test_pytorch_finds_an_allocator_for_its_device(installed: bool) -> None:
+    code = f"""
+    from threading import Thread
+    from gpu_runtime import _core
+
+    if {installed}:
+        allocator = PlannedAllocator(CudaMemory(0))
+        _core.install(0, allocator)
+    library = ctypes.CDLL(_core.__file__)
+    library.gapless_allocate.restype = ctypes.c_void_p
+    library.gapless_allocate.argtypes = (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+    library.gapless_use_on.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    library.gapless_free.argtypes = (
+        ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p,
+    )
+    blocks = []
+
+    def request():
+        blocks.append(library.gapless_allocate(3 * PAGE, 0, 3))
+
+    # A thread without a context of its own, as those of autograd are.
+    thread = Thread(target=request)
+    thread.start()
+    thread.join()
+    ctypes.memset(blocks[0], 7, 3 * PAGE)
+    print(driver().host_created_bytes() // PAGE)
+    driver().host_submit(5)
+    library.gapless_use_on(blocks[0], 5)
+    library.gapless_free(blocks[0], 3 * PAGE, 0, 3)
+    print(driver().host_events())
+    library.gapless_give_back()
+    print(driver().host_events(), driver().host_created_bytes(), driver().host_depth())
+    """
+    assert output_of(code, stand_in()) == "3\n1\n0 0 0\n"
+
+
+def test_without_a_driver_the_message_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / DRIVER).write_text("not a library")
+    said = output_of("print(refusal(lambda: CudaMemory(0)))", tmp_path)
+    assert said.startswith(f"OSError: no CUDA driver: {DRIVER} cannot be opened (")
+    assert said.endswith("); install NVIDIA's driver\n")
+
+
+def test_a_driver_that_lacks_a_function_is_too_old(tmp_path: Path) -> None:
+    source = tmp_path / "old_driver.cpp"
+    source.write_text('extern "C" int cuGetErrorName(int, const char**) { return 0; }\n')
+    folder = compile_cpp(DRIVER, [source], ["-shared", "-fPIC"]).parent
+    assert output_of("print(refusal(lambda: CudaMemory(0)))", folder) == (
+        "OSError: the CUDA driver has no function cuInit; CUDA 11.4 or newer is needed\n"
+    )

@@ -1,0 +1,46 @@
+"""Who is told of requests that the plan does not serve."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_runtime._core import Mismatch, MismatchKind, PlannedAllocator, SimulatedMemory, StepMode
+from tests.gpu_runtime.core.small_plans import stream_plan
+
+pytestmark = pytest.mark.core
+
+PAGE = 4096
+
+
+@pytest.fixture
+def allocator() -> PlannedAllocator:
+    """Return an allocator within a planned step that expects one page."""
+    made = PlannedAllocator(SimulatedMemory(PAGE, 1024 * PAGE))
+    made.adopt_plan([stream_plan(0, [(PAGE, 0)])], PAGE)
+    made.begin_step(StepMode.PLANNED)
+    return made
+
+
+def test_the_listener_may_use_the_allocator(allocator: PlannedAllocator) -> None:
+    told: list[tuple[MismatchKind, int]] = []
+
+    def listen(mismatch: Mismatch) -> None:
+        # The lock is not held: what takes it does not hang.
+        told.append((mismatch.kind, allocator.figures().fallback_requests))
+        allocator.free(allocator.allocate(0))
+        allocator.on_mismatch(None)
+
+    allocator.on_mismatch(listen)
+    allocator.allocate(5)
+    allocator.allocate(6)
+    assert told == [(MismatchKind.SIZE, 1)]
+
+
+def test_it_is_told_of_those_that_are_kept(allocator: PlannedAllocator) -> None:
+    told: list[int] = []
+    allocator.on_mismatch(lambda mismatch: told.append(mismatch.bytes))
+    sizes = range(100, 300)
+    for size in sizes:
+        allocator.allocate(size)
+    assert told == [mismatch.bytes for mismatch in allocator.mismatches()] == list(sizes)[:64]
+    assert allocator.mismatch_counts()[MismatchKind.SIZE.value] == len(sizes)
