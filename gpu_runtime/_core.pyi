@@ -71,7 +71,7 @@ class StreamPlan:
 
     def __init__(self, stream: int, bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], freed_begin: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], freed: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
-OUTLIVES: int = -1
+ESCAPES: int = -1
 
 BLOCK_ALIGNMENT: int = 512
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import BLOCK_ALIGNMENT, OUTLIVES, StreamPlan
+from gpu_runtime._core import BLOCK_ALIGNMENT, ESCAPES, StreamPlan
 from gpu_runtime.allocator.step_profile import StepProfile, StreamProfile
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
@@ -29,7 +29,7 @@ class StreamProblem:
     def stream_plan(self, plan: Plan, arena_offset: int) -> StreamPlan:
         """Return the places of the requests, for the allocator."""
         profile = self.profile
-        offset = np.full(profile.request_count, OUTLIVES, dtype=np.int64)
+        offset = np.full(profile.request_count, ESCAPES, dtype=np.int64)
         offset[self.planned] = plan.offsets + arena_offset
         before = np.where(profile.freed_in_step, profile.freed, profile.freed_in_next)
         # An end of the step needs no entry: all that is in use then has outlived it.

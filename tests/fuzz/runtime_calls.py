@@ -30,7 +30,7 @@ def stream_columns(rng: Random, begin: int) -> tuple[list[Any], int]:
     end = begin
     for request in range(count):
         if rng.random() < 0.2:
-            offset.append(_core.OUTLIVES)
+            offset.append(_core.ESCAPES)
             continue
         alike = [
             other for other in range(request)
@@ -208,7 +208,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     steps: (
         "DeviceMemory", *of(_core.DeviceMemory), "SimulatedMemory", "SimulatedMemory.submit",
         "SimulatedMemory.finish", "SimulatedMemory.fail_after", *of(Simulated), "Wait",
-        *of(_core.Wait), "StreamPlan", "OUTLIVES", "BLOCK_ALIGNMENT", "MismatchKind", "Mismatch",
+        *of(_core.Wait), "StreamPlan", "ESCAPES", "BLOCK_ALIGNMENT", "MismatchKind", "Mismatch",
         *of(_core.Mismatch), "StepCounts", *of(_core.StepCounts), "Figures", *of(_core.Figures),
         "StepMode", "LogKind", "PlannedAllocator", "PlannedAllocator.allocate",
         "PlannedAllocator.free", "PlannedAllocator.use_on", "PlannedAllocator.begin_step",

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_runtime._core import (
     BLOCK_ALIGNMENT,
-    OUTLIVES,
+    ESCAPES,
     PlannedAllocator,
     SimulatedMemory,
     StepMode,
@@ -112,7 +112,7 @@ def test_requests_that_share_bytes_are_refused_exactly_where_they_meet() -> None
 def judge_random_plan(rng: Random) -> None:
     count = rng.randint(1, 6)
     size = [rng.choice((5, 600, 1025)) for _ in range(count)]
-    offset = [rng.choice((OUTLIVES, 0, 512, 1024, 1536)) for _ in range(count)]
+    offset = [rng.choice((ESCAPES, 0, 512, 1024, 1536)) for _ in range(count)]
     freed = [rng.choice((None, *range(count))) for _ in range(count)]
     turns = [turns_in_use(count, request, before) for request, before in enumerate(freed)]
     clash = any(
@@ -149,7 +149,7 @@ def test_streams_with_the_same_bytes_or_the_same_name() -> None:
     with pytest.raises(ValueError, match="a stream has one plan"):
         allocator().adopt_plan([one, stream_plan([600], [1024])], ARENA_BYTES)
     # A stream without a place is in nobody's way.
-    none = stream_plan([600], [OUTLIVES], stream=2)
+    none = stream_plan([600], [ESCAPES], stream=2)
     allocator().adopt_plan([none, one, stream_plan([600], [1024], stream=1)], ARENA_BYTES)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_runtime._core import BLOCK_ALIGNMENT, OUTLIVES, PlannedAllocator, SimulatedMemory, StepMode
+from gpu_runtime._core import BLOCK_ALIGNMENT, ESCAPES, PlannedAllocator, SimulatedMemory, StepMode
 from tests.gpu_runtime.core.small_plans import stream_plan
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
 
@@ -19,7 +19,7 @@ ARENA = 6 * PAGE
 #            request 3 outlives the step; stream 1 has the two pages behind.
 PLAN = (
     stream_plan(
-        0, [(2 * PAGE, 0), (2 * PAGE, 2 * PAGE), (PAGE, 0), (900, OUTLIVES)], [[], [], [0]]
+        0, [(2 * PAGE, 0), (2 * PAGE, 2 * PAGE), (PAGE, 0), (900, ESCAPES)], [[], [], [0]]
     ),
     stream_plan(1, [(2 * PAGE, 4 * PAGE)]),
 )

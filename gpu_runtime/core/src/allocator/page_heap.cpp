@@ -22,18 +22,18 @@ Address PageHeap::allocate(std::size_t requested, Stream stream, Placement place
     if (!waiting_.empty()) collect_waiting(false);
     if (requested > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    Lane& lane = lane_of(stream, bytes);
-    Address address = lane.latest;
-    if (placement == Placement::best_fit && lane.latest_bytes == bytes) {
-        lane.latest_bytes = 0;
+    Pool& pool = pool_of(stream, bytes);
+    Address address = pool.latest;
+    if (placement == Placement::best_fit && pool.latest_bytes == bytes) {
+        pool.latest_bytes = 0;
     } else {
         try {
-            address = place(bytes, lane, placement);
+            address = place(bytes, pool, placement);
         } catch (const OutOfDeviceMemory&) {
-            address = place_with_all(bytes, lane);
+            address = place_with_all(bytes, pool);
         }
     }
-    blocks_.emplace(address, Block{requested, bytes, stream, &lane, {}});
+    blocks_.emplace(address, Block{requested, bytes, stream, &pool, {}});
     return address;
 }
 
@@ -42,9 +42,9 @@ void PageHeap::free(Address address) {
     Block block = std::move(found->second);
     blocks_.erase(found);
     if (block.used_on.empty()) {
-        add_latest(*block.lane);
-        block.lane->latest = address;
-        block.lane->latest_bytes = block.bytes;
+        add_latest(*block.pool);
+        block.pool->latest = address;
+        block.pool->latest_bytes = block.bytes;
         return;
     }
     const std::vector<Stream> streams = std::move(block.used_on);
@@ -71,19 +71,19 @@ void PageHeap::give_back() {
 
 std::optional<PageHeap::Room> PageHeap::find_room(std::size_t bytes) {
     bytes = round_up(bytes, kBlockAlignment);
-    for (auto& [key, lane] : lanes_) {
-        for (auto range = lane.free.begin(); range != lane.free.end(); ++range) {
+    for (auto& [key, pool] : pools_) {
+        for (auto range = pool.free.begin(); range != pool.free.end(); ++range) {
             const auto [address, free_bytes] = *range;
             const Address first = round_up(address, page_bytes_);
             if (first + bytes > address + free_bytes) continue;
-            const auto& [begin, extent] = *std::prev(lane.extents.upper_bound(first));
+            const auto& [begin, extent] = *std::prev(pool.extents.upper_bound(first));
             const Pages page = extent.pages[(first - begin) / page_bytes_];
-            blocks_.emplace(first, Block{bytes, bytes, key.first, &lane, {}});
-            erase_range(lane, range);
-            if (first > address) insert_range(lane, address, first - address);
+            blocks_.emplace(first, Block{bytes, bytes, key.first, &pool, {}});
+            erase_range(pool, range);
+            if (first > address) insert_range(pool, address, first - address);
             const Address behind = first + bytes;
             if (behind < address + free_bytes) {
-                insert_range(lane, behind, address + free_bytes - behind);
+                insert_range(pool, behind, address + free_bytes - behind);
             }
             return Room{first, page};
         }
@@ -91,37 +91,37 @@ std::optional<PageHeap::Room> PageHeap::find_room(std::size_t bytes) {
     return std::nullopt;
 }
 
-PageHeap::Lane& PageHeap::lane_of(Stream stream, std::size_t bytes) {
+PageHeap::Pool& PageHeap::pool_of(Stream stream, std::size_t bytes) {
     const std::size_t half = page_bytes_ / 2;
     const std::size_t grain = bytes % page_bytes_ == 0 ? page_bytes_
                               : bytes % half == 0      ? half
                                                        : kBlockAlignment;
-    return lanes_[{stream, grain}];
+    return pools_[{stream, grain}];
 }
 
-Address PageHeap::place(std::size_t bytes, Lane& lane, Placement placement) {
-    add_latest(lane);
+Address PageHeap::place(std::size_t bytes, Pool& pool, Placement placement) {
+    add_latest(pool);
     if (placement == Placement::best_fit) {
-        const auto fit = lane.free_by_size.lower_bound({bytes, 0});
-        if (fit != lane.free_by_size.end()) {
-            return take(lane, lane.free.find(fit->second), bytes);
+        const auto fit = pool.free_by_size.lower_bound({bytes, 0});
+        if (fit != pool.free_by_size.end()) {
+            return take(pool, pool.free.find(fit->second), bytes);
         }
-        return take(lane, grow(lane, bytes), bytes);
+        return take(pool, grow(pool, bytes), bytes);
     }
-    const auto last = last_range(lane);
-    if (last != lane.free.end() && last->second >= bytes) return take(lane, last, bytes);
+    const auto last = last_range(pool);
+    if (last != pool.free.end() && last->second >= bytes) return take(pool, last, bytes);
     if (idle_bytes_ > mapped_bytes_ / kIdleShare) {
         memory_.synchronize();
         unmap_idle();
     }
-    return take(lane, grow(lane, bytes), bytes);
+    return take(pool, grow(pool, bytes), bytes);
 }
 
 // Places a block with all memory that nothing else holds.
-Address PageHeap::place_with_all(std::size_t bytes, Lane& lane) {
+Address PageHeap::place_with_all(std::size_t bytes, Pool& pool) {
     give_back();
     try {
-        return place(bytes, lane, Placement::best_fit);
+        return place(bytes, pool, Placement::best_fit);
     } catch (const OutOfDeviceMemory&) {
         // Others, libraries among them, may need what this one could not use.
         give_back();
@@ -129,30 +129,30 @@ Address PageHeap::place_with_all(std::size_t bytes, Lane& lane) {
     }
 }
 
-Address PageHeap::take(Lane& lane, std::map<Address, std::size_t>::iterator range,
+Address PageHeap::take(Pool& pool, std::map<Address, std::size_t>::iterator range,
                        std::size_t bytes) {
     const auto [address, free_bytes] = *range;
-    erase_range(lane, range);
-    if (free_bytes > bytes) insert_range(lane, address + bytes, free_bytes - bytes);
+    erase_range(pool, range);
+    if (free_bytes > bytes) insert_range(pool, address + bytes, free_bytes - bytes);
     return address;
 }
 
-std::map<Address, std::size_t>::iterator PageHeap::last_range(Lane& lane) {
-    const auto extent = lane.extents.find(lane.last_extent);
-    if (extent == lane.extents.end()) return lane.free.end();
-    const auto behind = lane.free.lower_bound(extent->second.end);
-    if (behind == lane.free.begin()) return lane.free.end();
+std::map<Address, std::size_t>::iterator PageHeap::last_range(Pool& pool) {
+    const auto extent = pool.extents.find(pool.last_extent);
+    if (extent == pool.extents.end()) return pool.free.end();
+    const auto behind = pool.free.lower_bound(extent->second.end);
+    if (behind == pool.free.begin()) return pool.free.end();
     const auto range = std::prev(behind);
     const bool touches_end = range->first + range->second == extent->second.end;
-    return touches_end && range->first >= extent->first ? range : lane.free.end();
+    return touches_end && range->first >= extent->first ? range : pool.free.end();
 }
 
-std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t bytes) {
-    auto last = last_range(lane);
-    const std::size_t present = last == lane.free.end() ? 0 : last->second;
-    auto extent = lane.extents.find(lane.last_extent);
+std::map<Address, std::size_t>::iterator PageHeap::grow(Pool& pool, std::size_t bytes) {
+    auto last = last_range(pool);
+    const std::size_t present = last == pool.free.end() ? 0 : last->second;
+    auto extent = pool.extents.find(pool.last_extent);
     std::size_t missing = round_up(bytes - std::min(bytes, present), page_bytes_);
-    if (extent == lane.extents.end() ||
+    if (extent == pool.extents.end() ||
         extent->second.end + missing > extent->first + extent->second.bytes) {
         missing = round_up(bytes, page_bytes_);
         std::size_t range = std::max(missing, round_up(kExtentBytes, page_bytes_));
@@ -164,8 +164,8 @@ std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t 
             range = missing;
             address = memory_.reserve_range(range);
         }
-        extent = lane.extents.emplace(address, Extent{range, address, {}, 0}).first;
-        lane.last_extent = address;
+        extent = pool.extents.emplace(address, Extent{range, address, {}, 0}).first;
+        pool.last_extent = address;
     }
     require_free(missing);
     // A page at a time: where memory ends halfway, what was mapped is a free range like any other.
@@ -182,9 +182,9 @@ std::map<Address, std::size_t>::iterator PageHeap::grow(Lane& lane, std::size_t 
         mapped_bytes_ += page_bytes_;
         const Address address = extent->second.end;
         extent->second.end += page_bytes_;
-        add_free(lane, address, page_bytes_);
+        add_free(pool, address, page_bytes_);
     }
-    return last_range(lane);
+    return last_range(pool);
 }
 
 // Most of a card would take seconds to map, only to be given back.
@@ -208,43 +208,43 @@ Pages PageHeap::obtain_page() {
     return page;
 }
 
-void PageHeap::add_free(Lane& lane, Address address, std::size_t bytes) {
-    auto next = lane.free.lower_bound(address);
+void PageHeap::add_free(Pool& pool, Address address, std::size_t bytes) {
+    auto next = pool.free.lower_bound(address);
     // Extents may lie side by side; a range of two would not survive the end of one of them.
-    if (next != lane.free.end() && next->first == address + bytes &&
-        !lane.extents.contains(next->first)) {
+    if (next != pool.free.end() && next->first == address + bytes &&
+        !pool.extents.contains(next->first)) {
         bytes += next->second;
         const auto merged = next++;
-        erase_range(lane, merged);
+        erase_range(pool, merged);
     }
-    if (next != lane.free.begin() && !lane.extents.contains(address)) {
+    if (next != pool.free.begin() && !pool.extents.contains(address)) {
         const auto before = std::prev(next);
         if (before->first + before->second == address) {
             address = before->first;
             bytes += before->second;
-            erase_range(lane, before);
+            erase_range(pool, before);
         }
     }
-    insert_range(lane, address, bytes);
+    insert_range(pool, address, bytes);
 }
 
-void PageHeap::add_latest(Lane& lane) {
-    if (lane.latest_bytes == 0) return;
-    add_free(lane, lane.latest, lane.latest_bytes);
-    lane.latest_bytes = 0;
+void PageHeap::add_latest(Pool& pool) {
+    if (pool.latest_bytes == 0) return;
+    add_free(pool, pool.latest, pool.latest_bytes);
+    pool.latest_bytes = 0;
 }
 
-void PageHeap::insert_range(Lane& lane, Address address, std::size_t bytes) {
-    lane.free.emplace(address, bytes);
-    lane.free_by_size.emplace(bytes, address);
+void PageHeap::insert_range(Pool& pool, Address address, std::size_t bytes) {
+    pool.free.emplace(address, bytes);
+    pool.free_by_size.emplace(bytes, address);
     idle_bytes_ += whole_pages(address, bytes);
 }
 
-void PageHeap::erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range) {
+void PageHeap::erase_range(Pool& pool, std::map<Address, std::size_t>::iterator range) {
     const auto [address, bytes] = *range;
     idle_bytes_ -= whole_pages(address, bytes);
-    lane.free_by_size.erase({bytes, address});
-    lane.free.erase(range);
+    pool.free_by_size.erase({bytes, address});
+    pool.free.erase(range);
 }
 
 // Ranges of addresses begin at multiples of a page.
@@ -272,7 +272,7 @@ void PageHeap::collect_waiting(bool all) {
     }
     if (!all) return;
     for (const auto& [address, waiting] : waiting_) {
-        add_free(*waiting.block.lane, address, waiting.block.bytes);
+        add_free(*waiting.block.pool, address, waiting.block.bytes);
     }
     waiting_.clear();
 }
@@ -282,51 +282,51 @@ void PageHeap::end_use(std::deque<Use>& uses) {
     const auto found = waiting_.find(uses.front().block);
     uses.pop_front();
     if (--found->second.streams > 0) return;
-    add_free(*found->second.block.lane, found->first, found->second.block.bytes);
+    add_free(*found->second.block.pool, found->first, found->second.block.bytes);
     waiting_.erase(found);
 }
 
 void PageHeap::unmap_idle() {
-    for (auto& [key, lane] : lanes_) unmap_idle(lane);
+    for (auto& [key, pool] : pools_) unmap_idle(pool);
 }
 
-void PageHeap::unmap_idle(Lane& lane) {
-    add_latest(lane);
+void PageHeap::unmap_idle(Pool& pool) {
+    add_latest(pool);
     // Copied, because the ranges change under way.
-    const std::vector<std::pair<Address, std::size_t>> ranges(lane.free.begin(), lane.free.end());
+    const std::vector<std::pair<Address, std::size_t>> ranges(pool.free.begin(), pool.free.end());
     for (const auto& [address, bytes] : ranges) {
         const std::size_t whole = whole_pages(address, bytes);
         if (whole == 0) continue;
         const Address first = round_up(address, page_bytes_);
         const Address behind = first + whole;
-        erase_range(lane, lane.free.find(address));
-        if (first > address) insert_range(lane, address, first - address);
-        unmap_pages(lane, first, behind, address + bytes);
-        if (behind < address + bytes) insert_range(lane, behind, address + bytes - behind);
+        erase_range(pool, pool.free.find(address));
+        if (first > address) insert_range(pool, address, first - address);
+        unmap_pages(pool, first, behind, address + bytes);
+        if (behind < address + bytes) insert_range(pool, behind, address + bytes - behind);
     }
-    for (auto extent = lane.extents.begin(); extent != lane.extents.end();) {
+    for (auto extent = pool.extents.begin(); extent != pool.extents.end();) {
         // Addresses behind the last mapped page are used again.
         while (!extent->second.pages.empty() && extent->second.pages.back() == 0) {
             extent->second.pages.pop_back();
             extent->second.end -= page_bytes_;
         }
-        if (extent->second.mapped > 0 || extent->first == lane.last_extent) {
+        if (extent->second.mapped > 0 || extent->first == pool.last_extent) {
             ++extent;
             continue;
         }
         memory_.release_range(extent->first, extent->second.bytes);
-        extent = lane.extents.erase(extent);
+        extent = pool.extents.erase(extent);
     }
 }
 
-void PageHeap::unmap_pages(Lane& lane, Address first, Address behind, Address range_end) {
-    auto& [begin, extent] = *std::prev(lane.extents.upper_bound(first));
+void PageHeap::unmap_pages(Pool& pool, Address first, Address behind, Address range_end) {
+    auto& [begin, extent] = *std::prev(pool.extents.upper_bound(first));
     // One by one: the driver unmaps exactly what was mapped by one call.
     for (Address page = first; page < behind; page += page_bytes_) {
         try {
             memory_.unmap(page, page_bytes_);
         } catch (...) {
-            insert_range(lane, page, range_end - page);
+            insert_range(pool, page, range_end - page);
             throw;
         }
         Pages& pages = extent.pages[(page - begin) / page_bytes_];
@@ -356,17 +356,17 @@ void PageHeap::check() const {
          "no two blocks begin at the same address");
     std::size_t mapped_pages = 0;
     std::size_t idle = 0;
-    for (const auto& [key, lane] : lanes_) {
-        if (lane.latest_bytes > 0) {
-            hold(used.emplace(lane.latest, lane.latest_bytes).second, "a block is freed once");
+    for (const auto& [key, pool] : pools_) {
+        if (pool.latest_bytes > 0) {
+            hold(used.emplace(pool.latest, pool.latest_bytes).second, "a block is freed once");
         }
-        for (const auto& [address, bytes] : lane.free) {
-            hold(lane.free_by_size.contains({bytes, address}), "free ranges are known by size");
+        for (const auto& [address, bytes] : pool.free) {
+            hold(pool.free_by_size.contains({bytes, address}), "free ranges are known by size");
             hold(used.emplace(address, bytes).second, "no block begins where a free range does");
             idle += whole_pages(address, bytes);
         }
-        hold(lane.free_by_size.size() == lane.free.size(), "each free range is known once");
-        for (const auto& [begin, extent] : lane.extents) {
+        hold(pool.free_by_size.size() == pool.free.size(), "each free range is known once");
+        for (const auto& [begin, extent] : pool.extents) {
             const auto mapped = std::ranges::count_if(extent.pages, [](Pages p) { return p != 0; });
             hold(static_cast<std::size_t>(mapped) == extent.mapped, "mapped pages are counted");
             hold(extent.end == begin + extent.pages.size() * page_bytes_, "extents end with pages");

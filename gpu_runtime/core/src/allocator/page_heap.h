@@ -82,12 +82,12 @@ class PageHeap {
     void check() const;
 
   private:
-    struct Lane;
+    struct Pool;
     struct Block {
         std::size_t requested;
         std::size_t bytes;  // a multiple of kBlockAlignment
         Stream stream;
-        Lane* lane;  // where its bytes come from and go back to
+        Pool* pool;  // where its bytes come from and go back to
         std::vector<Stream> used_on;
     };
     // A range of addresses; pages are mapped from its beginning up to `end`, apart from those that
@@ -100,9 +100,9 @@ class PageHeap {
     };
     // What belongs to one stream: blocks of whole pages, of half pages, or the others. Free ranges
     // are mapped, and no two touch.
-    struct Lane {
+    struct Pool {
         std::map<Address, Extent> extents;
-        Address last_extent = 0;  // where the lane grows
+        Address last_extent = 0;  // where the pool grows
         std::map<Address, std::size_t> free;
         std::set<std::pair<std::size_t, Address>> free_by_size;
         // The block that was freed last, not among the free ranges yet: programs like to ask for
@@ -121,21 +121,21 @@ class PageHeap {
         Address block;
     };
 
-    Lane& lane_of(Stream stream, std::size_t bytes);
-    Address place(std::size_t bytes, Lane& lane, Placement placement);
-    Address place_with_all(std::size_t bytes, Lane& lane);
-    Address take(Lane& lane, std::map<Address, std::size_t>::iterator range, std::size_t bytes);
-    std::map<Address, std::size_t>::iterator last_range(Lane& lane);
-    // Maps pages behind the lane's last extent, or in a new one, until its last free range has the
+    Pool& pool_of(Stream stream, std::size_t bytes);
+    Address place(std::size_t bytes, Pool& pool, Placement placement);
+    Address place_with_all(std::size_t bytes, Pool& pool);
+    Address take(Pool& pool, std::map<Address, std::size_t>::iterator range, std::size_t bytes);
+    std::map<Address, std::size_t>::iterator last_range(Pool& pool);
+    // Maps pages behind the pool's last extent, or in a new one, until its last free range has the
     // bytes.
-    std::map<Address, std::size_t>::iterator grow(Lane& lane, std::size_t bytes);
+    std::map<Address, std::size_t>::iterator grow(Pool& pool, std::size_t bytes);
     void require_free(std::size_t bytes);
     Pages obtain_page();
 
-    void add_free(Lane& lane, Address address, std::size_t bytes);
-    void add_latest(Lane& lane);
-    void insert_range(Lane& lane, Address address, std::size_t bytes);
-    void erase_range(Lane& lane, std::map<Address, std::size_t>::iterator range);
+    void add_free(Pool& pool, Address address, std::size_t bytes);
+    void add_latest(Pool& pool);
+    void insert_range(Pool& pool, Address address, std::size_t bytes);
+    void erase_range(Pool& pool, std::map<Address, std::size_t>::iterator range);
     std::size_t whole_pages(Address address, std::size_t bytes) const;
 
     // Frees the blocks that other streams are done with; or all, once the device was waited for.
@@ -143,15 +143,15 @@ class PageHeap {
     void end_use(std::deque<Use>& uses);  // the first
     // Unmaps what is idle, keeps the pages; the device has to be synchronised.
     void unmap_idle();
-    void unmap_idle(Lane& lane);
+    void unmap_idle(Pool& pool);
     // Unmaps pages [first, behind) of a free range; what cannot be unmapped stays free.
-    void unmap_pages(Lane& lane, Address first, Address behind, Address range_end);
+    void unmap_pages(Pool& pool, Address first, Address behind, Address range_end);
     void release_spare_pages();
 
     DeviceMemory& memory_;
     std::size_t page_bytes_;
     std::unordered_map<Address, Block> blocks_;
-    std::map<std::pair<Stream, std::size_t>, Lane> lanes_;
+    std::map<std::pair<Stream, std::size_t>, Pool> pools_;
     std::unordered_map<Address, Waiting> waiting_;
     std::map<Stream, std::deque<Use>> uses_;  // of waiting blocks, in the order of their ends
     std::vector<Pages> spare_pages_;

@@ -269,7 +269,7 @@ Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,
         return arena_->address_of(decision.slot);
     }
     const Address address = from_heap(bytes, stream, Placement::best_fit);
-    if (decision.kind == Decision::Kind::outlives) {
+    if (decision.kind == Decision::Kind::escapes) {
         ++figures_.escaping_requests;
         ++counts_.escaping;
     } else {

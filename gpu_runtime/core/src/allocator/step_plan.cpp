@@ -92,7 +92,7 @@ class StreamRules {
         const std::string found = ", found " + std::to_string(bytes) + " at " +
                                   std::to_string(offset) + ", request " + std::to_string(request);
         if (bytes <= 0) refuse("a request has at least one byte" + found);
-        if (offset == kOutlives) return;
+        if (offset == kEscapes) return;
         if (offset < 0 || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
             refuse("offsets are multiples of 512" + found);
         }
@@ -109,7 +109,7 @@ class StreamRules {
     void require_disjoint() const {
         std::map<std::int64_t, std::size_t> in_use;
         const auto occupy = [&](std::size_t request) {
-            if (plan_.offset[request] == kOutlives) return;
+            if (plan_.offset[request] == kEscapes) return;
             const auto above = in_use.lower_bound(plan_.offset[request]);
             if (above != in_use.end() && above->first < end_of(request)) {
                 refuse_pair(above->second, request);
@@ -169,7 +169,7 @@ struct Part {
 Part part_of(const StreamPlan& plan) {
     Part part{plan.stream};
     for (std::size_t k = 0; k < plan.bytes.size(); ++k) {
-        if (plan.offset[k] == kOutlives) continue;
+        if (plan.offset[k] == kEscapes) continue;
         part.begin = std::min(part.begin, plan.offset[k]);
         part.end = std::max(part.end, plan.offset[k] + padded(plan.bytes[k]));
     }
@@ -201,7 +201,7 @@ StepPlan::StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes)
     for (const StreamPlan& plan : streams) {
         const auto first = static_cast<std::int32_t>(bytes_.size());
         const auto count = static_cast<std::int32_t>(plan.bytes.size());
-        lanes_.push_back({plan.stream, first, first + count, first, first, {}, 0});
+        streams_.push_back({plan.stream, first, first + count, first, first, {}, 0});
         bytes_.insert(bytes_.end(), plan.bytes.begin(), plan.bytes.end());
         offset_.insert(offset_.end(), plan.offset.begin(), plan.offset.end());
         wraps_.resize(bytes_.size());
@@ -219,10 +219,10 @@ StepPlan::StepPlan(std::vector<StreamPlan> streams, std::size_t arena_bytes)
 }
 
 void StepPlan::begin_step() {
-    for (Lane& lane : lanes_) {
-        lane.next = lane.settled = lane.first;
-        lane.unexpected.clear();
-        lane.missing = 0;
+    for (StreamProgress& progress : streams_) {
+        progress.next = progress.settled = progress.first;
+        progress.unexpected.clear();
+        progress.missing = 0;
     }
     if (in_use_count_ == 0) return;
     for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(bytes_.size()); ++slot) {
@@ -232,20 +232,22 @@ void StepPlan::begin_step() {
 
 std::int64_t StepPlan::end_step() {
     std::int64_t missing = 0;
-    for (const Lane& lane : lanes_) missing += lane.missing + (lane.last - lane.next);
+    for (const StreamProgress& progress : streams_)
+        missing += progress.missing + (progress.last - progress.next);
     return missing;
 }
 
 Decision StepPlan::request(Stream stream, std::size_t bytes) {
-    Lane* lane = lane_of(stream);
-    if (lane == nullptr) {
+    StreamProgress* progress = progress_of(stream);
+    if (progress == nullptr) {
         return {Decision::Kind::fallback, -1, Mismatch{MismatchKind::stream, 0, stream, bytes}};
     }
-    if (lane->next < lane->last && bytes_[lane->next] == static_cast<std::int64_t>(bytes)) {
-        lane->unexpected.clear();
-        return take(*lane, lane->next);
+    if (progress->next < progress->last &&
+        bytes_[progress->next] == static_cast<std::int64_t>(bytes)) {
+        progress->unexpected.clear();
+        return take(*progress, progress->next);
     }
-    return resume(*lane, bytes);
+    return resume(*progress, bytes);
 }
 
 std::int32_t StepPlan::slot_at(std::uint64_t offset) const {
@@ -268,27 +270,28 @@ std::int64_t StepPlan::end_of(std::int32_t slot) const {
 }
 
 Stream StepPlan::stream_of(std::int32_t slot) const {
-    const auto lane = std::ranges::find_if(lanes_, [&](const Lane& l) { return slot < l.last; });
-    return lane->stream;
+    const auto progress =
+        std::ranges::find_if(streams_, [&](const StreamProgress& its) { return slot < its.last; });
+    return progress->stream;
 }
 
-StepPlan::Lane* StepPlan::lane_of(Stream stream) {
-    for (Lane& lane : lanes_) {
-        if (lane.stream == stream) return &lane;
+StepPlan::StreamProgress* StepPlan::progress_of(Stream stream) {
+    for (StreamProgress& progress : streams_) {
+        if (progress.stream == stream) return &progress;
     }
     return nullptr;
 }
 
-Decision StepPlan::take(Lane& lane, std::int32_t slot) {
-    pass_frees(lane, slot);
-    lane.next = slot + 1;
-    if (offset_[slot] == kOutlives) return {Decision::Kind::outlives, slot, std::nullopt};
+Decision StepPlan::take(StreamProgress& progress, std::int32_t slot) {
+    pass_frees(progress, slot);
+    progress.next = slot + 1;
+    if (offset_[slot] == kEscapes) return {Decision::Kind::escapes, slot, std::nullopt};
     if (!overdue_.empty()) {
         if (const std::int32_t other = overdue_in_the_way(slot); other >= 0) {
             return {Decision::Kind::fallback, -1,
-                    Mismatch{MismatchKind::in_use, 0, lane.stream,
-                             static_cast<std::size_t>(bytes_[slot]), slot - lane.first,
-                             bytes_[slot], other - lane.first}};
+                    Mismatch{MismatchKind::in_use, 0, progress.stream,
+                             static_cast<std::size_t>(bytes_[slot]), slot - progress.first,
+                             bytes_[slot], other - progress.first}};
         }
     }
     in_use_[slot] = 1;
@@ -298,35 +301,39 @@ Decision StepPlan::take(Lane& lane, std::int32_t slot) {
 }
 
 // A request that is not the expected one: an added one, or one after some that did not come.
-Decision StepPlan::resume(Lane& lane, std::size_t bytes) {
-    if (lane.next == lane.last) {
+Decision StepPlan::resume(StreamProgress& progress, std::size_t bytes) {
+    if (progress.next == progress.last) {
         return {Decision::Kind::fallback, -1,
-                Mismatch{MismatchKind::extra, 0, lane.stream, bytes, lane.last - lane.first}};
+                Mismatch{MismatchKind::extra, 0, progress.stream, bytes,
+                         progress.last - progress.first}};
     }
-    const Mismatch mismatch{MismatchKind::size, 0, lane.stream, bytes, lane.next - lane.first,
-                            bytes_[lane.next]};
-    if (lane.unexpected.size() == kRecognised) lane.unexpected.erase(lane.unexpected.begin());
-    lane.unexpected.push_back(static_cast<std::int64_t>(bytes));
-    const std::int32_t found = find_recent(lane);
+    const Mismatch mismatch{
+        MismatchKind::size,   0, progress.stream, bytes, progress.next - progress.first,
+        bytes_[progress.next]};
+    if (progress.unexpected.size() == kRecognised)
+        progress.unexpected.erase(progress.unexpected.begin());
+    progress.unexpected.push_back(static_cast<std::int64_t>(bytes));
+    const std::int32_t found = find_recent(progress);
     if (found < 0) return {Decision::Kind::fallback, -1, mismatch};
-    lane.missing += found - lane.next;
-    lane.unexpected.clear();
-    return take(lane, found);
+    progress.missing += found - progress.next;
+    progress.unexpected.clear();
+    return take(progress, found);
 }
 
 // Slot of the last of the recent requests, where they are found in a row; -1 where they are not.
-std::int32_t StepPlan::find_recent(const Lane& lane) const {
-    if (lane.unexpected.size() < kRecognised) return -1;
-    const auto begin = bytes_.begin() + lane.next;
-    const auto end = bytes_.begin() + std::min(lane.last, lane.next + kLookAhead);
-    const auto found = std::search(begin, end, lane.unexpected.begin(), lane.unexpected.end());
+std::int32_t StepPlan::find_recent(const StreamProgress& progress) const {
+    if (progress.unexpected.size() < kRecognised) return -1;
+    const auto begin = bytes_.begin() + progress.next;
+    const auto end = bytes_.begin() + std::min(progress.last, progress.next + kLookAhead);
+    const auto found =
+        std::search(begin, end, progress.unexpected.begin(), progress.unexpected.end());
     if (found == end) return -1;
     return static_cast<std::int32_t>(found - bytes_.begin() + kRecognised - 1);
 }
 
-void StepPlan::pass_frees(Lane& lane, std::int32_t slot) {
-    for (; lane.settled <= slot; ++lane.settled) {
-        for (auto i = freed_begin_[lane.settled]; i < freed_begin_[lane.settled + 1]; ++i) {
+void StepPlan::pass_frees(StreamProgress& progress, std::int32_t slot) {
+    for (; progress.settled <= slot; ++progress.settled) {
+        for (auto i = freed_begin_[progress.settled]; i < freed_begin_[progress.settled + 1]; ++i) {
             if (in_use_[freed_[i]]) mark_overdue(freed_[i]);
         }
     }
@@ -352,7 +359,7 @@ void StepPlan::build_places() {
     place_slot_.assign(buckets, -1);
     place_of_slot_.assign(bytes_.size(), 0);
     for (std::size_t slot = 0; slot < bytes_.size(); ++slot) {
-        if (offset_[slot] == kOutlives) continue;
+        if (offset_[slot] == kEscapes) continue;
         std::size_t bucket = bucket_of(static_cast<std::uint64_t>(offset_[slot]));
         while (place_offset_[bucket] >= 0 && place_offset_[bucket] != offset_[slot]) {
             bucket = (bucket + 1) & (buckets - 1);

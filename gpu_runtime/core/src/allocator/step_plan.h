@@ -12,13 +12,13 @@
 namespace gapless::runtime {
 
 // Offset of a request that has no place in the arena: it outlives the step.
-constexpr std::int64_t kOutlives = -1;
+constexpr std::int64_t kEscapes = -1;
 
 // The requests of one stream in their order, and when in that order each was freed.
 struct StreamPlan {
     Stream stream = 0;
     std::vector<std::int64_t> bytes;   // as requested
-    std::vector<std::int64_t> offset;  // in the arena, or kOutlives
+    std::vector<std::int64_t> offset;  // in the arena, or kEscapes
     // Requests `freed[freed_begin[k]]` up to `freed[freed_begin[k + 1] - 1]` are freed after
     // request k - 1 and before request k. A request that is listed at or before its own number is
     // freed in the step after.
@@ -47,7 +47,7 @@ struct Mismatch {
 
 // What happens to a request.
 struct Decision {
-    enum class Kind : std::uint8_t { planned, outlives, fallback };
+    enum class Kind : std::uint8_t { planned, escapes, fallback };
     Kind kind;
     std::int32_t slot = -1;
     std::optional<Mismatch> mismatch;
@@ -98,7 +98,7 @@ class StepPlan {
     std::int64_t slots_in_use() const { return in_use_count_; }
 
   private:
-    struct Lane {
+    struct StreamProgress {
         Stream stream;
         std::int32_t first;  // slots
         std::int32_t last;
@@ -108,18 +108,18 @@ class StepPlan {
         std::int64_t missing = 0;
     };
 
-    Lane* lane_of(Stream stream);
-    Decision take(Lane& lane, std::int32_t slot);
-    Decision resume(Lane& lane, std::size_t bytes);
-    std::int32_t find_recent(const Lane& lane) const;
-    void pass_frees(Lane& lane, std::int32_t slot);
+    StreamProgress* progress_of(Stream stream);
+    Decision take(StreamProgress& progress, std::int32_t slot);
+    Decision resume(StreamProgress& progress, std::size_t bytes);
+    std::int32_t find_recent(const StreamProgress& progress) const;
+    void pass_frees(StreamProgress& progress, std::int32_t slot);
     void mark_overdue(std::int32_t slot);
     std::int32_t overdue_in_the_way(std::int32_t slot) const;
     std::size_t bucket_of(std::uint64_t offset) const;
     void build_places();
 
     std::size_t arena_bytes_;
-    std::vector<Lane> lanes_;
+    std::vector<StreamProgress> streams_;
     std::vector<std::int64_t> bytes_;
     std::vector<std::int64_t> offset_;
     std::vector<std::int32_t> freed_begin_;

@@ -1,0 +1,34 @@
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+
+#include "bindings.h"
+#include "device/cuda_memory.h"
+#include "device/simulated_memory.h"
+
+namespace gapless::runtime {
+
+void bind_device(nb::module_& module) {
+    nb::class_<DeviceMemory>(module, "DeviceMemory", "What an allocator asks of a device.")
+        .def_prop_ro("page_bytes", &DeviceMemory::page_bytes);
+    nb::class_<CudaMemory, DeviceMemory>(module, "CudaMemory", "A CUDA device, by the driver.")
+        .def(nb::init<int>(), "device"_a);
+    nb::class_<Wait>(module, "Wait", "A stream that was made to wait for another.")
+        .def_ro("waiting", &Wait::waiting)
+        .def_ro("awaited", &Wait::awaited)
+        .def_ro("position", &Wait::position);
+    nb::class_<SimulatedMemory, DeviceMemory>(module, "SimulatedMemory",
+                                              "A device in the host's memory.")
+        .def(nb::init<std::size_t, std::size_t>(), "page_bytes"_a, "capacity_bytes"_a)
+        .def("submit", &SimulatedMemory::submit, "stream"_a)
+        .def("finish", &SimulatedMemory::finish, "stream"_a)
+        .def("fail_after", &SimulatedMemory::fail_after, "calls"_a, "failures"_a = 1)
+        .def_prop_ro("created_bytes", &SimulatedMemory::created_bytes)
+        .def_prop_ro("mapped_bytes", &SimulatedMemory::mapped_bytes)
+        .def_prop_ro("reserved_ranges", &SimulatedMemory::reserved_ranges)
+        .def_prop_ro("live_events", &SimulatedMemory::live_events)
+        .def_prop_ro("calls", &SimulatedMemory::calls)
+        .def_prop_ro("waits", &SimulatedMemory::waits);
+}
+
+}  // namespace gapless::runtime
