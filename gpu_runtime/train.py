@@ -85,9 +85,9 @@ def train_model(
     differ or no step was served by the plan, and 2 after an error.
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
-    findings = AllocatorComparison()
+    comparison = AllocatorComparison()
     chosen = _parse_allocators(allocators)
-    job = RunSpecification(
+    specification = RunSpecification(
         purpose=Purpose.CHECK,
         allocator=chosen[0],
         model=model,
@@ -99,39 +99,41 @@ def train_model(
         planner=planner,
         time_limit=time_limit,
     )
-    require_sound(job)
+    require_sound(specification)
     try:
-        compare_allocators(job, chosen, findings, _progress)
+        compare_allocators(specification, chosen, comparison, _progress)
     except KeyboardInterrupt:
         typer.echo(err=True)  # below the line of what was running
-        _print(job, findings, as_json)
+        _print(specification, comparison, as_json)
         raise
-    _print(job, findings, as_json)
-    for label, message in findings.failures.items():
+    _print(specification, comparison, as_json)
+    for label, message in comparison.failures.items():
         typer.echo(f"error: {label}: {message}", err=True)
-    code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
+    code = EXIT_ERROR if comparison.failures else 0 if comparison.passed else EXIT_DIFFERENT
     raise typer.Exit(code)
 
 
-def require_sound(job: RunSpecification) -> None:
-    """Check a job before processes are started for it."""
-    model = find_model(job.model)
-    model.settings(**job.shape, precision=job.settings.weights_precision)
-    choose_one(job.planner)
+def require_sound(specification: RunSpecification) -> None:
+    """Raise what every worker would fail for, before any is started."""
+    model = find_model(specification.model)
+    model.settings(**specification.shape, precision=specification.settings.weights_precision)
+    choose_one(specification.planner)
     for option, value, least in (
-        ("--warm-up", job.warm_up, FEWEST_WARM_UP),
-        ("--timed-steps", job.timed_steps, 1),
+        ("--warm-up", specification.warm_up, FEWEST_WARM_UP),
+        ("--timed-steps", specification.timed_steps, 1),
     ):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
-    if not 0 <= job.seed < 1 << 31:
-        raise GaplessError(f"--seed: 0 to 2**31 - 1 is needed, found {job.seed}")
-    if not (math.isfinite(job.time_limit) and job.time_limit > 0):
-        raise GaplessError(f"--time-limit: more than 0 seconds is needed, found {job.time_limit}")
+    if not 0 <= specification.seed < 1 << 31:
+        raise GaplessError(f"--seed: 0 to 2**31 - 1 is needed, found {specification.seed}")
+    if not (math.isfinite(specification.time_limit) and specification.time_limit > 0):
+        raise GaplessError(
+            f"--time-limit: more than 0 seconds is needed, found {specification.time_limit}"
+        )
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingDependencyError(f"training needs {package}: pip install -e '.[torch]'")
-    if job.device == "cuda":
+    if specification.device == "cuda":
         require_gpu()
 
 
@@ -147,28 +149,28 @@ def _parse_allocators(text: str) -> tuple[Allocator, ...]:
     return tuple(map(Allocator, names))
 
 
-def _progress(job: RunSpecification, seconds: float | None) -> None:
+def _progress(specification: RunSpecification, seconds: float | None) -> None:
     if seconds is None:
-        typer.echo(f"{job.label} ... ", err=True, nl=False)
+        typer.echo(f"{specification.label} ... ", err=True, nl=False)
     else:
         typer.echo(f"{seconds:.1f} s", err=True)
 
 
-def _print(job: RunSpecification, findings: AllocatorComparison, as_json: bool) -> None:
+def _print(specification: RunSpecification, comparison: AllocatorComparison, as_json: bool) -> None:
     if as_json:
-        standard_output.write(json.dumps(study_record(job, findings), indent=1) + "\n")
+        standard_output.write(json.dumps(study_record(specification, comparison), indent=1) + "\n")
         return
-    legend = [UNITS] if findings.timings else []
-    below = "".join(f"{note}\n" for note in (*legend, *notes(findings)))
+    legend = [UNITS] if comparison.timings else []
+    below = "".join(f"{note}\n" for note in (*legend, *notes(comparison)))
     if not sys.stdout.isatty():
-        standard_output.write(plain_table(findings) + below)
+        standard_output.write(plain_table(comparison) + below)
         return
     # Imported here because a table in a pipe does without it.
     from rich.console import Console
 
-    if findings.timings:
+    if comparison.timings:
         console = Console()
-        console.print(rich_table(findings, console.width))
+        console.print(rich_table(comparison, console.width))
     standard_output.write(below)
 
 

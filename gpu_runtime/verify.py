@@ -13,7 +13,7 @@ import typer
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import Injection, inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
-from gpu_runtime.verification.trials.stamp_check_program import make_program
+from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from gpu_runtime.verification.verification import (
     DEFAULT_TRIALS,
     Verification,
@@ -98,18 +98,18 @@ def verify_plan(
         # Nobody could tell the mistakes of such a plan from those that were made on purpose.
         raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
     problem = read_any(instance)
-    make_program(problem)  # what cannot be run needs no plan
+    make_stamp_check_program(problem)  # what cannot be run needs no plan
     chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
     injections = _inject(problem, chosen.plan, injected, seed)
     offsets = moved(chosen.plan, injections)
-    attacked = [(injection.tensor, injection.partner) for injection in injections]
+    overlaps = [(injection.tensor, injection.partner) for injection in injections]
     if ignore_streams:  # every other plan was judged, and has no such pairs
-        attacked = unsafe_overlaps(problem, offsets)
+        overlaps = unsafe_overlaps(problem, offsets)
     request = VerificationRequest(
         trials=trials,
         seed=seed,
         is_compressed=device.is_host and not every_byte,
-        attacked=tuple(attacked),
+        overlaps=tuple(overlaps),
     )
     verification = verify(problem, offsets, open_device(device), request)
     if as_json:

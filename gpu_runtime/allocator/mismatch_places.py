@@ -22,12 +22,12 @@ class MismatchPlaces:
         self._places: dict[int, str] = {}
 
     def note(self, mismatch: Mismatch) -> None:
-        """Write down where the running program is."""
+        """Write down where the program is, in the thread that makes the request."""
         # A thread of autograd has no frame before this one.
         self._places[mismatch.number] = _place_in_program(sys._getframe())
 
     def of(self, mismatch: Mismatch) -> str:
-        """Return where a mismatch came from, empty where it was not noted."""
+        """Return ``file:line in function``, or whose thread it was; empty where not noted."""
         return self._places.get(mismatch.number, "")
 
     def clear(self) -> None:

@@ -18,7 +18,10 @@ OUT_OF_MEMORY = "CUDA out of memory"
 
 
 def serve_pytorch(device: int) -> _core.PlannedAllocator:
-    """Make an allocator that serves all CUDA allocations of PyTorch from now on."""
+    """Make an allocator that serves PyTorch's allocations on a device until the process ends.
+
+    Other devices get a heap of their own.
+    """
     pytorch = _pytorch_with_cuda()
     try:
         memory = _core.CudaMemory(device)
@@ -47,7 +50,10 @@ def serve_pytorch(device: int) -> _core.PlannedAllocator:
 
 @contextmanager
 def pytorch_out_of_memory() -> Iterator[None]:
-    """Within this context an error of ours that memory is short becomes PyTorch's own."""
+    """Within this context an error of ours that memory is short becomes PyTorch's own.
+
+    A pluggable allocator cannot raise ``torch.OutOfMemoryError`` itself.
+    """
     try:
         yield
     except RuntimeError as error:

@@ -23,6 +23,7 @@ from planners.run import run
 class StepPlanning:
     """A plan that is in force."""
 
+    # One a stream.
     problems: tuple[StreamProblem, ...]
     results: tuple[Result, ...]
     # Bytes that a step finds outside of the arena and leaves there.
@@ -63,7 +64,8 @@ class StepPlanner:
     and the allocator serves the plan from the next step on. Where no two steps are alike for
     `max_profiled_steps`, the last but one is planned. When the program has changed, so that most
     requests of `patience` steps in a row are not as planned, the plan is dropped and all begins
-    again; each time it takes twice as many such steps, for a program may never settle.
+    again; each time it takes twice as many such steps, for a program may never settle. Without a
+    patience the first plan is kept for good. The budget is for each stream.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class StepPlanner:
             raise
 
     def end_step(self, *, completed: bool) -> None:
-        """End a step."""
+        """End a step; one that has not come to its own end is not planned."""
         try:
             self._end_step(completed=completed)
         finally:

@@ -18,7 +18,6 @@ from planners.model.problem import Problem
 class StreamProblem:
     """The requests of one stream as a problem."""
 
-    # Requests and when they end.
     profile: StreamProfile
     # Index of the request of each tensor: those that end before their own turn in the next step.
     # The others outlive the step and have no place in an arena.
@@ -27,7 +26,10 @@ class StreamProblem:
     problem: Problem
 
     def stream_plan(self, plan: Plan, arena_offset: int) -> StreamPlan:
-        """Return the places of the requests, for the allocator."""
+        """Return a plan with offsets from the beginning of the arena, for the allocator.
+
+        The stream's part of the arena begins at `arena_offset` bytes.
+        """
         profile = self.profile
         offset = np.full(profile.request_count, ESCAPES, dtype=np.int64)
         offset[self.planned] = plan.offsets + arena_offset

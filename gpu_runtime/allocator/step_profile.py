@@ -23,6 +23,7 @@ class StreamProfile:
     before request ``q`` of the step after.
     """
 
+    # CUDA handle.
     stream: int
     # int64 bytes as requested, one entry a request.
     size: IntColumn
@@ -79,7 +80,11 @@ class StepLog:
         return sizes
 
     def repeated_step(self) -> StepProfile | None:
-        """Return the last step, if it made the requests of the one before, and any."""
+        """Return the last step, if it made the requests of the one before, and any.
+
+        Each request has the later of its ends in the two steps; what the log does not know yet of
+        the last one is taken from the step before.
+        """
         if self.step_count < 2 or not all(self._completed[-2:]):
             return None
         before, last = self._profile(self.step_count - 2), self._profile(self.step_count - 1)

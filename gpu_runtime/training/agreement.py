@@ -36,7 +36,7 @@ class Agreement:
 
     # The first is the one that the others are compared with.
     compared: tuple[Allocator, ...]
-    # How many values of each a run has.
+    # How many values of each kind a run has.
     steps: int
     losses: int
     # How many of the losses are infinite or no number: of what follows them little can differ.
@@ -57,16 +57,16 @@ class Agreement:
 _SHOWN = 16
 
 
-def compare(answers: Mapping[Allocator, CheckResult]) -> Agreement:
-    """Compare every run with the first."""
-    reference, first = next(iter(answers.items()))
+def compare(results: Mapping[Allocator, CheckResult]) -> Agreement:
+    """Compare every run with the first, value by value in the order in which a run has them."""
+    reference, first = next(iter(results.items()))
     expected = _values(first)
     differences = (
-        _first_difference(allocator, _values(answer), reference, expected)
-        for allocator, answer in answers.items()
+        _first_difference(allocator, _values(result), reference, expected)
+        for allocator, result in results.items()
     )
     return Agreement(
-        compared=tuple(answers),
+        compared=tuple(results),
         steps=len(first.losses),
         losses=sum(map(len, first.losses)),
         losses_not_finite=sum(map(_is_not_finite, chain.from_iterable(first.losses))),
@@ -97,17 +97,17 @@ def _shown(value: str | None) -> str:
     return "nothing" if value is None else value[:_SHOWN]
 
 
-def _values(answer: CheckResult) -> dict[str, str]:
+def _values(result: CheckResult) -> dict[str, str]:
     """Return what was computed by where, in the order in which it was computed."""
     values = {}
     for step, (losses, gradients) in enumerate(
-        zip(answer.losses, answer.gradients, strict=True), start=1
+        zip(result.losses, result.gradients, strict=True), start=1
     ):
         for microbatch, loss in enumerate(losses, start=1):
             values[f"step {step}, loss of microbatch {microbatch}"] = loss
         for name, digest in gradients.items():
             values[f"step {step}, gradient of {name}"] = digest
-    for kind, named in (("parameter", answer.parameters), ("buffer", answer.buffers)):
+    for kind, named in (("parameter", result.parameters), ("buffer", result.buffers)):
         for name, digest in named.items():
             values[f"{kind} {name} at the end"] = digest
     return values

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement, compare
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_processes import run_child
-from gpu_runtime.training.worker_result import Answer, CheckResult, Failure, TimeResult
+from gpu_runtime.training.worker_processes import run_worker
+from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult, WorkerResult
 from planners.errors import GaplessError
 
 # Called with what runs now, and again with its seconds when it has ended.
@@ -21,10 +21,10 @@ Listen = Callable[[RunSpecification, float | None], None]
 class AllocatorComparison:
     """What was found so far."""
 
-    # Answers by allocator, in the order in which they came.
+    # By allocator, in the order in which they came.
     checks: dict[Allocator, CheckResult] = field(default_factory=dict)
     timings: dict[Allocator, TimeResult] = field(default_factory=dict)
-    # What went wrong, by the job's label.
+    # What went wrong, by the label of the run.
     failures: dict[str, str] = field(default_factory=dict)
     # Operators for want of whose deterministic algorithm the checks were not strict.
     undetermined: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class AllocatorComparison:
             Purpose.CHECK: self.checks.get(Allocator.PLANNED),
             Purpose.TIME: self.timings.get(Allocator.PLANNED),
         }
-        return [(purpose, answer.plan) for purpose, answer in planned.items() if answer is not None]
+        return [(purpose, result.plan) for purpose, result in planned.items() if result is not None]
 
     @property
     def passed(self) -> bool:
@@ -62,48 +62,53 @@ class AllocatorComparison:
 
 
 def compare_allocators(
-    job: RunSpecification,
+    specification: RunSpecification,
     allocators: tuple[Allocator, ...],
-    findings: AllocatorComparison,
+    comparison: AllocatorComparison,
     listen: Listen,
-    run: Callable[[RunSpecification], Answer] = run_child,
+    run: Callable[[RunSpecification], WorkerResult] = run_worker,
 ) -> None:
-    """Run a job for every purpose under every allocator, one process after the other."""
+    """Do a run for every purpose under every allocator, one process after the other.
 
-    def answer_to(purpose: Purpose, allocator: Allocator, strict: bool) -> Answer:
-        its = replace(job, purpose=purpose, allocator=allocator, strict=strict)
+    The purpose and the allocator of the specification do not count; the first allocator is the one
+    that the others are compared with. The comparison is filled as results come, so that an
+    interrupt leaves what there is. Raises GaplessError where a worker failed as all others would.
+    """
+
+    def run_one(purpose: Purpose, allocator: Allocator, strict: bool) -> WorkerResult:
+        its = replace(specification, purpose=purpose, allocator=allocator, strict=strict)
         listen(its, None)
         begun = time.perf_counter()
-        answer = run(its)
+        result = run(its)
         listen(its, time.perf_counter() - begun)
-        if isinstance(answer, Failure) and answer.is_general:
-            raise GaplessError(answer.message)
-        return answer
+        if isinstance(result, Failure) and result.is_general:
+            raise GaplessError(result.message)
+        return result
 
     strict, pending = True, list(allocators)
     while pending:
-        answer = answer_to(Purpose.CHECK, pending[0], strict)
-        if isinstance(answer, Failure) and answer.undetermined and strict:
+        result = run_one(Purpose.CHECK, pending[0], strict)
+        if isinstance(result, Failure) and result.undetermined and strict:
             # All over again, all alike: what was strict is not compared with what is not.
             strict, pending = False, list(allocators)
-            findings.checks.clear()
-            findings.failures.clear()
-            findings.undetermined = (answer.undetermined,)
+            comparison.checks.clear()
+            comparison.failures.clear()
+            comparison.undetermined = (result.undetermined,)
             continue
-        _keep(findings, Purpose.CHECK, pending.pop(0), answer)
+        _keep(comparison, Purpose.CHECK, pending.pop(0), result)
     for allocator in allocators:
-        answer = answer_to(Purpose.TIME, allocator, strict)
-        _keep(findings, Purpose.TIME, allocator, answer)
+        result = run_one(Purpose.TIME, allocator, strict)
+        _keep(comparison, Purpose.TIME, allocator, result)
 
 
 def _keep(
-    findings: AllocatorComparison, purpose: Purpose, allocator: Allocator, answer: Answer
+    comparison: AllocatorComparison, purpose: Purpose, allocator: Allocator, result: WorkerResult
 ) -> None:
-    if isinstance(answer, Failure):
-        findings.failures[f"{purpose} {allocator}"] = answer.message
-    elif isinstance(answer, CheckResult):
-        findings.checks[allocator] = answer
-        known = {*findings.undetermined, *answer.undetermined}
-        findings.undetermined = tuple(sorted(known))
+    if isinstance(result, Failure):
+        comparison.failures[f"{purpose} {allocator}"] = result.message
+    elif isinstance(result, CheckResult):
+        comparison.checks[allocator] = result
+        known = {*comparison.undetermined, *result.undetermined}
+        comparison.undetermined = tuple(sorted(known))
     else:
-        findings.timings[allocator] = answer
+        comparison.timings[allocator] = result

@@ -103,7 +103,7 @@ class PlannedProbe:
 
 
 def require_device(device: str) -> None:
-    """Check that there is the device that a job wants."""
+    """Check that there is the device that a run wants."""
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
 
@@ -111,7 +111,10 @@ def require_device(device: str) -> None:
 def open_probe(
     allocator: Allocator, device: str, planner: str = "auto", time_limit: float = 10.0
 ) -> AllocatorProbe:
-    """Put an allocator in force, before anything allocates."""
+    """Put an allocator in force, before anything allocates.
+
+    A ``"cpu"`` has none to choose; the mode of PyTorch's own is chosen by the environment.
+    """
     if device == "cpu":
         return HostProbe()
     if allocator is Allocator.PLANNED:

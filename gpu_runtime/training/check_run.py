@@ -34,14 +34,15 @@ class UndeterminedError(GaplessError):
         self.operator = operator
 
 
-def run_check(job: RunSpecification, memory: AllocatorProbe) -> CheckResult:
-    """Run a job's steps with deterministic algorithms and digest what they compute.
+def run_check(specification: RunSpecification, probe: AllocatorProbe) -> CheckResult:
+    """Do the steps of a run with deterministic algorithms and digest what they compute.
 
     Gradients are read between the last backward pass of a step and the optimizer, by copies to the
-    host, which ask nothing of the device's allocator.
+    host, which ask nothing of the device's allocator. Where an operator has no deterministic
+    algorithm, a strict run raises UndeterminedError.
     """
-    with _deterministic(strict=job.strict) as undetermined:
-        run = prepare(job)
+    with _deterministic(strict=specification.strict) as undetermined:
+        run = prepare(specification)
         losses: list[list[str]] = []
         gradients: list[dict[str, str]] = []
 
@@ -57,9 +58,9 @@ def run_check(job: RunSpecification, memory: AllocatorProbe) -> CheckResult:
 
         loop = run.loop(run.batches.next, begin, lambda loss: losses[-1].append(exact(loss)))
         optimizer = loop.make_optimizer()
-        for _ in range(job.settings.steps):
+        for _ in range(specification.settings.steps):
             losses.append([])
-            with memory.step():
+            with probe.step():
                 loop.run_iteration(optimizer)
         return CheckResult(
             losses=tuple(map(tuple, losses)),
@@ -67,7 +68,7 @@ def run_check(job: RunSpecification, memory: AllocatorProbe) -> CheckResult:
             parameters=digests(run.module.named_parameters()),
             buffers=digests(run.module.named_buffers()),
             undetermined=tuple(undetermined()),
-            plan=memory.plan(),
+            plan=probe.plan(),
         )
 
 

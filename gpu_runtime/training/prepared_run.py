@@ -23,8 +23,7 @@ class PreparedRun:
     # In training mode, with seeded weights.
     module: torch.nn.Module
     batches: RandomBatches
-    # What it is for.
-    job: RunSpecification
+    specification: RunSpecification
 
     def loop(
         self,
@@ -32,19 +31,30 @@ class PreparedRun:
         begin: Callable[[Phase], None] = lambda _: None,
         saw_loss: Callable[[Tensor], None] | None = None,
     ) -> TrainingLoop:
-        """Return the loop, which runs iteration by iteration."""
-        job = self.job
+        """Return the loop, which runs iteration by iteration; arguments are those of its class."""
+        specification = self.specification
         return TrainingLoop(
-            self.module, next_inputs, job.settings, job.device, begin, saw_loss=saw_loss
+            self.module,
+            next_inputs,
+            specification.settings,
+            specification.device,
+            begin,
+            saw_loss=saw_loss,
         )
 
 
-def prepare(job: RunSpecification) -> PreparedRun:
-    """Build a job's model with seeded weights and move it to the device."""
+def prepare(specification: RunSpecification) -> PreparedRun:
+    """Build the model of a run on its device: the same numbers for the same specification."""
     # On the device too: this also seeds its dropout.
-    torch.manual_seed(job.seed)
-    model = find_model(job.model)
-    shape = model.settings(**job.shape, precision=job.settings.weights_precision)
+    torch.manual_seed(specification.seed)
+    model = find_model(specification.model)
+    shape = model.settings(
+        **specification.shape, precision=specification.settings.weights_precision
+    )
     module, batch = build_module(model, shape, is_computed=True)
-    module = module.to(job.device)
-    return PreparedRun(module, RandomBatches(module, batch, job.seed, job.device), job)
+    module = module.to(specification.device)
+    return PreparedRun(
+        module,
+        RandomBatches(module, batch, specification.seed, specification.device),
+        specification,
+    )

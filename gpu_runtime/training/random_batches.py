@@ -18,12 +18,13 @@ FEWEST_CLASSES = 2
 
 
 class RandomBatches:
-    """Draws the inputs of one microbatch after the other."""
+    """Draws one microbatch after the other, of the names, shapes and types of `batch`."""
 
     def __init__(self, module: Module, batch: Inputs, seed: int, device: str) -> None:
         self._module = module
         self._batch = batch
         self._device = device
+        # Its own, so that the inputs do not depend on what else draws.
         self._generator = torch.Generator().manual_seed(seed)
         self._limits = _limits(module)
 
@@ -32,7 +33,7 @@ class RandomBatches:
         return self._copy(self._draw())
 
     def repeated(self, count: int) -> Callable[[], Inputs]:
-        """Draw some inputs now, and return what copies them to the device in turns.
+        """Draw inputs now, at least one, and return what copies them to the device in turns.
 
         Drawing takes longer than a step of a small network, and would be timed with it.
         """
@@ -44,6 +45,7 @@ class RandomBatches:
 
     def _draw_one(self, name: str, like: Tensor) -> Tensor:
         drawn = self._values(name, like)
+        # From pinned memory the host need not wait for the copy.
         return drawn.pin_memory() if self._device == "cuda" else drawn
 
     def _values(self, name: str, like: Tensor) -> Tensor:

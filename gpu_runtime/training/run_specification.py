@@ -1,4 +1,4 @@
-"""What one child process is to do, as it travels to it."""
+"""What one worker is to do, as it travels to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Purpose(enum.StrEnum):
 
 @dataclass(frozen=True)
 class RunSpecification:
-    """What one child process is to do."""
+    """What one worker is to do."""
 
     # Digests of everything computed, with deterministic algorithms; or time and memory, without.
     purpose: Purpose
@@ -73,7 +73,7 @@ class RunSpecification:
         return " ".join(["python -m gpu_runtime.train", self.model, *options])
 
     def to_json(self) -> str:
-        """Return the job as one line."""
+        """Return it as one line."""
         return json.dumps(asdict(self))
 
     @classmethod

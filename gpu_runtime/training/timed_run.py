@@ -27,24 +27,24 @@ DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 _make_event: Callable[..., Any] = torch.cuda.Event
 
 
-def run_timed(job: RunSpecification, memory: AllocatorProbe) -> TimeResult:
-    """Warm a job's loop up, then time its steps and watch the peaks of its memory."""
-    free_before = _free_bytes(job.device)
-    run = prepare(job)
+def run_timed(specification: RunSpecification, probe: AllocatorProbe) -> TimeResult:
+    """Warm the loop of a run up, then time its steps and watch the peaks of its memory."""
+    free_before = _free_bytes(specification.device)
+    run = prepare(specification)
     loop = run.loop(run.batches.repeated(DRAWN_MICROBATCHES))
     optimizer = loop.make_optimizer()
 
     def step() -> None:
-        with memory.step():
+        with probe.step():
             loop.run_iteration(optimizer)
 
-    for _ in range(job.warm_up):
+    for _ in range(specification.warm_up):
         step()
-    _wait(job.device)
-    before = memory.peaks()
-    memory.reset_peaks()
-    step_seconds = _time_steps(step, job.timed_steps, job.device)
-    peaks, free_after = memory.peaks(), _free_bytes(job.device)
+    _wait(specification.device)
+    before = probe.peaks()
+    probe.reset_peaks()
+    step_seconds = _time_steps(step, specification.timed_steps, specification.device)
+    peaks, free_after = probe.peaks(), _free_bytes(specification.device)
     whole_run = None if before is None or peaks is None else max(before.reserved, peaks.reserved)
     taken = None if free_before is None or free_after is None else free_before - free_after
     return TimeResult(
@@ -52,8 +52,8 @@ def run_timed(job: RunSpecification, memory: AllocatorProbe) -> TimeResult:
         peaks=peaks,
         whole_run_reserved=whole_run,
         device_bytes=taken,
-        plan=memory.plan(),
-        environment=_environment(job.device),
+        plan=probe.plan(),
+        environment=_environment(specification.device),
     )
 
 

@@ -1,4 +1,4 @@
-"""``python -m gpu_runtime.training.worker``: a job on standard input, its answer as one line.
+"""``python -m gpu_runtime.training.worker``: a run on standard input, its result as one line.
 
 An allocator is chosen once in the life of a process, so each has processes of its own.
 """
@@ -9,14 +9,14 @@ import sys
 
 from gpu_runtime.allocator.pytorch_allocator import OUT_OF_MEMORY
 from gpu_runtime.training.run_specification import Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Answer, Failure, write_result
+from gpu_runtime.training.worker_result import Failure, WorkerResult, write_result
 from instances.extract.models.required_packages import require_packages
 from planners.command_line import standard_output, starting
 from planners.errors import GaplessError
 
 
-def answer_of(job: RunSpecification) -> Answer:
-    """Do a job, and answer whatever happens."""
+def result_of(specification: RunSpecification) -> WorkerResult:
+    """Do a run; whatever happens, there is a result."""
     try:
         require_packages()
         # Imported here because they need PyTorch.
@@ -24,13 +24,18 @@ def answer_of(job: RunSpecification) -> Answer:
         from gpu_runtime.training.check_run import UndeterminedError, run_check
         from gpu_runtime.training.timed_run import run_timed
 
-        require_device(job.device)
+        require_device(specification.device)
     except GaplessError as error:
         return Failure(_line(error), is_general=True)
-    run = run_check if job.purpose is Purpose.CHECK else run_timed
+    run = run_check if specification.purpose is Purpose.CHECK else run_timed
     try:
-        memory = open_probe(job.allocator, job.device, job.planner, job.time_limit)
-        return run(job, memory)
+        probe = open_probe(
+            specification.allocator,
+            specification.device,
+            specification.planner,
+            specification.time_limit,
+        )
+        return run(specification, probe)
     except UndeterminedError as error:
         return Failure(_line(error), undetermined=error.operator)
     except GaplessError as error:
@@ -53,12 +58,12 @@ def _line(error: Exception) -> str:
 
 
 def main() -> None:
-    """Read the job, do it, write the answer."""
+    """Read the specification, do the run, write the result."""
     starting.give_back()
-    job = RunSpecification.from_json(sys.stdin.readline())
+    specification = RunSpecification.from_json(sys.stdin.readline())
     with standard_output.kept_for_the_answer():
-        answer = answer_of(job)
-    standard_output.write(write_result(answer) + "\n")
+        result = result_of(specification)
+    standard_output.write(write_result(result) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run jobs, each in a process of its own with the environment of its allocator."""
+"""Workers: runs, each in a process of its own with the environment of its allocator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import IO
 
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Answer, Failure, read_result
+from gpu_runtime.training.worker_result import Failure, WorkerResult, read_result
 from planners.plugins import child_process
 
 COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
@@ -28,55 +28,66 @@ CUBLAS_WORKSPACE = ":4096:8"
 SECONDS_TO_END = 5.0
 
 
-def run_child(job: RunSpecification) -> Answer:
-    """Do a job in a fresh process."""
+def run_worker(specification: RunSpecification) -> WorkerResult:
+    """Do a run in a fresh process, which Ctrl-C ends.
+
+    A process that dies is a failure too, also after its result.
+    """
     with (
         tempfile.TemporaryFile("w+", errors="replace") as complaints,
-        # In a session of its own: Ctrl-C reaches the parent alone, which ends the child. A parent
+        # In a session of its own: Ctrl-C reaches the parent alone, which ends the worker. A parent
         # that is killed takes it along; memory of a GPU would stay taken.
         child_process.start(
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=child_environment(job, os.environ),
+            env=worker_environment(specification, os.environ),
             text=True,
             start_new_session=True,
         ) as process,
     ):
         try:
-            output, _ = process.communicate(job.to_json() + "\n")
+            output, _ = process.communicate(specification.to_json() + "\n")
         except BaseException:
             _end(process)
             raise
-        return _answer(output, process.returncode, complaints)
+        return _result(output, process.returncode, complaints)
 
 
-def child_environment(job: RunSpecification, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a job's process."""
-    environment = allocator_environment(job.allocator, inherited)
+def worker_environment(
+    specification: RunSpecification, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of a worker.
+
+    What the user has set for allocators and matrix products would make the runs compared unlike.
+    """
+    environment = allocator_environment(specification.allocator, inherited)
     environment.pop(CUBLAS_VARIABLE, None)
-    if job.purpose is Purpose.CHECK:
+    if specification.purpose is Purpose.CHECK:
         environment[CUBLAS_VARIABLE] = CUBLAS_WORKSPACE
     return environment
 
 
 def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that chooses the mode of PyTorch's allocator."""
+    """Return the environment that chooses the mode of PyTorch's allocator, not the user's.
+
+    Ours takes the default mode, which it replaces.
+    """
     kept = {name: value for name, value in inherited.items() if name not in ALLOCATOR_VARIABLES}
     if allocator is Allocator.EXPANDABLE:
         kept |= dict.fromkeys(ALLOCATOR_VARIABLES, EXPANDABLE)
     return kept
 
 
-def _answer(output: str, code: int, complaints: IO[str]) -> Answer:
-    answer = None
+def _result(output: str, code: int, complaints: IO[str]) -> WorkerResult:
+    result = None
     with suppress(ValueError, TypeError, IndexError):
-        answer = read_result(output.splitlines()[-1])
-    # An allocator has to be right at exit too, where the answer is on its way already.
-    if answer is not None and (code == 0 or isinstance(answer, Failure)):
-        return answer
-    when = "without an answer" if answer is None else "after its answer"
+        result = read_result(output.splitlines()[-1])
+    # An allocator has to be right at exit too, where the result is on its way already.
+    if result is not None and (code == 0 or isinstance(result, Failure)):
+        return result
+    when = "without a result" if result is None else "after its result"
     complaints.seek(0)
     said = [line.strip() for line in complaints if line.strip()]
     last = f": {said[-1]}" if said else ""

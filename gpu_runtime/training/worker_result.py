@@ -1,4 +1,4 @@
-"""What a child process answers, as it travels back: one line, whatever happened."""
+"""What a worker found, as it travels back: one line, whatever happened."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class CheckResult:
 class TimeResult:
     """What a run took."""
 
-    # Of every timed step.
     step_seconds: tuple[float, ...]
     # Of the timed steps; none on a device without an allocator.
     peaks: PeakFigures | None = None
@@ -61,16 +60,16 @@ class TimeResult:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no answer."""
+    """Why a run found nothing."""
 
     message: str
-    # Whether every other child would fail alike, such as for want of a device.
+    # Whether every other worker would fail alike, such as for want of a device.
     is_general: bool = False
     # The operator without a deterministic algorithm that ended a strict check; or none.
     undetermined: str = ""
 
 
-Answer = CheckResult | TimeResult | Failure
+WorkerResult = CheckResult | TimeResult | Failure
 
 _KINDS: dict[str, type[CheckResult] | type[TimeResult] | type[Failure]] = {
     "check": CheckResult,
@@ -79,17 +78,17 @@ _KINDS: dict[str, type[CheckResult] | type[TimeResult] | type[Failure]] = {
 }
 
 
-def write_result(answer: Answer) -> str:
-    """Return an answer as one line of JSON."""
-    kind = next(kind for kind, its in _KINDS.items() if type(answer) is its)
-    return json.dumps({"kind": kind, **asdict(answer)})
+def write_result(result: WorkerResult) -> str:
+    """Return a result as one line of JSON without a line feed."""
+    kind = next(kind for kind, its in _KINDS.items() if type(result) is its)
+    return json.dumps({"kind": kind, **asdict(result)})
 
 
-def read_result(line: str) -> Answer:
-    """Read what :func:`write_result` wrote."""
+def read_result(line: str) -> WorkerResult:
+    """Read what :func:`write_result` wrote; what is something else is a ValueError."""
     fields: Any = json.loads(line)
     if not isinstance(fields, dict) or fields.get("kind") not in _KINDS:
-        raise ValueError("not an answer")
+        raise ValueError("not a result")
     kind = _KINDS[fields.pop("kind")]
     for name in ("step_seconds", "gradients", "undetermined"):
         if isinstance(fields.get(name), list):

@@ -27,7 +27,6 @@ class Corruption:
     offset: int
     # In which trials, by number.
     trials: tuple[int, ...]
-    # How these trials treated the streams.
     disturbances: frozenset[Disturbance]
     # Whether the two may not share bytes; None without a writer.
     unsafe: bool | None
@@ -39,7 +38,7 @@ class Corruption:
 
 
 class CorruptionLedger:
-    """Collects outcomes."""
+    """Collects what trials found, by the tensor and whose pattern was in its place."""
 
     def __init__(self, layout: Layout, is_unsafe: Callable[[int, int], bool]) -> None:
         self._layout = layout
@@ -47,6 +46,7 @@ class CorruptionLedger:
         self._bytes: dict[tuple[int, int | None], int] = defaultdict(int)
         self._offset: dict[tuple[int, int | None], int] = {}
         self._trials: dict[tuple[int, int | None], list[Trial]] = defaultdict(list)
+        # Wrong words that there was no room to report.
         self.lost = 0
 
     def add(self, trial: Trial, outcome: DeviceOutcome) -> None:

@@ -18,14 +18,20 @@ class Injection:
     """One tensor moved onto a partner that it may not share bytes with."""
 
     tensor: int
-    # Where it lies now, at least in part.
+    # On which the tensor lies now, at least in part.
     partner: int
-    # Its new offset, bytes.
+    # Of the tensor after the move, bytes.
     offset: int
 
 
 def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:
-    """Choose tensors to be moved onto unsafe partners."""
+    """Choose tensors to be moved onto unsafe partners.
+
+    The tensors differ, and none is a partner of another. Half of them lie exactly on their partner,
+    the others overlap it by a word or more, where both have that much. None touches the bytes over
+    which another collides, for whoever writes last there hides who wrote before. The arena does not
+    grow; alignments and chains are not heeded.
+    """
     rng = np.random.default_rng(seed)
     busy: set[int] = set()
     injections: list[Injection] = []

@@ -10,7 +10,7 @@ from planners.model.problem import Problem
 
 
 def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int]]:
-    """Return the unsafe pairs of tensors that share bytes."""
+    """Return the unsafe pairs of tensors that share bytes, of each pair the lower tensor first."""
     size, end = problem.size, offsets + problem.size
     pairs: list[tuple[int, int]] = []
     for tensor in np.flatnonzero(size).tolist():
@@ -22,7 +22,10 @@ def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int
 
 
 def without_streams(problem: Problem) -> Problem:
-    """Return a problem as a planner sees it that takes the global order for the only one."""
+    """Return a problem as a planner sees it that takes the global order for the only one.
+
+    Its plans may let tensors share bytes that two streams need at the same time.
+    """
     if problem.graph is None:
         raise InstanceError(
             f"{problem.name}: only of a graph can streams be ignored, found {problem.safety.value}"

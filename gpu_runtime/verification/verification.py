@@ -11,7 +11,10 @@ from gpu_runtime.verification.devices.device import Device, DeviceFigures, OpenD
 from gpu_runtime.verification.injection import Injection
 from gpu_runtime.verification.trials.adversarial_delays import DelayQueue
 from gpu_runtime.verification.trials.arena_layout import compressed, full_layout
-from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram, make_program
+from gpu_runtime.verification.trials.stamp_check_program import (
+    StampCheckProgram,
+    make_stamp_check_program,
+)
 from gpu_runtime.verification.trials.trial import make_trial
 from planners.errors import GaplessError
 from planners.model.columns import IntColumn
@@ -32,7 +35,7 @@ class VerificationRequest:
     is_compressed: bool = False
     # Pairs of tensors that trials make collide on purpose, until each was seen: every other trial,
     # or all but the first where more pairs are left than trials.
-    attacked: tuple[tuple[int, int], ...] = ()
+    overlaps: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.trials < 1:
@@ -46,15 +49,13 @@ class Verification:
     """What a verification found."""
 
     problem: Problem
-    # The device and its arena.
     figures: DeviceFigures
-    # Of the plan, bytes.
     peak: int
     # Of the program: nodes, streams, and waits of a node for one of another stream.
     nodes: int
     streams: int
     events: int
-    # Runs of the program to its end, and how many of them were an attack.
+    # Runs of the program to its end, and how many of them had adversarial delays.
     trials: int
     directed_trials: int
     # Time on the device of the first trial, which nothing delays; 0 where it did not end.
@@ -88,7 +89,11 @@ class Verification:
         ]
 
     def false_alarms(self, injections: Iterable[Injection] = ()) -> list[Corruption]:
-        """Return the corruptions that nothing accounts for."""
+        """Return the corruptions that nothing accounts for.
+
+        They are of safe pairs, without a writer, or, where anything was moved, of two tensors that
+        were not.
+        """
         moved = {injection.tensor for injection in injections}
         return [
             corruption
@@ -101,9 +106,9 @@ class Verification:
 def verify(
     problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: VerificationRequest
 ) -> Verification:
-    """Run the program of a problem with its tensors at given offsets, trial after trial."""
+    """Run the program of a problem with tensors at offsets, right or wrong, trial after trial."""
     begun = time.perf_counter()
-    program = make_program(problem)
+    program = make_stamp_check_program(problem)
     layout = full_layout(problem, offsets)
     peak = layout.arena_bytes
     if request.is_compressed:
@@ -147,14 +152,14 @@ def _run_trials(
 ) -> _Runs:
     """Run trial after trial, until the last or Ctrl-C."""
     runs = _Runs()
-    attacks = DelayQueue(program, request.attacked)
+    queue = DelayQueue(program, request.overlaps)
     try:
         for number in range(request.trials):
             left = request.trials - number
             # Every other trial stays random: it may find what nobody suspects.
-            is_turn = number > 0 and (number % 2 == 1 or len(attacks) >= left)
-            attack = attacks.next(ledger.has_seen) if is_turn else None
-            trial = make_trial(program, number, request.seed, attack)
+            is_turn = number > 0 and (number % 2 == 1 or len(queue) >= left)
+            delays = queue.next(ledger.has_seen) if is_turn else None
+            trial = make_trial(program, number, request.seed, delays)
             outcome = device.run(trial)
             ledger.add(trial, outcome)
             if outcome.interrupted:

@@ -1,4 +1,4 @@
-"""``python -m gpu_runtime.train``: options, output, exit codes; the children are stand-ins."""
+"""``python -m gpu_runtime.train``: options, output, exit codes; the workers are stand-ins."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from gpu_runtime.training.allocator_comparison import (
     compare_allocators,
 )
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Answer, Failure
+from gpu_runtime.training.worker_result import Failure, WorkerResult
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from planners.command_line import standard_output
 from tests.gpu_runtime.training.worker_results import CHECK, PLAN, TIME, planned_check, planned_time
 
-Child = Callable[[RunSpecification], Answer]
+Worker = Callable[[RunSpecification], WorkerResult]
 
 
-def answer(job: RunSpecification) -> Answer:
-    if job.allocator is Allocator.PLANNED:
-        return planned_check() if job.purpose is Purpose.CHECK else planned_time()
-    return CHECK if job.purpose is Purpose.CHECK else TIME
+def succeed(specification: RunSpecification) -> WorkerResult:
+    if specification.allocator is Allocator.PLANNED:
+        return planned_check() if specification.purpose is Purpose.CHECK else planned_time()
+    return CHECK if specification.purpose is Purpose.CHECK else TIME
 
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Run the command with children that answer at once."""
+    """Run the command with workers that end at once."""
     # The extra need not be installed for what is tested here.
     monkeypatch.setattr(train, "find_spec", lambda _: object())
     monkeypatch.setattr(train, "require_gpu", lambda: None)
 
-    def run(*arguments: str, child: Child = answer) -> Result:
+    def run(*arguments: str, worker: Worker = succeed) -> Result:
         def study(
-            job: RunSpecification,
+            specification: RunSpecification,
             allocators: tuple[Allocator, ...],
-            findings: AllocatorComparison,
+            comparison: AllocatorComparison,
             listen: Listen,
         ) -> None:
-            compare_allocators(job, allocators, findings, listen, child)
+            compare_allocators(specification, allocators, comparison, listen, worker)
 
         monkeypatch.setattr(train, "compare_allocators", study)
         return CliRunner().invoke(train.app, ["bert-base", *arguments])
@@ -74,38 +74,42 @@ def test_json_is_one_object(command: Callable[..., Result]) -> None:
     assert set(record["timings"]) == {"default", "expandable", "planned"}
 
 
-def test_every_option_reaches_the_children(command: Callable[..., Result]) -> None:
-    jobs: list[RunSpecification] = []
+def test_every_option_reaches_the_workers(command: Callable[..., Result]) -> None:
+    specifications: list[RunSpecification] = []
 
-    def child(job: RunSpecification) -> Answer:
-        jobs.append(job)
-        return answer(job)
+    def worker(specification: RunSpecification) -> WorkerResult:
+        specifications.append(specification)
+        return succeed(specification)
 
     command(
         "--planner", "pressure", "--steps", "7", "--timed-steps", "40", "--warm-up", "9",
         "--time-limit", "2.5", "--seed", "3", "--seq", "64", "--layers", "2",
         "--microbatches", "4", "--precision", "bfloat16", "--optimizer", "sgd",
-        "--allocators", "planned,default", child=child,
+        "--allocators", "planned,default", worker=worker,
     )  # fmt: skip
-    assert [job.label for job in jobs] == [
+    assert [specification.label for specification in specifications] == [
         "check planned", "check default", "time planned", "time default",
     ]  # fmt: skip
-    job = jobs[0]
-    assert (job.planner, job.warm_up, job.timed_steps) == ("pressure", 9, 40)
-    assert (job.time_limit, job.seed, job.device) == (2.5, 3, "cuda")
-    assert job.shape == {"seq": 64, "layers": 2}
-    settings = job.settings
+    specification = specifications[0]
+    assert (specification.planner, specification.warm_up, specification.timed_steps) == (
+        "pressure",
+        9,
+        40,
+    )
+    assert (specification.time_limit, specification.seed, specification.device) == (2.5, 3, "cuda")
+    assert specification.shape == {"seq": 64, "layers": 2}
+    settings = specification.settings
     assert (settings.steps, settings.microbatches) == (7, 4)
     assert (settings.precision, settings.optimizer) == ("bfloat16", "sgd")
 
 
 def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
-    def child(job: RunSpecification) -> Answer:
-        if job.label == "check planned":
+    def worker(specification: RunSpecification) -> WorkerResult:
+        if specification.label == "check planned":
             return replace(planned_check(), losses=(("0x1p+0", "0x1p+0"), CHECK.losses[1]))
-        return answer(job)
+        return succeed(specification)
 
-    result = command(child=child)
+    result = command(worker=worker)
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1].startswith(
         "planned differs from default first in step 1, loss of microbatch 1: 0x1p+0, not 0x1.0p+3"
@@ -113,21 +117,25 @@ def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
 
 
 def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> None:
-    def child(job: RunSpecification) -> Answer:
-        if job.label == "check planned":
+    def worker(specification: RunSpecification) -> WorkerResult:
+        if specification.label == "check planned":
             return replace(CHECK, plan=replace(PLAN, planned_steps=0))
-        return answer(job)
+        return succeed(specification)
 
-    result = command("--steps", "3", child=child)
+    result = command("--steps", "3", worker=worker)
     assert result.exit_code == 1
     assert "no step was served by the plan: at least 5 steps" in result.stdout
 
 
-def test_a_child_that_fails_exits_2_after_the_rest(command: Callable[..., Result]) -> None:
-    def child(job: RunSpecification) -> Answer:
-        return Failure("out of memory: much") if job.label == "time default" else answer(job)
+def test_a_worker_that_fails_exits_2_after_the_rest(command: Callable[..., Result]) -> None:
+    def worker(specification: RunSpecification) -> WorkerResult:
+        return (
+            Failure("out of memory: much")
+            if specification.label == "time default"
+            else succeed(specification)
+        )
 
-    result = command(child=child)
+    result = command(worker=worker)
     assert result.exit_code == 2
     assert "error: time default: out of memory: much\n" in result.stderr
     assert "bit-identical: " in result.stdout
@@ -135,12 +143,12 @@ def test_a_child_that_fails_exits_2_after_the_rest(command: Callable[..., Result
 
 
 def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
-    def child(job: RunSpecification) -> Answer:
-        if job.label == "time planned":
+    def worker(specification: RunSpecification) -> WorkerResult:
+        if specification.label == "time planned":
             raise KeyboardInterrupt
-        return answer(job)
+        return succeed(specification)
 
-    result = command(child=child)
+    result = command(worker=worker)
     assert result.exit_code == 130
     assert "default" in result.stdout
     assert "bit-identical: " in result.stdout
@@ -224,11 +232,11 @@ def test_without_a_gpu_nothing_is_started(
     def no_driver() -> None:
         require_gpu("nowhere.so.1")
 
-    def child(job: RunSpecification) -> Answer:
-        raise AssertionError(f"{job.label} was started")
+    def worker(specification: RunSpecification) -> WorkerResult:
+        raise AssertionError(f"{specification.label} was started")
 
     monkeypatch.setattr(train, "require_gpu", no_driver)
-    result = command(child=child)
+    result = command(worker=worker)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: no CUDA device: nowhere.so.1 cannot be opened (")
     assert result.stderr.count("\n") == 1

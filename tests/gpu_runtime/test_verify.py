@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
-from typer.testing import Result as Answer
+from typer.testing import Result as CommandResult
 
 from gpu_runtime.verification.devices.cuda import context, driver
 from gpu_runtime.verification.devices.host_arena import HostArena
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
-from gpu_runtime.verification.trials.stamp_check_program import make_program
+from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from gpu_runtime.verify import app
 from instances.synthetic import training_graph
 from planners import (
@@ -54,18 +54,18 @@ def graph(tmp_path: Path) -> Path:
     return path
 
 
-def verify(*arguments: str | Path) -> Answer:
+def verify(*arguments: str | Path) -> CommandResult:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_a_right_plan_is_verified(graph: Path) -> None:
-    answer = verify(graph, "--trials", "5")
-    assert answer.exit_code == 0, answer.output
-    lines = answer.stdout.splitlines()
+    result = verify(graph, "--trials", "5")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("four streams, plan many-objects-size-first: peak ")
     assert lines[1].startswith("program: 60 tensors, 60 nodes, 4 streams, ")
     assert lines[-1] == "verified: every tensor held every byte in every trial"
-    assert "\x1b" not in answer.stdout
+    assert "\x1b" not in result.stdout
 
 
 def test_every_byte_makes_an_arena_of_the_peak(graph: Path) -> None:
@@ -83,16 +83,16 @@ def test_every_byte_makes_an_arena_of_the_peak(graph: Path) -> None:
 def test_a_program_of_next_to_nothing(tmp_path: Path, sizes: list[int], tensors: str) -> None:
     path = tmp_path / "small.json"
     write_problem(Problem(sizes, [0] * len(sizes), [1] * len(sizes), name="small"), path)
-    answer = verify(path, "--every-byte")
-    assert answer.exit_code == 0
-    assert f"program: {tensors}, " in answer.stdout
-    assert ("of a copy's" in answer.stdout) == bool(sizes)
+    result = verify(path, "--every-byte")
+    assert result.exit_code == 0
+    assert f"program: {tensors}, " in result.stdout
+    assert ("of a copy's" in result.stdout) == bool(sizes)
 
 
 def test_injected_mistakes_are_all_caught(graph: Path) -> None:
-    answer = verify(graph, "--inject", "4", "--seed", "3", "--json")
-    assert answer.exit_code == 0, answer.output
-    found = json.loads(answer.stdout)
+    result = verify(graph, "--inject", "4", "--seed", "3", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
     assert [it["caught"] for it in found["injections"]] == [True] * 4
     assert found["false_alarms"] == 0
     assert found["passed"] is False
@@ -108,14 +108,14 @@ def test_one_thread_a_stream_reports_the_same(graph: Path, more: list[str]) -> N
     assert right.keys() == KEYS
     assert right["device"] == "CPU, one thread a stream"
     assert right["passed"] is True
-    answer = verify(*whole, "--inject", "4", "--seed", "3")
-    assert answer.exit_code == 0, answer.output
-    found = json.loads(answer.stdout)
+    result = verify(*whole, "--inject", "4", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
     assert [it["caught"] for it in found["injections"]] == [True] * 4
     assert found["false_alarms"] == 0
-    answer = verify(*whole, "--ignore-streams")
-    assert answer.exit_code == 1, answer.output
-    assert {it["unsafe"] for it in json.loads(answer.stdout)["corruptions"]} == {True}
+    result = verify(*whole, "--ignore-streams")
+    assert result.exit_code == 1, result.output
+    assert {it["unsafe"] for it in json.loads(result.stdout)["corruptions"]} == {True}
 
 
 def interrupt_at_check(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -131,33 +131,33 @@ def interrupt_at_check(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def test_ctrl_c_prints_what_was_found(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = sum(map(len, make_program(read_problem(graph)).checks))
+    checks = sum(map(len, make_stamp_check_program(read_problem(graph)).checks))
     interrupt_at_check(monkeypatch, 2 * checks + 1)
-    answer = verify(graph)
-    assert answer.exit_code == 130
-    assert "2 trials, 0 of them directed, in " in answer.stdout
-    assert answer.stdout.endswith("interrupted: no byte was lost in 2 trials\n")
+    result = verify(graph)
+    assert result.exit_code == 130
+    assert "2 trials, 0 of them directed, in " in result.stdout
+    assert result.stdout.endswith("interrupted: no byte was lost in 2 trials\n")
 
 
 def test_ctrl_c_in_the_first_trial_keeps_what_that_found(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks = sum(map(len, make_program(read_problem(graph)).checks))
+    checks = sum(map(len, make_stamp_check_program(read_problem(graph)).checks))
     interrupt_at_check(monkeypatch, checks - 1)
     monkeypatch.setattr(HostArena, "stamp", lambda *_arguments: None)
-    answer = verify(graph, "--json")
-    assert answer.exit_code == 130
-    found = json.loads(answer.stdout)
+    result = verify(graph, "--json")
+    assert result.exit_code == 130
+    found = json.loads(result.stdout)
     assert (found["interrupted"], found["trials"], found["passed"]) == (True, 0, False)
     assert found["corruptions"] != []
 
 
 def test_ctrl_c_at_once(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt_at_check(monkeypatch, 0)
-    answer = verify(graph)
-    assert answer.exit_code == 130
-    assert ", not once to its end\n" in answer.stdout
-    assert answer.stdout.endswith("interrupted: no byte was lost in 0 trials\n")
+    result = verify(graph)
+    assert result.exit_code == 130
+    assert ", not once to its end\n" in result.stdout
+    assert result.stdout.endswith("interrupted: no byte was lost in 0 trials\n")
 
 
 def test_ctrl_c_while_planning_verifies_nothing(graph: Path) -> None:
@@ -168,11 +168,11 @@ def test_ctrl_c_while_planning_verifies_nothing(graph: Path) -> None:
         return get("naive").info.build()(problem, budget)
 
     try:
-        answer = verify(graph, "--planner", "keeps-its-best")
+        result = verify(graph, "--planner", "keeps-its-best")
     finally:
         registry.remove("keeps-its-best")
-    assert answer.exit_code == 130
-    assert answer.stdout == ""
+    assert result.exit_code == 130
+    assert result.stdout == ""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -182,10 +182,10 @@ def test_an_injection_that_goes_unseen_exits_1(
     monkeypatch.setattr(
         "gpu_runtime.verification.devices.host_arena.HostArena.check", lambda *_arguments: None
     )
-    answer = verify(graph, "--inject", "2")
-    assert answer.exit_code == 1
-    assert answer.stdout.count(": NOT CAUGHT") == 2
-    assert answer.stdout.endswith("0 of 2 injected caught, 0 false alarms\n")
+    result = verify(graph, "--inject", "2")
+    assert result.exit_code == 1
+    assert result.stdout.count(": NOT CAUGHT") == 2
+    assert result.stdout.endswith("0 of 2 injected caught, 0 false alarms\n")
 
 
 def test_injections_are_not_all_there_is_where_words_were_not_reported(
@@ -195,17 +195,17 @@ def test_injections_are_not_all_there_is_where_words_were_not_reported(
     monkeypatch.setattr(
         SimulatedDevice, "run", lambda device, trial: replace(run(device, trial), lost=1)
     )
-    answer = verify(graph, "--inject", "2", "--json")
-    assert answer.exit_code == 1
-    assert all(it["caught"] for it in json.loads(answer.stdout)["injections"])
+    result = verify(graph, "--inject", "2", "--json")
+    assert result.exit_code == 1
+    assert all(it["caught"] for it in json.loads(result.stdout)["injections"])
 
 
 def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
-    answer = verify(graph, "--ignore-streams")
-    assert answer.exit_code == 1
-    assert "plan many-objects-size-first, which ignores streams: peak" in answer.stdout
-    assert "unsafe\n" in answer.stdout
-    last = answer.stdout.splitlines()[-1]
+    result = verify(graph, "--ignore-streams")
+    assert result.exit_code == 1
+    assert "plan many-objects-size-first, which ignores streams: peak" in result.stdout
+    assert "unsafe\n" in result.stdout
+    last = result.stdout.splitlines()[-1]
     assert last.startswith("CORRUPTED: ")
     assert last.endswith(", 0 of them not unsafe")
 
@@ -220,9 +220,9 @@ def test_a_judged_plan_is_not_searched_for_mistakes(
 def test_a_reader_that_leaves_is_no_error(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standard_output, "write", leave)
     monkeypatch.setattr(standard_output, "abandon", lambda: None)
-    answer = verify(graph, "--trials", "1")
-    assert answer.exit_code == 141
-    assert answer.output == ""
+    result = verify(graph, "--trials", "1")
+    assert result.exit_code == 141
+    assert result.output == ""
 
 
 def leave(_text: str) -> None:
@@ -233,9 +233,9 @@ def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
     problem = read_problem(graph)
     plan = tmp_path / "best.json"
     write_plan(problem, run(problem, get("greedy-size-best")), plan)
-    answer = verify(graph, "--plan", plan, "--trials", "2")
-    assert answer.exit_code == 0, answer.output
-    assert f"plan {plan}: peak" in answer.stdout
+    result = verify(graph, "--plan", plan, "--trials", "2")
+    assert result.exit_code == 0, result.output
+    assert f"plan {plan}: peak" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -256,31 +256,31 @@ def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
 def test_a_mistake_is_one_line_and_exit_code_2(
     graph: Path, options: list[str], message: str
 ) -> None:
-    answer = verify(graph, *options)
-    assert answer.exit_code == 2
-    assert answer.stderr.startswith(f"error: {message}"), answer.stderr
-    assert answer.stderr.count("\n") == 1
-    assert answer.stdout == ""
+    result = verify(graph, *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {message}"), result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
 
 
 def test_pairs_alone_cannot_be_run(tmp_path: Path) -> None:
     path = tmp_path / "pairs.json"
     write_problem(Problem([1, 2], unsafe_pairs=[(0, 1)], name="pairs"), path)
-    answer = verify(path)
-    assert answer.exit_code == 2
-    assert answer.stderr.startswith("error: pairs: verification runs a schedule; lifetimes or a")
+    result = verify(path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: pairs: verification runs a schedule; lifetimes or a")
 
 
 def test_without_a_driver_the_gpu_is_one_line(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "LIBRARY", "nowhere.so.1")
     context.open_context.cache_clear()
     driver.open_driver.cache_clear()
-    answer = verify(graph, "--device", "cuda")
+    result = verify(graph, "--device", "cuda")
     context.open_context.cache_clear()
     driver.open_driver.cache_clear()
-    assert answer.exit_code == 2
-    assert answer.stderr.startswith("error: no CUDA driver: nowhere.so.1 cannot be opened")
-    assert answer.stderr.count("\n") == 1
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: no CUDA driver: nowhere.so.1 cannot be opened")
+    assert result.stderr.count("\n") == 1
 
 
 def test_ctrl_c_ends_the_process_though_a_search_goes_on(

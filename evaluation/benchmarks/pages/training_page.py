@@ -13,8 +13,8 @@ from gpu_runtime.train import require_sound
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import BEST_MARK, HEADINGS, notes, study_rows
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_processes import run_child
-from gpu_runtime.training.worker_result import Answer
+from gpu_runtime.training.worker_processes import run_worker
+from gpu_runtime.training.worker_result import WorkerResult
 from instances.extract.eager.trace_settings import TraceSettings
 from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError, near_names
@@ -43,7 +43,7 @@ def training_page(
     command: str,
     timed_steps: int,
     only: Sequence[str] = PARTS,
-    run: Callable[[RunSpecification], Answer] = run_child,
+    run: Callable[[RunSpecification], WorkerResult] = run_worker,
     open_turns: allocation_pairs.OpenTurns | None = None,
     *,
     checks_at_once: bool = False,

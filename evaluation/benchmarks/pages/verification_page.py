@@ -104,13 +104,13 @@ def _verifications(problem: Problem, kind: DeviceKind, trials: int, seed: int) -
         ("streams ignored, attacks", wrong.offsets, unsafe_overlaps(problem, wrong.offsets)),
     ]
     runs = []
-    for name, offsets, attacked in cases:
+    for name, offsets, overlaps in cases:
         show_progress(name)
         request = VerificationRequest(
-            trials, seed, is_compressed=kind.is_host, attacked=tuple(attacked)
+            trials, seed, is_compressed=kind.is_host, overlaps=tuple(overlaps)
         )
         found = verify(problem, offsets, open_device(kind), request)
-        its = injections if attacked is onto else []
+        its = injections if overlaps is onto else []
         runs.append(
             _Run(
                 name,

@@ -1,4 +1,4 @@
-"""What a device does for a verification, and what it answers."""
+"""What a device does for a verification, and what it reports."""
 
 from __future__ import annotations
 

@@ -15,7 +15,11 @@ Moment = tuple[float, float, int, bool]
 
 
 def execution_order(program: StampCheckProgram, trial: Trial) -> Iterator[tuple[int, bool]]:
-    """Yield when nodes begin and end, as streams that are only held by their arcs run them."""
+    """Yield nodes as they begin and end, with whether they end, on streams held by arcs alone.
+
+    Every node takes a tick and its delays; a lap is the time that the longest chain of nodes takes.
+    The seed orders what happens at the same time.
+    """
     lap = longest_chain(program)
     rank = np.random.default_rng([trial.seed, trial.number]).random(program.node_count).tolist()
     before, within = (lap * trial.before).tolist(), (lap * trial.within).tolist()

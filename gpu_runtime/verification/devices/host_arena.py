@@ -36,7 +36,7 @@ BLOCK_BYTES = 256 << 10
 
 
 @dataclass
-class ArenaFindings:
+class WrongWords:
     """What checks found that was not as stamped."""
 
     # Words, in the order in which they were found.
@@ -61,7 +61,7 @@ class HostArena:
         self._bytes: NDArray[np.uint8] = self._words.view(np.uint8)
 
     def figures(self, name: str, program: StampCheckProgram) -> DeviceFigures:
-        """Return the figures of a device that runs a program in this arena."""
+        """Return the figures of a device that runs a program here and copies by one thread."""
         return DeviceFigures(
             name,
             self._layout.arena_bytes,
@@ -76,8 +76,8 @@ class HostArena:
         for begin, end in self._blocks(tensor):
             self._bytes[begin:end] = pattern_bytes(tensor, begin, end - begin, key)
 
-    def check(self, tensor: int, key: int, findings: ArenaFindings) -> None:
-        """Compare all of a tensor with its pattern."""
+    def check(self, tensor: int, key: int, into: WrongWords) -> None:
+        """Compare all of a tensor with its pattern, and collect the words that are wrong."""
         for begin, end in self._blocks(tensor):
             first = begin // WORD_BYTES
             found = self._words[first : -(-end // WORD_BYTES)].copy()
@@ -86,7 +86,7 @@ class HostArena:
             wrong = its != pattern_bytes(tensor, begin, end - begin, key)
             if wrong.any():
                 words = np.unique((np.flatnonzero(wrong) + begin) // WORD_BYTES)
-                self._note(tensor, words, found[words - first], key, findings)
+                self._note(tensor, words, found[words - first], key, into)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -104,16 +104,16 @@ class HostArena:
             begin = cut
 
     def _note(
-        self, tensor: int, words: NDArray[np.int64], found: Words, key: int, findings: ArenaFindings
+        self, tensor: int, words: NDArray[np.int64], found: Words, key: int, into: WrongWords
     ) -> None:
         """Take up wrong words: by writer where they are a whole pattern, else one by one."""
         writers = self._writers(tensor, words, found, key)
         for writer in np.unique(writers[writers >= 0]).tolist():
             its = words[writers == writer]
             count = self._layout.plan_bytes(its)
-            findings.foreign.append(ForeignWords(tensor, writer, count, int(its[0])))
+            into.foreign.append(ForeignWords(tensor, writer, count, int(its[0])))
         for at in np.flatnonzero(writers < 0).tolist():
-            findings.broken.append(self._broken_word(tensor, int(words[at]), int(found[at])))
+            into.broken.append(self._broken_word(tensor, int(words[at]), int(found[at])))
 
     def _broken_word(self, victim: int, word: int, found: int) -> BrokenWord:
         """Return a word with the bytes that belong to a tensor, and zeros for the others."""

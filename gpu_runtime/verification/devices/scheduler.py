@@ -6,8 +6,8 @@ loaded machine has given the others their turn, and detection would be a matter 
 Approach: a stream is *working* while its next node neither waits for another nor is held. When no
 stream is working, only the end of a hold can change anything: the shortest one ends, and the
 others go on. So holds end in the order of their lengths, each when all has run that waits for no
-node still held. Of an attack (``attacks``), at the end of the first hold the victim has been
-stamped, and at the end of the second the other tensor too: then the victim is checked.
+node still held. Under adversarial delays, at the end of the first hold the victim has been stamped,
+and at the end of the second the other tensor too: then the victim is checked.
 Limits: random delays are slept, and what they bring about is the system's choice.
 """
 
@@ -34,7 +34,9 @@ class StreamScheduler:
     """
 
     def __init__(self, program: StampCheckProgram) -> None:
+        # Whoever has it keeps all threads from going on.
         self.lock = threading.Lock()
+        # What ended the run, if anything did; of several errors the first.
         self.error: BaseException | None = None
         self._stopped = False
         self._inside = 0
@@ -84,7 +86,10 @@ class StreamScheduler:
                 self._wait(node, lambda: False, seconds)
 
     def hold(self, node: int, length: float) -> None:
-        """Hold a node until nothing else can go on but nodes that are held for longer."""
+        """Hold a node until nothing else can go on but nodes that are held for longer.
+
+        Lengths may have any unit; 0 is no hold.
+        """
         if length > 0:
             with self.lock:
                 self._working -= 1
@@ -107,7 +112,7 @@ class StreamScheduler:
             self._end_a_hold_if_all_stand()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Tell all threads to stop."""
+        """Tell all threads to stop, and why, where that is an error."""
         with self.lock:
             self._stopped = True
             if self.error is None:

@@ -14,7 +14,7 @@ import time
 
 from gpu_runtime.verification.devices.device import DeviceOutcome
 from gpu_runtime.verification.devices.execution_order import execution_order
-from gpu_runtime.verification.devices.host_arena import ArenaFindings, HostArena
+from gpu_runtime.verification.devices.host_arena import HostArena, WrongWords
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials.trial import Trial
@@ -29,8 +29,8 @@ class SimulatedDevice:
         self.figures = self._arena.figures("CPU, simulated streams", program)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once."""
-        found, interrupted = ArenaFindings(), False
+        """Run the whole program once, or until Ctrl-C; what was found until then is told."""
+        found, interrupted = WrongWords(), False
         begun = time.perf_counter()
         try:
             for node, ends in execution_order(self._program, trial):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from gpu_runtime.verification.devices.device import DeviceOutcome
-from gpu_runtime.verification.devices.host_arena import ArenaFindings, HostArena
+from gpu_runtime.verification.devices.host_arena import HostArena, WrongWords
 from gpu_runtime.verification.devices.scheduler import StoppedError, StreamScheduler
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
@@ -25,7 +25,7 @@ class ThreadedDevice:
     Nodes of a stream run in order, and wait for nodes of other streams as the program says, and
     for nothing else: stamps and checks of several streams run at the same time, in the same bytes
     where the layout says so. The delays of a random trial are slept, in laps as the last
-    undisturbed trial took; what an attack holds is held until nothing else can go on.
+    undisturbed trial took; adversarial delays are holds until nothing else can go on.
     """
 
     def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
@@ -35,22 +35,27 @@ class ThreadedDevice:
         self.figures = self._arena.figures("CPU, one thread a stream", program)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once; an undisturbed trial also tells how long a lap is."""
-        order = StreamScheduler(self._program)
-        found = [ArenaFindings() for _ in range(self._program.stream_count)]
+        """Run the whole program once, or until Ctrl-C; what was found until then is told.
+
+        An undisturbed trial also tells how long a lap is.
+        """
+        scheduler = StreamScheduler(self._program)
+        found = [WrongWords() for _ in range(self._program.stream_count)]
         threads = [
             threading.Thread(
-                target=self._run_stream, args=(nodes, trial, order, its), name=f"stream {stream}"
+                target=self._run_stream,
+                args=(nodes, trial, scheduler, its),
+                name=f"stream {stream}",
             )
             for stream, (nodes, its) in enumerate(
                 zip(self._program.nodes_of_streams, found, strict=True)
             )
         ]
         begun = time.perf_counter()
-        interrupted = _run_all(threads, order)
+        interrupted = _run_all(threads, scheduler)
         seconds = time.perf_counter() - begun
-        if order.error is not None:
-            raise order.error
+        if scheduler.error is not None:
+            raise scheduler.error
         if trial.disturbance is Disturbance.NONE:
             self._lap_seconds = max(seconds, SHORTEST_LAP_SECONDS)
         return DeviceOutcome(
@@ -65,54 +70,54 @@ class ThreadedDevice:
         self._arena.close()
 
     def _run_stream(
-        self, nodes: Sequence[int], trial: Trial, order: StreamScheduler, found: ArenaFindings
+        self, nodes: Sequence[int], trial: Trial, scheduler: StreamScheduler, found: WrongWords
     ) -> None:
         """Run the nodes of a stream in order: the whole of its thread."""
         try:
-            with order.entered():
+            with scheduler.entered():
                 for node in nodes:
-                    self._run_node(node, trial, order, found)
+                    self._run_node(node, trial, scheduler, found)
         except StoppedError:
             pass
         except BaseException as error:
-            order.stop(error)
+            scheduler.stop(error)
 
     def _run_node(
-        self, node: int, trial: Trial, order: StreamScheduler, found: ArenaFindings
+        self, node: int, trial: Trial, scheduler: StreamScheduler, found: WrongWords
     ) -> None:
-        order.begin(node)
-        self._delay(node, trial.before[node], trial, order)
+        scheduler.begin(node)
+        self._delay(node, trial.before[node], trial, scheduler)
         for tensor in self._program.stamps[node]:
-            order.require_going()
+            scheduler.require_going()
             self._arena.stamp(tensor, trial.key)
-        self._delay(node, trial.within[node], trial, order)
+        self._delay(node, trial.within[node], trial, scheduler)
         for tensor in self._program.checks[node]:
-            order.require_going()
+            scheduler.require_going()
             self._arena.check(tensor, trial.key, found)
-        order.end(node)
+        scheduler.end(node)
 
-    def _delay(self, node: int, laps: float, trial: Trial, order: StreamScheduler) -> None:
+    def _delay(self, node: int, laps: float, trial: Trial, scheduler: StreamScheduler) -> None:
         if trial.is_directed:
-            order.hold(node, laps)
+            scheduler.hold(node, laps)
         else:
-            order.rest(node, laps * self._lap_seconds)
+            scheduler.rest(node, laps * self._lap_seconds)
 
 
-def _run_all(threads: Sequence[threading.Thread], order: StreamScheduler) -> bool:
+def _run_all(threads: Sequence[threading.Thread], scheduler: StreamScheduler) -> bool:
     """Start threads and wait for them; return whether Ctrl-C ended them."""
     try:
         # Whoever starts first waits for the last, so that all set out together.
-        with order.lock:
+        with scheduler.lock:
             for count, thread in enumerate(threads):
                 _start(thread, f"{count + 1} of {len(threads)}")
         # Not by joining: a join that Ctrl-C interrupts takes its thread for ended (Python 3.11).
-        order.wait_for_end()
+        scheduler.wait_for_end()
         return False
     except KeyboardInterrupt:
         return True
     finally:
-        order.stop()
-        order.wait_until_left()
+        scheduler.stop()
+        scheduler.wait_until_left()
         for thread in threads:
             if thread.ident is not None:
                 thread.join()

@@ -1,4 +1,4 @@
-"""Attacks: delays under which two unsafe tensors that share bytes are seen to collide.
+"""Adversarial delays, under which two unsafe tensors that share bytes are seen to collide.
 
 Note: every unsafe pair can be made to collide by holding two nodes.
 Rationale: random delays find most collisions soon and some late; a verifier has to show each one.
@@ -9,8 +9,8 @@ does not wait for it has run, the producer of ``a`` with it; hold ``u`` for long
 stamped, ``b`` is stamped, and ``u`` checks ``a``. Where ``u`` makes ``a`` itself, it is held
 between stamping and checking. Where the producer of ``b`` does precede that of ``a``, swap them.
 Limits: holds are of some length of time. On the simulated device that is exact; on a GPU it relies
-on the margins in ``trials``; threads do not take it as time (``thread_order`` says how), and so
-whatever else the machine does.
+on the margins in ``trial``; threads do not take it as time (``devices.scheduler`` says how), and so
+the two collide whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgra
 
 @dataclass(frozen=True)
 class AdversarialDelays:
-    """Two nodes to be held."""
+    """Two nodes to be held; neither where two tensors collide in any order of the program."""
 
     # Held before it stamps, until what does not wait for it has run.
     first: int | None
+    # Held for longer.
     last: int | None
     # Whether ``last`` is held between stamping and checking.
     within: bool
@@ -40,7 +41,10 @@ class _Life:
 
 
 def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> AdversarialDelays | None:
-    """Return how to make two tensors collide."""
+    """Return how to make two tensors collide, each of which is stamped once.
+
+    None for a safe pair: no order of the program lets them collide.
+    """
     victim, other = _life(program, a), _life(program, b)
     if victim.producer == other.producer:
         return AdversarialDelays(None, None, within=False)
@@ -61,19 +65,23 @@ class DelayQueue:
 
     def __init__(self, program: StampCheckProgram, pairs: Iterable[tuple[int, int]]) -> None:
         self._program = program
+        # On one stream there is but one order.
         self._pairs = deque(pairs if program.stream_count > 1 else ())
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def next(self, is_seen: Callable[[int, int], bool]) -> AdversarialDelays | None:
-        """Return the next attack, None where none is left to be made."""
+        """Return delays for the next pair that was not seen, None where none is left.
+
+        The pair goes to the end of the queue.
+        """
         for _ in range(len(self._pairs)):
             pair = self._pairs.popleft()
-            attack = None if is_seen(*pair) else plan_adversarial_delays(self._program, *pair)
-            if attack is not None and attack.first is not None:
+            delays = None if is_seen(*pair) else plan_adversarial_delays(self._program, *pair)
+            if delays is not None and delays.first is not None:
                 self._pairs.append(pair)
-                return attack
+                return delays
         return None
 
 

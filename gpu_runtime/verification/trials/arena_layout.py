@@ -57,7 +57,8 @@ def compressed(layout: Layout) -> Layout:
 
     Between two neighbouring boundaries of tensors, every byte is covered by the same tensors, so
     it is stamped and checked by the same nodes and fares like its neighbours: one of them tells
-    of all. What this cannot see is wrong arithmetic on bytes, in a kernel, say.
+    of all. What this cannot see is wrong arithmetic on bytes, in a kernel, say. There are at most
+    two words a tensor.
     """
     end = layout.offset + layout.size
     filled = layout.size > 0

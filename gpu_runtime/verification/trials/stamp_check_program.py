@@ -77,8 +77,12 @@ class StampCheckProgram:
         return found
 
 
-def make_program(problem: Problem) -> StampCheckProgram:
-    """Return the program that runs a problem's schedule."""
+def make_stamp_check_program(problem: Problem) -> StampCheckProgram:
+    """Return the program that runs a problem's schedule; tensors without bytes are left out.
+
+    Of a graph it has the nodes, streams and arcs. Of lifetimes it has a node for each step at which
+    memory is taken or needed last, all on one stream; after a gap a tensor is stamped again.
+    """
     if problem.safety is Safety.PAIRS:
         raise InstanceError(
             f"{problem.name}: verification runs a schedule; lifetimes or a graph are needed, "

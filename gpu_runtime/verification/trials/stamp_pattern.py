@@ -34,7 +34,7 @@ Words = NDArray[np.uint64]
 
 
 def trial_key(seed: int, trial: int) -> int:
-    """Return the key under which a trial stamps."""
+    """Return the 64 bits under which a trial stamps."""
     digest = hashlib.blake2b(f"{seed}/{trial}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -51,7 +51,7 @@ def pattern_words(tensor: int, first: int, count: int, key: int) -> Words:
 
 
 def pattern_bytes(tensor: int, offset: int, size: int, key: int) -> NDArray[np.uint8]:
-    """Return the pattern of a tensor over bytes of the arena."""
+    """Return the pattern of a tensor over bytes of the arena, which may begin and end in a word."""
     first = offset // WORD_BYTES
     count = -(-(offset + size) // WORD_BYTES) - first
     begin = offset - first * WORD_BYTES
@@ -59,7 +59,11 @@ def pattern_bytes(tensor: int, offset: int, size: int, key: int) -> NDArray[np.u
 
 
 def decode(words: Words, key: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which tensor's pattern, and for which word, each word is."""
+    """Return which tensor's pattern, and for which word, each word is.
+
+    Bits that are no pattern under this key decode to some tensor and word too: only where the word
+    is the one that was read is the tensor true.
+    """
     packed = words * np.uint64(_INVERSE_2)
     packed ^= packed >> _HALF
     packed *= np.uint64(_INVERSE_1)

@@ -1,4 +1,4 @@
-"""Trials: which nodes are delayed, and by how much, to drive the streams apart.
+"""A trial: which nodes are delayed, and by how much, to drive the streams apart.
 
 Delays are in laps: the time that the whole program takes on the device when nothing is delayed.
 """
@@ -37,10 +37,10 @@ class Trial:
     """One run of the whole program."""
 
     number: int
-    # Of every choice left open: equal moments, here and there.
+    # Of what is left open, such as which of two nodes goes first at the same moment.
     seed: int
+    # Under which the patterns are written.
     key: int
-    # What the delays are.
     disturbance: Disturbance
     # float64 laps, one a node: a delay before it stamps, and one between stamping and checking.
     before: NDArray[np.float64]
@@ -48,17 +48,17 @@ class Trial:
 
     @property
     def is_directed(self) -> bool:
-        """Whether its delays are an attack."""
+        """Whether its delays are adversarial."""
         return self.disturbance is Disturbance.DIRECTED
 
 
 def make_trial(
-    program: StampCheckProgram, number: int, seed: int, attack: AdversarialDelays | None = None
+    program: StampCheckProgram, number: int, seed: int, adversarial: AdversarialDelays | None = None
 ) -> Trial:
-    """Return one trial of a verification."""
-    if attack is not None:
+    """Return a trial: directed under adversarial delays, else undisturbed if first, else random."""
+    if adversarial is not None:
         kind = Disturbance.DIRECTED
-        before, within = _held(program, attack)
+        before, within = _held(program, adversarial)
     elif number:
         kind = Disturbance.RANDOM
         before, within = _random_delays(program, np.random.default_rng([seed, number]))
@@ -75,12 +75,12 @@ def _none(program: StampCheckProgram) -> Delays:
     return np.zeros(program.node_count), np.zeros(program.node_count)
 
 
-def _held(program: StampCheckProgram, attack: AdversarialDelays) -> Delays:
+def _held(program: StampCheckProgram, adversarial: AdversarialDelays) -> Delays:
     before, within = _none(program)
-    if attack.first is not None:
-        before[attack.first] = HOLD_FIRST_LAPS
-    if attack.last is not None:
-        (within if attack.within else before)[attack.last] = HOLD_LAST_LAPS
+    if adversarial.first is not None:
+        before[adversarial.first] = HOLD_FIRST_LAPS
+    if adversarial.last is not None:
+        (within if adversarial.within else before)[adversarial.last] = HOLD_LAST_LAPS
     return before, within
 
 

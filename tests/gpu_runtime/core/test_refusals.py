@@ -18,9 +18,7 @@ ARENA = 6 * PAGE
 # Stream 0:  | 0 0 | 1 1 |      and, when 0 is freed,  | 2 | . | 1 1 |
 #            request 3 outlives the step; stream 1 has the two pages behind.
 PLAN = (
-    stream_plan(
-        0, [(2 * PAGE, 0), (2 * PAGE, 2 * PAGE), (PAGE, 0), (900, ESCAPES)], [[], [], [0]]
-    ),
+    stream_plan(0, [(2 * PAGE, 0), (2 * PAGE, 2 * PAGE), (PAGE, 0), (900, ESCAPES)], [[], [], [0]]),
     stream_plan(1, [(2 * PAGE, 4 * PAGE)]),
 )
 

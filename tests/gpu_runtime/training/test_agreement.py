@@ -29,7 +29,7 @@ def test_equal_runs_agree_and_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "where"),
+    ("result", "where"),
     [
         (replace(CHECK, losses=(CHECK.losses[0], ("0x1.2p+3", "nan"))),
          "step 2, loss of microbatch 2"),
@@ -39,8 +39,8 @@ def test_equal_runs_agree_and_are_counted() -> None:
         (replace(CHECK, buffers={"norm.mean": OTHER}), "buffer norm.mean at the end"),
     ],
 )  # fmt: skip
-def test_a_difference_is_named(answer: CheckResult, where: str) -> None:
-    found = compare({Allocator.DEFAULT: CHECK, Allocator.EXPANDABLE: answer})
+def test_a_difference_is_named(result: CheckResult, where: str) -> None:
+    found = compare({Allocator.DEFAULT: CHECK, Allocator.EXPANDABLE: result})
     assert not found.is_bit_identical
     (difference,) = found.differences
     assert difference.where == where
@@ -49,20 +49,20 @@ def test_a_difference_is_named(answer: CheckResult, where: str) -> None:
 
 def test_losses_that_are_not_finite_are_counted() -> None:
     losses = (("nan 0000c07f", "0x1.1p+3"), ("-inf", "inf"))
-    answer = replace(CHECK, losses=losses)
-    found = compare({Allocator.DEFAULT: answer, Allocator.PLANNED: answer})
+    result = replace(CHECK, losses=losses)
+    found = compare({Allocator.DEFAULT: result, Allocator.PLANNED: result})
     assert found.is_bit_identical
     assert (found.losses, found.losses_not_finite) == (4, 3)
     assert compare({Allocator.DEFAULT: CHECK}).losses_not_finite == 0
 
 
 def test_the_first_of_several_differences_is_named() -> None:
-    answer = replace(
+    result = replace(
         changed_gradient(0, "b.weight"),
         losses=(CHECK.losses[0], ("0x1p+0", "0x1p+0")),
         parameters=dict.fromkeys(CHECK.parameters, OTHER),
     )
-    (difference,) = compare({Allocator.DEFAULT: CHECK, Allocator.PLANNED: answer}).differences
+    (difference,) = compare({Allocator.DEFAULT: CHECK, Allocator.PLANNED: result}).differences
     assert difference.where == "step 1, gradient of b.weight"
     assert difference.found == OTHER[:16]
     assert difference.expected == "22" * 8

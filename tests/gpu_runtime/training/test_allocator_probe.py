@@ -27,20 +27,20 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
 def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import PlannedProbe, open_probe
 
-    memory = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
-    assert isinstance(memory, PlannedProbe)
+    probe = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
+    assert isinstance(probe, PlannedProbe)
     weights = allocator.allocate(1000)
-    before = memory.plan()
+    before = probe.plan()
     assert before is not None
     assert (before.planner, before.status) == ("greedy-size-first", "profiling")
     for number in range(8):
         if number == 6:
-            memory.reset_peaks()
-        with memory.step():
+            probe.reset_peaks()
+        with probe.step():
             taken = [allocator.allocate(size) for size in (3 * PAGE, PAGE + 1)]
             for address in taken:
                 allocator.free(address)
-    peaks, plan = memory.peaks(), memory.plan()
+    peaks, plan = probe.peaks(), probe.plan()
     assert peaks is not None
     assert plan is not None
     assert peaks.requested == 4 * PAGE + 1 + 1000
@@ -57,11 +57,11 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
 def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import open_probe
 
-    memory = open_probe(Allocator.PLANNED, "cuda")
+    probe = open_probe(Allocator.PLANNED, "cuda")
     for size in (PAGE, PAGE, PAGE, PAGE, 2 * PAGE):
-        with memory.step():
+        with probe.step():
             allocator.free(allocator.allocate(size))
-    plan = memory.plan()
+    plan = probe.plan()
     assert plan is not None
     assert plan.mismatch_counts == {"size": 1}
     assert plan.fallback_bytes == 2 * PAGE
@@ -79,10 +79,10 @@ def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
                for which in ("peak", "current")}  # fmt: skip
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda: figures)
     for allocator in (Allocator.DEFAULT, Allocator.EXPANDABLE):
-        memory = open_probe(allocator, "cuda")
-        assert isinstance(memory, NativeProbe)
-        assert memory.peaks() == PeakFigures(10, 20, 30)
-        assert memory.plan() is None
+        probe = open_probe(allocator, "cuda")
+        assert isinstance(probe, NativeProbe)
+        assert probe.peaks() == PeakFigures(10, 20, 30)
+        assert probe.plan() is None
 
 
 def test_the_processor_has_no_allocator_to_choose() -> None:

@@ -15,7 +15,7 @@ from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecif
 from gpu_runtime.training.worker_result import CheckResult
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import MODELS
-from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
+from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_specification
 from tests.gpu_runtime.training.worker_results import PLAN
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     register_tiny_bert(monkeypatch)
 
 
-def check(job: RunSpecification) -> CheckResult:
+def check(specification: RunSpecification) -> CheckResult:
     from gpu_runtime.training.allocator_probe import HostProbe
     from gpu_runtime.training.check_run import run_check
 
-    return run_check(job, HostProbe())
+    return run_check(specification, HostProbe())
 
 
 def first_difference(one: CheckResult, other: CheckResult) -> str:
@@ -45,8 +45,8 @@ def first_difference(one: CheckResult, other: CheckResult) -> str:
 
 
 def test_two_runs_are_bit_identical() -> None:
-    job = tiny_job(Purpose.CHECK)
-    one, other = check(job), check(job)
+    specification = tiny_specification(Purpose.CHECK)
+    one, other = check(specification), check(specification)
     found = compare({Allocator.DEFAULT: one, Allocator.PLANNED: other})
     assert found.is_bit_identical
     assert (found.steps, found.losses) == (2, 4)
@@ -57,17 +57,17 @@ def test_two_runs_are_bit_identical() -> None:
 
 
 def test_every_step_computes_something_new() -> None:
-    answer = check(tiny_job(Purpose.CHECK))
-    assert len({loss for losses in answer.losses for loss in losses}) == 4
-    first, second = answer.gradients
+    result = check(tiny_specification(Purpose.CHECK))
+    assert len({loss for losses in result.losses for loss in losses}) == 4
+    first, second = result.gradients
     name = "bert.encoder.layer.0.attention.self.query.weight"
     assert first[name] != second[name]
-    assert float.fromhex(answer.losses[0][0]) == pytest.approx(4.1, abs=0.5)  # log(60)
+    assert float.fromhex(result.losses[0][0]) == pytest.approx(4.1, abs=0.5)  # log(60)
 
 
 def test_another_seed_is_seen_in_the_first_loss() -> None:
-    job = tiny_job(Purpose.CHECK)
-    assert first_difference(check(job), check(replace(job, seed=1))) == (
+    specification = tiny_specification(Purpose.CHECK)
+    assert first_difference(check(specification), check(replace(specification, seed=1))) == (
         "step 1, loss of microbatch 1"
     )
 
@@ -82,18 +82,18 @@ def test_another_seed_is_seen_in_the_first_loss() -> None:
     ids=lambda settings: f"{settings.optimizer}-{settings.precision}",
 )
 def test_the_loop_is_the_settings(settings: TraceSettings) -> None:
-    job = replace(tiny_job(Purpose.CHECK), settings=settings)
-    answer = check(job)
-    found = compare({Allocator.DEFAULT: answer, Allocator.PLANNED: check(job)})
+    specification = replace(tiny_specification(Purpose.CHECK), settings=settings)
+    result = check(specification)
+    found = compare({Allocator.DEFAULT: result, Allocator.PLANNED: check(specification)})
     assert found.is_bit_identical
-    where = first_difference(check(tiny_job(Purpose.CHECK)), answer)
+    where = first_difference(check(tiny_specification(Purpose.CHECK)), result)
     # Another optimizer changes the second step, another precision the first.
     assert where.startswith("step 2" if settings.optimizer == "sgd" else "step 1")
 
 
 def test_a_recomputed_layer_drops_out_the_same() -> None:
-    plain = check(tiny_job(Purpose.CHECK))
-    recomputed = check(tiny_job(Purpose.CHECK, checkpointing=True))
+    plain = check(tiny_specification(Purpose.CHECK))
+    recomputed = check(tiny_specification(Purpose.CHECK, checkpointing=True))
     found = compare({Allocator.DEFAULT: plain, Allocator.EXPANDABLE: recomputed})
     assert found.is_bit_identical, found.differences
 
@@ -180,11 +180,11 @@ def test_what_is_not_deterministic_is_refused_or_told(monkeypatch: pytest.Monkey
     from gpu_runtime.training.check_run import UndeterminedError
 
     monkeypatch.setitem(MODELS, "tiny", replace(MODELS["tiny"], build=build_undetermined))
-    job = tiny_job(Purpose.CHECK)
+    specification = tiny_specification(Purpose.CHECK)
     with pytest.raises(UndeterminedError, match="put_ has no deterministic algorithm") as refused:
-        check(job)
+        check(specification)
     assert refused.value.operator == "put_"
-    assert check(replace(job, strict=False)).undetermined == ("put_",)
+    assert check(replace(specification, strict=False)).undetermined == ("put_",)
     assert not torch.are_deterministic_algorithms_enabled()
 
 
@@ -228,5 +228,5 @@ def test_steps_run_in_the_allocators_step() -> None:
         def plan(self) -> MemoryReport:
             return PLAN
 
-    assert run_check(tiny_job(Purpose.CHECK), Counting()).plan == PLAN
+    assert run_check(tiny_specification(Purpose.CHECK), Counting()).plan == PLAN
     assert steps == ["begin", "end"] * 2

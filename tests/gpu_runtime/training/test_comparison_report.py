@@ -24,9 +24,9 @@ from gpu_runtime.training.run_specification import Allocator
 from tests.gpu_runtime.training.worker_results import (
     CHECK,
     GIB,
-    JOB,
     MISMATCHES,
     PLAN,
+    SPECIFICATION,
     TIME,
     planned_check,
     planned_time,
@@ -175,10 +175,10 @@ def test_without_figures_of_memory_there_is_a_row_all_the_same() -> None:
 def test_the_record_is_json_and_says_everything() -> None:
     found = findings()
     found.failures["time expandable"] = "out of memory: much"
-    record = json.loads(json.dumps(study_record(JOB, found)))
+    record = json.loads(json.dumps(study_record(SPECIFICATION, found)))
     assert record["schema"] == "gapless-training"
     assert record["model"] == "bert-base"
-    assert record["command"] == JOB.command
+    assert record["command"] == SPECIFICATION.command
     assert record["settings"]["microbatches"] == 2
     assert record["environment"] == TIME.environment
     assert record["passed"] is False

@@ -11,7 +11,7 @@ from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, plain_table
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_processes import run_child
+from gpu_runtime.training.worker_processes import run_worker
 from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
 
@@ -28,7 +28,7 @@ def small(model: str, settings: TraceSettings, **shape: int | bool) -> RunSpecif
     )
 
 
-JOBS = {
+SPECIFICATIONS = {
     "bert-base": small("bert-base", TraceSettings(), layers=2, batch=8, seq=128),
     "gpt2-medium": small(
         "gpt2-medium", TraceSettings(microbatches=2), layers=3, batch=2, seq=128, checkpointing=True
@@ -37,42 +37,46 @@ JOBS = {
     "mobilenet-v2": small("mobilenet-v2", TraceSettings(optimizer="sgd"), batch=8, image=64),
 }
 
-each_model = pytest.mark.parametrize("model", list(JOBS))
+each_model = pytest.mark.parametrize("model", list(SPECIFICATIONS))
 
 
 @cache
-def findings_of(model: str) -> AllocatorComparison:
-    """Run every child once; the tests look at what came out."""
-    findings = AllocatorComparison()
+def comparison_of(model: str) -> AllocatorComparison:
+    """Run every worker once; the tests look at what came out."""
+    comparison = AllocatorComparison()
     compare_allocators(
-        JOBS[model], tuple(Allocator), findings, lambda *_: None, ChecksAtOnce(run_child)
+        SPECIFICATIONS[model],
+        tuple(Allocator),
+        comparison,
+        lambda *_: None,
+        ChecksAtOnce(run_worker),
     )
-    print(plain_table(findings), *notes(findings), sep="\n")
-    return findings
+    print(plain_table(comparison), *notes(comparison), sep="\n")
+    return comparison
 
 
 def timing(model: str, allocator: Allocator) -> TimeResult:
-    findings = findings_of(model)
-    assert not findings.failures
-    return findings.timings[allocator]
+    comparison = comparison_of(model)
+    assert not comparison.failures
+    return comparison.timings[allocator]
 
 
 @each_model
 def test_the_same_bits_come_out(model: str) -> None:
-    findings = findings_of(model)
-    assert not findings.failures
-    agreement = findings.agreement
+    comparison = comparison_of(model)
+    assert not comparison.failures
+    agreement = comparison.agreement
     assert agreement is not None
     assert agreement.compared == tuple(Allocator)
     assert agreement.is_bit_identical, [str(found) for found in agreement.differences]
     assert agreement.steps == 6
-    assert agreement.losses == 6 * JOBS[model].settings.microbatches
+    assert agreement.losses == 6 * SPECIFICATIONS[model].settings.microbatches
     assert agreement.gradients == 6 * agreement.parameters > 0
 
 
 @each_model
 def test_the_plan_served_the_steps_that_were_checked(model: str) -> None:
-    check = findings_of(model).checks[Allocator.PLANNED]
+    check = comparison_of(model).checks[Allocator.PLANNED]
     assert check.plan is not None
     # The plan is made after two consecutive steps that made the same requests.
     assert check.plan.planned_steps >= 2
@@ -93,7 +97,7 @@ def test_reserved_memory_is_the_plans(model: str) -> None:
 def test_no_steady_step_falls_back(model: str) -> None:
     plan = timing(model, Allocator.PLANNED).plan
     assert plan is not None
-    assert plan.planned_steps >= JOBS[model].timed_steps
+    assert plan.planned_steps >= SPECIFICATIONS[model].timed_steps
     assert plan.fallback_requests == 0
     assert plan.fallback_bytes == 0
     assert plan.missing_requests == 0
@@ -120,23 +124,25 @@ def test_the_driver_and_the_whole_run_account_for_the_memory(model: str) -> None
         assert found.device_bytes is not None
         assert found.whole_run_reserved >= found.peaks.reserved
         assert found.environment["device"]
-        assert len(found.step_seconds) == JOBS[model].timed_steps
+        assert len(found.step_seconds) == SPECIFICATIONS[model].timed_steps
         assert min(found.step_seconds) > 0
 
 
 def test_another_seed_gives_other_bits() -> None:
-    one = findings_of("bert-base").checks[Allocator.PLANNED]
-    job = replace(JOBS["bert-base"], allocator=Allocator.PLANNED, seed=1)
-    other = run_child(job)
+    one = comparison_of("bert-base").checks[Allocator.PLANNED]
+    specification = replace(SPECIFICATIONS["bert-base"], allocator=Allocator.PLANNED, seed=1)
+    other = run_worker(specification)
     assert isinstance(other, CheckResult), other
     assert one.losses[0] != other.losses[0]
     assert one.parameters != other.parameters
 
 
 def test_a_step_that_does_not_fit_is_one_line() -> None:
-    job = replace(JOBS["bert-base"], shape={"batch": 1 << 13, "seq": 512, "layers": 12})
+    specification = replace(
+        SPECIFICATIONS["bert-base"], shape={"batch": 1 << 13, "seq": 512, "layers": 12}
+    )
     for allocator in Allocator:
-        answer = run_child(replace(job, allocator=allocator))
-        assert isinstance(answer, Failure), allocator
-        assert "\n" not in answer.message
-        assert not answer.is_general
+        result = run_worker(replace(specification, allocator=allocator))
+        assert isinstance(result, Failure), allocator
+        assert "\n" not in result.message
+        assert not result.is_general

@@ -10,7 +10,7 @@ import pytest
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.run_specification import Purpose
 from gpu_runtime.training.worker_result import PeakFigures
-from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_job
+from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_specification
 from tests.gpu_runtime.training.worker_results import PLAN
 
 pytestmark = pytest.mark.torch
@@ -42,16 +42,16 @@ def test_only_steps_after_the_reset_are_timed(monkeypatch: pytest.MonkeyPatch) -
     from gpu_runtime.training.timed_run import run_timed
 
     register_tiny_bert(monkeypatch)
-    memory = Recording()
-    answer = run_timed(tiny_job(Purpose.TIME), memory)
-    assert memory.calls == [*["step"] * 2, "peaks", "reset", *["step"] * 3, "peaks"]
-    assert len(answer.step_seconds) == 3
-    assert all(seconds > 0 for seconds in answer.step_seconds)
-    assert answer.peaks == PeakFigures(1, 2, 3)
-    assert answer.whole_run_reserved == 10
-    assert answer.plan == PLAN
-    assert answer.device_bytes is None
-    assert set(answer.environment) == {"python", "torch", "transformers"}
+    probe = Recording()
+    result = run_timed(tiny_specification(Purpose.TIME), probe)
+    assert probe.calls == [*["step"] * 2, "peaks", "reset", *["step"] * 3, "peaks"]
+    assert len(result.step_seconds) == 3
+    assert all(seconds > 0 for seconds in result.step_seconds)
+    assert result.peaks == PeakFigures(1, 2, 3)
+    assert result.whole_run_reserved == 10
+    assert result.plan == PLAN
+    assert result.device_bytes is None
+    assert set(result.environment) == {"python", "torch", "transformers"}
 
 
 def test_the_processor_counts_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +59,10 @@ def test_the_processor_counts_no_memory(monkeypatch: pytest.MonkeyPatch) -> None
     from gpu_runtime.training.timed_run import run_timed
 
     register_tiny_bert(monkeypatch)
-    answer = run_timed(tiny_job(Purpose.TIME), HostProbe())
-    assert answer.peaks is None
-    assert answer.whole_run_reserved is None
-    assert answer.plan is None
+    result = run_timed(tiny_specification(Purpose.TIME), HostProbe())
+    assert result.peaks is None
+    assert result.whole_run_reserved is None
+    assert result.plan is None
 
 
 def test_on_a_gpu_steps_are_timed_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_what_the_process_took_is_what_is_free_no_more(monkeypatch: pytest.Monke
     register_tiny_bert(monkeypatch)
     free = iter([100, 40])
     monkeypatch.setattr(timed_run, "_free_bytes", lambda _device: next(free))
-    assert timed_run.run_timed(tiny_job(Purpose.TIME), HostProbe()).device_bytes == 60
+    assert timed_run.run_timed(tiny_specification(Purpose.TIME), HostProbe()).device_bytes == 60
 
 
 def test_the_peak_of_the_whole_run_may_be_that_of_the_timed_steps(
@@ -111,6 +111,6 @@ def test_the_peak_of_the_whole_run_may_be_that_of_the_timed_steps(
             return PeakFigures(1, 2, len(self.calls))
 
     register_tiny_bert(monkeypatch)
-    answer = run_timed(tiny_job(Purpose.TIME), Growing())
-    assert answer.peaks is not None
-    assert answer.whole_run_reserved == answer.peaks.reserved == 6
+    result = run_timed(tiny_specification(Purpose.TIME), Growing())
+    assert result.peaks is not None
+    assert result.whole_run_reserved == result.peaks.reserved == 6

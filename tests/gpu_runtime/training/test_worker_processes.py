@@ -1,4 +1,4 @@
-"""Children: their environment, their answers, how they die, and how Ctrl-C ends them."""
+"""Workers: their environment, their results, how they die, and how Ctrl-C ends them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import pytest
 
 from gpu_runtime.training import worker_processes
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_processes import child_environment, run_child
+from gpu_runtime.training.worker_processes import run_worker, worker_environment
 from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
-from tests.gpu_runtime.training.worker_results import CHECK, JOB
+from tests.gpu_runtime.training.worker_results import CHECK, SPECIFICATION
 from tests.repository import ROOT
 
 # No GPU in these tests, and no more work than a network of images of 32 pixels.
@@ -38,79 +38,79 @@ SMALL = RunSpecification(
 )
 
 
-def run_as_child(monkeypatch: pytest.MonkeyPatch, code: str) -> object:
+def run_as_worker(monkeypatch: pytest.MonkeyPatch, code: str) -> object:
     monkeypatch.setattr(worker_processes, "COMMAND", (sys.executable, "-c", code))
-    return run_child(JOB)
+    return run_worker(SPECIFICATION)
 
 
-def test_what_the_user_has_set_does_not_reach_a_child() -> None:
+def test_what_the_user_has_set_does_not_reach_a_worker() -> None:
     users = {
         "PATH": "/bin",
         "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64",
         "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
         "CUBLAS_WORKSPACE_CONFIG": ":16:8",
     }
-    timed = replace(JOB, purpose=Purpose.TIME)
-    assert child_environment(timed, users) == {"PATH": "/bin"}
+    timed = replace(SPECIFICATION, purpose=Purpose.TIME)
+    assert worker_environment(timed, users) == {"PATH": "/bin"}
     planned = replace(timed, allocator=Allocator.PLANNED)
-    assert child_environment(planned, users) == {"PATH": "/bin"}
+    assert worker_environment(planned, users) == {"PATH": "/bin"}
 
 
 def test_the_environment_chooses_expandable_segments_and_determinism() -> None:
-    expandable = replace(JOB, allocator=Allocator.EXPANDABLE)
-    assert child_environment(expandable, {}) == {
+    expandable = replace(SPECIFICATION, allocator=Allocator.EXPANDABLE)
+    assert worker_environment(expandable, {}) == {
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
         "PYTORCH_ALLOC_CONF": "expandable_segments:True",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     }
 
 
-def test_a_child_gets_its_job_and_its_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gets_its_line_and_its_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys; from gpu_runtime.training.run_specification import RunSpecification; "
         "from gpu_runtime.training.worker_result import Failure, write_result; "
-        "job = RunSpecification.from_json(sys.stdin.readline()); print('noise'); "
-        "print(write_result(Failure(f'{job.label} {job.seed}')))"
+        "specification = RunSpecification.from_json(sys.stdin.readline()); print('noise'); "
+        "print(write_result(Failure(f'{specification.label} {specification.seed}')))"
     )
-    assert run_as_child(monkeypatch, code) == Failure("check default 7")
+    assert run_as_worker(monkeypatch, code) == Failure("check default 7")
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("import sys; sys.exit(3)", "the process died without an answer, exit code 3"),
-        ("print('{}')", "the process died without an answer, exit code 0"),
-        ("import os; os.abort()", "the process died without an answer, by SIGABRT"),
-        ("import os; os.kill(os.getpid(), 9)", "the process died without an answer, by SIGKILL"),
+        ("import sys; sys.exit(3)", "the process died without a result, exit code 3"),
+        ("print('{}')", "the process died without a result, exit code 0"),
+        ("import os; os.abort()", "the process died without a result, by SIGABRT"),
+        ("import os; os.kill(os.getpid(), 9)", "the process died without a result, by SIGKILL"),
         ("raise ValueError('of all things')",
-         "the process died without an answer, exit code 1: ValueError: of all things"),
+         "the process died without a result, exit code 1: ValueError: of all things"),
     ],
 )  # fmt: skip
-def test_a_child_that_dies_is_one_line(
+def test_a_worker_that_dies_is_one_line(
     monkeypatch: pytest.MonkeyPatch, code: str, message: str
 ) -> None:
-    assert run_as_child(monkeypatch, code) == Failure(message)
+    assert run_as_worker(monkeypatch, code) == Failure(message)
 
 
 @pytest.mark.parametrize(
     ("end", "how"), [("sys.exit(3)", "exit code 3"), ("os.abort()", "by SIGABRT")]
 )
-def test_a_child_that_dies_after_its_answer_has_failed(
+def test_a_worker_that_dies_after_its_result_has_failed(
     monkeypatch: pytest.MonkeyPatch, end: str, how: str
 ) -> None:
-    def code(answer: str) -> str:
+    def code(result: str) -> str:
         return (
             "import os, sys; from gpu_runtime.training.worker_result import *; "
-            f"print(write_result({answer}), flush=True); {end}"
+            f"print(write_result({result}), flush=True); {end}"
         )
 
-    died = Failure(f"the process died after its answer, {how}")
-    assert run_as_child(monkeypatch, code("TimeResult((1.0,))")) == died
-    assert run_as_child(monkeypatch, code("Failure('no memory')")) == Failure("no memory")
+    died = Failure(f"the process died after its result, {how}")
+    assert run_as_worker(monkeypatch, code("TimeResult((1.0,))")) == died
+    assert run_as_worker(monkeypatch, code("Failure('no memory')")) == Failure("no memory")
 
 
 @pytest.mark.parametrize("ignores", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
-def test_ctrl_c_ends_the_child(
+def test_ctrl_c_ends_the_worker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ignores: str
 ) -> None:
     monkeypatch.setattr(worker_processes, "SECONDS_TO_END", 0.5)
@@ -129,18 +129,18 @@ def test_ctrl_c_ends_the_child(
     thread = threading.Thread(target=press)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        run_as_child(monkeypatch, code)
+        run_as_worker(monkeypatch, code)
     thread.join()
     assert running.is_set()
     assert not is_running(Path("/proc", told.read_text().strip()))
 
 
-def test_a_parent_that_is_killed_takes_its_child_along() -> None:
-    # Its standard input stays open in this process: only the parent's death can end the child.
+def test_a_parent_that_is_killed_takes_its_worker_along() -> None:
+    # Its standard input stays open in this process: only the parent's death can end the worker.
     read, write = os.pipe()
     parent_code = (
         "import time; from gpu_runtime.training.worker_processes import COMMAND, child_process; "
-        f"child = child_process.start(COMMAND, stdin={read}); print(child.pid, flush=True); "
+        f"worker = child_process.start(COMMAND, stdin={read}); print(worker.pid, flush=True); "
         "time.sleep(600)"
     )
     parent = subprocess.Popen(
@@ -148,17 +148,17 @@ def test_a_parent_that_is_killed_takes_its_child_along() -> None:
     )
     try:
         assert parent.stdout is not None
-        child = Path("/proc", parent.stdout.readline().strip())
-        # Half a line: the child takes it, and waits for more. Its parent counts by then.
+        worker = Path("/proc", parent.stdout.readline().strip())
+        # Half a line: the worker takes it, and waits for more. Its parent counts by then.
         os.write(write, b"{")
         wait_until(lambda: unread_bytes(read) == 0)
         parent.kill()
         parent.wait()
-        wait_until(lambda: not is_running(child))
+        wait_until(lambda: not is_running(worker))
     finally:
         parent.kill()
         parent.communicate()
-        # A child that is left then reads the end of its job.
+        # A worker that is left then reads the end of its line.
         os.close(read)
         os.close(write)
 
@@ -184,14 +184,14 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.torch
-def test_a_real_child_checks_and_times() -> None:
-    check = run_child(SMALL)
+def test_a_real_worker_checks_and_times() -> None:
+    check = run_worker(SMALL)
     assert isinstance(check, CheckResult), check
     assert len(check.losses) == len(check.gradients) == 2
     assert len(check.gradients[0]) == len(check.parameters) == 158
     assert any(name.endswith("running_mean") for name in check.buffers)
-    assert check == run_child(replace(SMALL, allocator=Allocator.EXPANDABLE))
-    timed = run_child(replace(SMALL, purpose=Purpose.TIME))
+    assert check == run_worker(replace(SMALL, allocator=Allocator.EXPANDABLE))
+    timed = run_worker(replace(SMALL, purpose=Purpose.TIME))
     assert isinstance(timed, TimeResult), timed
     assert len(timed.step_seconds) == 2
     assert timed.peaks is None
@@ -199,7 +199,7 @@ def test_a_real_child_checks_and_times() -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("job", "failure"),
+    ("specification", "failure"),
     [
         (replace(SMALL, model="mobilenet-v3"), Failure(
             "no model is called 'mobilenet-v3'; did you mean 'mobilenet-v2' or "
@@ -209,11 +209,11 @@ def test_a_real_child_checks_and_times() -> None:
     ],
     ids=["model", "device"],
 )  # fmt: skip
-def test_a_real_child_says_what_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, job: RunSpecification, failure: Failure
+def test_a_real_worker_says_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, specification: RunSpecification, failure: Failure
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert run_child(job) == failure
+    assert run_worker(specification) == failure
 
 
 @pytest.mark.torch
@@ -221,7 +221,7 @@ def test_any_exception_of_a_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     import torch
 
     from gpu_runtime.training import check_run
-    from gpu_runtime.training.worker import answer_of
+    from gpu_runtime.training.worker import result_of
 
     def raise_(error: Exception) -> Callable[..., None]:
         def run(*_: object) -> None:
@@ -238,14 +238,14 @@ def test_any_exception_of_a_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
         (check_run.UndeterminedError("put_"), "put_ has no deterministic algorithm"),
     ):  # fmt: skip
         monkeypatch.setattr(check_run, "run_check", raise_(error))
-        answer = answer_of(SMALL)
-        assert isinstance(answer, Failure)
-        assert answer.message == message
-        assert answer.undetermined == ("put_" if "put_" in message else "")
-        assert not answer.is_general
+        result = result_of(SMALL)
+        assert isinstance(result, Failure)
+        assert result.message == message
+        assert result.undetermined == ("put_" if "put_" in message else "")
+        assert not result.is_general
 
 
-def test_without_torch_a_child_says_so() -> None:
+def test_without_torch_a_worker_says_so() -> None:
     code = (
         "import sys; sys.modules['torch'] = None; "
         "from gpu_runtime.training.worker import main; main()"
@@ -272,4 +272,4 @@ def test_the_answer_of_a_check_survives_a_pipe(monkeypatch: pytest.MonkeyPatch) 
         "{f'layer.{number}': 'ab' * 32 for number in range(5000)})))"
     )
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    assert run_as_child(monkeypatch, code) == big
+    assert run_as_worker(monkeypatch, code) == big

@@ -1,4 +1,4 @@
-"""Answers travel as one line; what is no answer is refused."""
+"""Results travel as one line; what is no result is refused."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.training.worker_result import (
-    Answer,
     Failure,
     PeakFigures,
+    WorkerResult,
     read_result,
     write_result,
 )
@@ -24,7 +24,7 @@ from tests.gpu_runtime.training.worker_results import (
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "result",
     [
         CHECK,
         planned_check(),
@@ -34,12 +34,12 @@ from tests.gpu_runtime.training.worker_results import (
         Failure("no", True),
         Failure("x", False, "y"),
     ],
-    ids=lambda answer: type(answer).__name__,
+    ids=lambda result: type(result).__name__,
 )
-def test_an_answer_arrives_as_it_was_sent(answer: Answer) -> None:
-    line = write_result(answer)
+def test_a_result_arrives_as_it_was_sent(result: WorkerResult) -> None:
+    line = write_result(result)
     assert "\n" not in line
-    assert read_result(line) == answer
+    assert read_result(line) == result
 
 
 @pytest.mark.parametrize("line", ["", "hello", "[]", "{}", '{"kind": "other"}', "3"])

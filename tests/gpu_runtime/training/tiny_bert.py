@@ -37,7 +37,7 @@ def register_tiny_bert(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "tiny", model)
 
 
-def tiny_job(purpose: Purpose, **shape: int | bool) -> RunSpecification:
+def tiny_specification(purpose: Purpose, **shape: int | bool) -> RunSpecification:
     settings = TraceSettings(steps=2, microbatches=2, precision="float32")
     return RunSpecification(
         purpose, Allocator.DEFAULT, "tiny", shape, settings,

@@ -1,4 +1,4 @@
-"""Jobs and answers as a GPU would give them, for what is tested without one."""
+"""A specification, and results as a GPU would give them, for what is tested without one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 
 GIB = 1 << 30
 
-JOB = RunSpecification(
+SPECIFICATION = RunSpecification(
     Purpose.CHECK,
     Allocator.DEFAULT,
     "bert-base",

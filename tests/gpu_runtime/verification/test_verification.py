@@ -21,7 +21,7 @@ from gpu_runtime.verification.injection import Injection, inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
 from gpu_runtime.verification.trials.adversarial_delays import plan_adversarial_delays
 from gpu_runtime.verification.trials.arena_layout import full_layout
-from gpu_runtime.verification.trials.stamp_check_program import make_program
+from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from gpu_runtime.verification.trials.trial import Disturbance, Trial, make_trial
 from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
 from instances.synthetic import training_graph
@@ -74,8 +74,8 @@ def verify_with(
     device: OpenDevice,
     request: VerificationRequest,
 ) -> Verification:
-    attacked = tuple((injection.tensor, injection.partner) for injection in injections)
-    return verify(problem, moved(plan, injections), device, replace(request, attacked=attacked))
+    overlaps = tuple((injection.tensor, injection.partner) for injection in injections)
+    return verify(problem, moved(plan, injections), device, replace(request, overlaps=overlaps))
 
 
 def require_a_right_judgement(
@@ -167,7 +167,7 @@ def test_a_plan_that_ignores_streams_is_caught(device: OpenDevice) -> None:
     plan = place(without_streams(problem), "size", "first")
     wrong = unsafe_overlaps(problem, plan.offsets)
     found = verify(
-        problem, plan.offsets, device, VerificationRequest(trials=20, attacked=tuple(wrong))
+        problem, plan.offsets, device, VerificationRequest(trials=20, overlaps=tuple(wrong))
     )
     assert pairs_of(found)
     assert pairs_of(found) <= set(wrong)
@@ -197,34 +197,36 @@ def pairs_of(found: Verification) -> set[tuple[int, int]]:
     }
 
 
-def test_one_attack_shows_any_unsafe_pair_and_no_trial_a_safe_one(device: OpenDevice) -> None:
+def test_one_directed_trial_shows_any_unsafe_pair_and_none_a_safe_one(
+    device: OpenDevice,
+) -> None:
     """Two tensors lie in the same bytes, all others apart, whatever else the machine does."""
-    attacked = 0
+    directed = 0
     for seed in range(40):
         drawn = random_problem(Random(seed), Safety.GRAPH, (2, 10), features=frozenset())
         problem = Problem([64] * drawn.tensor_count, graph=drawn.graph)
-        program, wrong = make_program(problem), unsafe(problem)
+        program, wrong = make_stamp_check_program(problem), unsafe(problem)
         apart = np.cumsum(problem.size) - problem.size
         for pair in combinations(range(problem.tensor_count), 2):
             offsets = apart.copy()
             offsets[pair[1]] = offsets[pair[0]]
-            attack = plan_adversarial_delays(program, *pair)
+            delays = plan_adversarial_delays(program, *pair)
             opened = device(program, full_layout(problem, offsets))
-            # Without an attack, the delays are random.
-            found = opened.run(make_trial(program, 1, seed, attack))
+            # Without delays of its own the trial is random.
+            found = opened.run(make_trial(program, 1, seed, delays))
             opened.close()
             assert {frozenset((it.victim, it.writer)) for it in found.foreign} == (
                 {frozenset(pair)} if pair in wrong else set()
             )
             assert pair in wrong or not found.broken
-            attacked += attack is not None and attack.first is not None
-    assert attacked > 150
+            directed += delays is not None and delays.first is not None
+    assert directed > 150
 
 
 def test_streams_with_nothing_between_them_collide_when_told_to(device: OpenDevice) -> None:
     problem = Problem([4096, 4096], graph=APART)
     offsets = np.zeros(2, dtype=np.int64)
-    found = verify(problem, offsets, device, VerificationRequest(trials=2, attacked=((0, 1),)))
+    found = verify(problem, offsets, device, VerificationRequest(trials=2, overlaps=((0, 1),)))
     (first, *_) = found.corruptions
     assert {first.victim, first.writer} == {0, 1}
     assert first.unsafe
@@ -232,10 +234,10 @@ def test_streams_with_nothing_between_them_collide_when_told_to(device: OpenDevi
     assert first.offset == 0
 
 
-def test_an_attack_shows_what_an_undisturbed_run_does_not() -> None:
+def test_adversarial_delays_show_what_an_undisturbed_run_does_not() -> None:
     problem = Problem([4096, 4096], graph=APART)
     offsets = np.zeros(2, dtype=np.int64)
-    request = VerificationRequest(trials=1, attacked=((0, 1),))
+    request = VerificationRequest(trials=1, overlaps=((0, 1),))
     assert verify(problem, offsets, SimulatedDevice, request).passed
     found = verify(problem, offsets, SimulatedDevice, replace(request, trials=2))
     (collision,) = found.corruptions
@@ -245,19 +247,19 @@ def test_an_attack_shows_what_an_undisturbed_run_does_not() -> None:
 
 
 class TellingDevice(SimulatedDevice):
-    """A device that answers with what it was told to."""
+    """A device that finds what it was told to."""
 
-    answer = DeviceOutcome(0.1)
+    outcome = DeviceOutcome(0.1)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        return replace(self.answer, seconds=1.0 + trial.number)
+        return replace(self.outcome, seconds=1.0 + trial.number)
 
 
 def test_words_that_a_device_had_no_room_for_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem([8], [0], [1])
     right = np.zeros(1, dtype=np.int64)
     assert verify(problem, right, TellingDevice, VerificationRequest(trials=2)).passed
-    monkeypatch.setattr(TellingDevice, "answer", DeviceOutcome(0.1, lost=3))
+    monkeypatch.setattr(TellingDevice, "outcome", DeviceOutcome(0.1, lost=3))
     found = verify(problem, right, TellingDevice, VerificationRequest(trials=2))
     assert (found.corruptions, found.lost, found.passed) == ([], 6, False)
 
@@ -283,7 +285,7 @@ def test_every_other_trial_attacks_and_more_where_pairs_are_left(
         return DeviceOutcome(0.1)
 
     monkeypatch.setattr(TellingDevice, "run", run)
-    request = VerificationRequest(trials=6, attacked=tuple(pairs))
+    request = VerificationRequest(trials=6, overlaps=tuple(pairs))
     found = verify(Problem([8] * 3, graph=graph), np.array([0, 8, 16]), TellingDevice, request)
     assert made == directed
     assert found.directed_trials == sum(directed)
@@ -296,7 +298,7 @@ def test_alarms_are_false_where_nothing_that_was_moved_has_part_in_them(
     problem = Problem([8] * 5, [0, 0, 2, 2, 4], [1, 1, 3, 3, 5])
     foreign = [ForeignWords(*pair, 8, 0) for pair in ((0, 1), (2, 3), (0, 4))]
     broken = [BrokenWord(1, 1, 0, 0xFF)]
-    monkeypatch.setattr(TellingDevice, "answer", DeviceOutcome(0.1, foreign, broken))
+    monkeypatch.setattr(TellingDevice, "outcome", DeviceOutcome(0.1, foreign, broken))
     found = verify(problem, np.array([0, 8, 0, 8, 0]), TellingDevice, VerificationRequest(trials=1))
     injection = Injection(0, 1, 8)
 

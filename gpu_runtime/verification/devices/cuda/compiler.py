@@ -18,7 +18,7 @@ _SUCCESS = 0
 
 
 def compile_for(source: Path, capability: tuple[int, int]) -> bytes:
-    """Compile a file for one device."""
+    """Compile CUDA C++ to a cubin for devices of one compute capability, major and minor."""
     library = _open_library()
     program = c_void_p()
     code, name = source.read_bytes(), source.name.encode()

@@ -131,7 +131,10 @@ class Stream:
         self.free()
 
     def seconds_of(self, submit: Callable[[], object]) -> float:
-        """Return the time on the device from before to after what a call submits here."""
+        """Wait for what a call submits here, and return how long the device took.
+
+        What it submits elsewhere counts where this stream waits for it.
+        """
         self.record(self._begun)
         submit()
         self.record(self._ended)
@@ -164,7 +167,7 @@ class Stream:
 
 
 class Event:
-    """A moment in a stream."""
+    """A moment in a stream; with time it remembers when it passed."""
 
     def __init__(self, context: Context, *, with_time: bool = False) -> None:
         self._driver = context.driver
@@ -178,5 +181,5 @@ class Event:
 
 @cache
 def open_context() -> Context:
-    """Return the context of the first GPU, opened once."""
+    """Return the context of the first GPU, current in the thread that was first to ask for it."""
     return Context(open_driver())

@@ -108,8 +108,8 @@ class CudaDevice:
         """Run the whole program once; an undisturbed trial also tells how long a lap is."""
         if trial.disturbance is Disturbance.NONE:
             return self._run_undisturbed(trial)
-        # An attack needs its order from the host on: a recorded graph may put what is to pass
-        # a held node behind it.
+        # Adversarial delays need the order from the host on: a recorded graph may put what is to
+        # pass a held node behind it.
         graph = self._graph
         if graph is not None and not trial.is_directed:
             return self._finish(trial, lambda: self._replay(graph))
@@ -264,7 +264,7 @@ def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:
 
 
 def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
-    """Return what the kernel's table of pairs says."""
+    """Return what the kernel's table of pairs says, in which an unused slot is all 0."""
     return [
         ForeignWords(
             victim=(int(row["pair"]) >> 32) - 1,

@@ -70,7 +70,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 def require_gpu(library: str = LIBRARY) -> None:
     """Check that the driver shows a GPU, and open it for nothing yet.
 
-    What :class:`Driver` sets for streams stays unset: children inherit it, and it would change
+    What :class:`Driver` sets for streams stays unset: workers inherit it, and it would change
     what they measure.
     """
     try:
@@ -102,7 +102,7 @@ class Driver:
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: object, what: str = "") -> None:
-        """Call a function of the driver."""
+        """Call a function by its exported name; an error says the name and `what`."""
         self.require(self._functions[name](*arguments), f"{name} {what}".strip())
 
     def require(self, status: int, called: str) -> None:
@@ -117,7 +117,7 @@ class Driver:
         return made
 
     def number(self, name: str, *arguments: object) -> int:
-        """Return the number that a function answers; see :meth:`call`."""
+        """Return the number that a function gives; see :meth:`call`."""
         found = c_int()
         self.call(name, byref(found), *arguments)
         return found.value

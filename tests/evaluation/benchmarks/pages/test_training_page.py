@@ -28,7 +28,7 @@ from evaluation.benchmarks.pages.training_page import CASES
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Answer, Failure
+from gpu_runtime.training.worker_result import Failure, WorkerResult
 from instances.extract.models import find_model
 from planners.errors import DeviceError, GaplessError
 from tests.evaluation.benchmarks.pages.test_verification_page import rows_of
@@ -37,7 +37,7 @@ from tests.gpu_runtime.training.worker_results import CHECK, TIME, planned_check
 MICROSECONDS = {Allocator.DEFAULT: 2.0, Allocator.EXPANDABLE: 3.0, Allocator.PLANNED: 1.0}
 
 
-def stand_in(specification: RunSpecification) -> Answer:
+def stand_in(specification: RunSpecification) -> WorkerResult:
     if specification.label == "time expandable":
         return Failure("out of memory: much")
     if specification.allocator is Allocator.PLANNED:
@@ -73,7 +73,7 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch, turns
     monkeypatch.setattr(training_page, "require_sound", lambda _: None)
     specifications: list[RunSpecification] = []
 
-    def remembering(specification: RunSpecification) -> Answer:
+    def remembering(specification: RunSpecification) -> WorkerResult:
         specifications.append(specification)
         return stand_in(specification)
 
@@ -199,7 +199,7 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
     together = Barrier(3)
     specifications: list[str] = []
 
-    def waiting(specification: RunSpecification) -> Answer:
+    def waiting(specification: RunSpecification) -> WorkerResult:
         if specification.purpose is Purpose.CHECK:
             together.wait(30)
         specifications.append(specification.to_json())
@@ -207,7 +207,7 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
 
     alone: list[str] = []
 
-    def remembering(specification: RunSpecification) -> Answer:
+    def remembering(specification: RunSpecification) -> WorkerResult:
         alone.append(specification.to_json())
         return stand_in(specification)
 
@@ -221,7 +221,7 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
 
 
 def test_an_error_of_a_check_is_raised_where_its_answer_is_asked_for() -> None:
-    def refusing(specification: RunSpecification) -> Answer:
+    def refusing(specification: RunSpecification) -> WorkerResult:
         if specification.allocator is Allocator.EXPANDABLE:
             raise OSError("no more processes")
         return stand_in(specification)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gpu_runtime.verification.devices.device import ForeignWords
-from gpu_runtime.verification.devices.host_arena import BLOCK_BYTES, ArenaFindings, HostArena
+from gpu_runtime.verification.devices.host_arena import BLOCK_BYTES, HostArena, WrongWords
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_pattern import pattern_bytes
 
@@ -26,10 +26,10 @@ def content(arena: HostArena) -> NDArray[np.uint8]:
     return arena._bytes
 
 
-def found_in(arena: HostArena, tensor: int) -> ArenaFindings:
-    findings = ArenaFindings()
-    arena.check(tensor, KEY, findings)
-    return findings
+def found_in(arena: HostArena, tensor: int) -> WrongWords:
+    wrong = WrongWords()
+    arena.check(tensor, KEY, wrong)
+    return wrong
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -38,7 +38,7 @@ def test_a_stamp_is_the_pattern_and_nothing_beside_it(offset: int, size: int) ->
     arena = arena_of((offset, size))
     arena.stamp(0, KEY)
     stamped = content(arena).copy()
-    assert found_in(arena, 0) == ArenaFindings()
+    assert found_in(arena, 0) == WrongWords()
     arena.close()
     np.testing.assert_array_equal(
         stamped[offset : offset + size], pattern_bytes(0, offset, size, KEY)

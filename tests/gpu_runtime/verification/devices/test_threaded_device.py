@@ -20,7 +20,10 @@ from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.devices.threaded_device import SHORTEST_LAP_SECONDS, ThreadedDevice
 from gpu_runtime.verification.trials.adversarial_delays import AdversarialDelays
 from gpu_runtime.verification.trials.arena_layout import Layout
-from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram, make_program
+from gpu_runtime.verification.trials.stamp_check_program import (
+    StampCheckProgram,
+    make_stamp_check_program,
+)
 from gpu_runtime.verification.trials.trial import Trial, make_trial
 from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety
@@ -80,7 +83,7 @@ def one_tensor_a_node(seed: int) -> tuple[StampCheckProgram, list[set[int]]]:
     """Return nodes with the arcs of a random graph, and who follows each by its paths."""
     problem = random_problem(Random(seed), Safety.GRAPH, (1, 9), features=frozenset())
     assert problem.graph is not None
-    program = make_program(problem)
+    program = make_stamp_check_program(problem)
     own = tuple((node,) for node in range(program.node_count))
     return replace(program, stamps=own, checks=own), descendants(problem.graph)
 
@@ -125,13 +128,13 @@ def test_arcs_order_nodes_under_delays_and_holds(monkeypatch: pytest.MonkeyPatch
             if len(nodes) > 1
             else None
         )
-        for number, attack in ((0, None), (1, None), (2, None), (3, held)):
+        for number, delays in ((0, None), (1, None), (2, None), (3, held)):
             moments: list[Call] = []
             with monkeypatch.context() as patched:
                 log = partial(note, moments)
                 around(patched, "stamp", partial(log, "begin"))
                 around(patched, "check", lambda _tensor: None, partial(log, "end"))
-                run_once(program, make_trial(program, number, seed, attack))
+                run_once(program, make_trial(program, number, seed, delays))
             at = {moment: index for index, moment in enumerate(moments)}
             assert len(moments) == len(at) == 2 * len(nodes)
             for node in nodes:

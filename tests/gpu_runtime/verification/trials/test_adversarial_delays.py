@@ -10,7 +10,10 @@ from gpu_runtime.verification.trials.adversarial_delays import (
     DelayQueue,
     plan_adversarial_delays,
 )
-from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram, make_program
+from gpu_runtime.verification.trials.stamp_check_program import (
+    StampCheckProgram,
+    make_stamp_check_program,
+)
 from gpu_runtime.verification.trials.trial import Trial, make_trial
 from planners import Safety
 from tests.definitions import descendants, unsafe
@@ -32,25 +35,25 @@ def collide(program: StampCheckProgram, trial: Trial, a: int, b: int) -> bool:
 
 
 def test_an_attack_brings_every_unsafe_pair_and_no_safe_one_to_collide() -> None:
-    attacked = 0
+    directed = 0
     for seed in range(150):
         problem = random_problem(Random(seed), Safety.GRAPH, (2, 10), features=frozenset())
-        program, wrong = make_program(problem), unsafe(problem)
+        program, wrong = make_stamp_check_program(problem), unsafe(problem)
         for a in range(problem.tensor_count):
             for b in range(a):
-                attack = plan_adversarial_delays(program, a, b)
-                assert (attack is not None) == ((b, a) in wrong)
-                if attack is not None:
-                    assert collide(program, make_trial(program, 0, seed, attack), a, b)
-                    attacked += attack.first is not None
-    assert attacked > 500
+                delays = plan_adversarial_delays(program, a, b)
+                assert (delays is not None) == ((b, a) in wrong)
+                if delays is not None:
+                    assert collide(program, make_trial(program, 0, seed, delays), a, b)
+                    directed += delays.first is not None
+    assert directed > 500
 
 
 def test_random_trials_keep_the_order_that_the_arcs_give() -> None:
     for seed in range(60):
         problem = random_problem(Random(seed), Safety.GRAPH, (0, 10))
         assert problem.graph is not None
-        program, after = make_program(problem), descendants(problem.graph)
+        program, after = make_stamp_check_program(problem), descendants(problem.graph)
         for number in range(4):
             order = list(execution_order(program, make_trial(program, number, seed)))
             at = {moment: index for index, moment in enumerate(order)}
@@ -77,8 +80,8 @@ def test_a_queue_attacks_each_pair_in_turn_until_it_is_seen() -> None:
     seen: set[tuple[int, int]] = set()
 
     def next_first() -> int | None:
-        attack = queue.next(lambda a, b: (a, b) in seen)
-        return None if attack is None else attack.first
+        delays = queue.next(lambda a, b: (a, b) in seen)
+        return None if delays is None else delays.first
 
     assert [next_first() for _ in range(4)] == [1, 2, 2, 1]
     seen |= {(0, 2), (1, 2)}

@@ -19,7 +19,10 @@ from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.injection import inject, moved
 from gpu_runtime.verification.trials.adversarial_delays import AdversarialDelays
 from gpu_runtime.verification.trials.arena_layout import Layout, full_layout
-from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram, make_program
+from gpu_runtime.verification.trials.stamp_check_program import (
+    StampCheckProgram,
+    make_stamp_check_program,
+)
 from gpu_runtime.verification.trials.trial import make_trial
 from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety, place
@@ -85,7 +88,7 @@ def test_what_one_stream_corrupts_is_found_with_its_writer() -> None:
 def test_streams_and_events_order_nodes_as_the_graph_does_and_no_more(host: ctypes.CDLL) -> None:
     for seed in range(40):
         problem = graph_problem(seed)
-        program = make_program(problem)
+        program = make_stamp_check_program(problem)
         offsets = np.cumsum(problem.size) - problem.size
         device = CudaDevice(program, full_layout(problem, offsets))
         after = descendants(graph_of(problem))
@@ -106,11 +109,11 @@ def test_a_held_node_leaves_room_for_those_that_are_to_pass_it(
     apart = StampCheckProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
     size = 3 * LEAST_CHUNK_BYTES
     device = CudaDevice(apart, Layout(np.array([0, size]), np.array([size, size]), 2 * size))
-    attack = AdversarialDelays(first=1, last=None, within=False)
+    delays = AdversarialDelays(first=1, last=None, within=False)
     blocks = []
     for number in (0, 1):
         host.host_forget_launches()
-        device.run(make_trial(apart, number, 0, attack if number else None))
+        device.run(make_trial(apart, number, 0, delays if number else None))
         blocks.append({host.host_launched(at): host.host_blocks(at) for at in range(2)})
     device.close()
     # Six chunks, and two multiprocessors with two blocks each.
@@ -142,7 +145,7 @@ def test_an_arena_that_does_not_fit_is_one_line(host: ctypes.CDLL) -> None:
     host.host_set_memory(4096)
     problem = Problem([5000], [0], [1])
     with pytest.raises(DeviceError, match=r"cuMemAlloc_v2 of 5000 bytes with 4096 free: CUDA_E"):
-        CudaDevice(make_program(problem), full_layout(problem, np.array([0])))
+        CudaDevice(make_stamp_check_program(problem), full_layout(problem, np.array([0])))
 
 
 def test_without_a_driver_the_message_says_what_to_do() -> None:

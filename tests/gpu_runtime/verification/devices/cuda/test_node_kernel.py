@@ -1,4 +1,4 @@
-"""The kernel, run on the host, against the simulated device: the same words, the same findings."""
+"""The kernel, run on the host, against the simulated device: the same words are wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from gpu_runtime.verification.devices.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.verification.devices.device import ForeignWords
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.trials.arena_layout import Layout, full_layout
-from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram, make_program
+from gpu_runtime.verification.trials.stamp_check_program import (
+    StampCheckProgram,
+    make_stamp_check_program,
+)
 from gpu_runtime.verification.trials.stamp_pattern import pattern_bytes
 from gpu_runtime.verification.trials.trial import make_trial
 from planners import Problem, Safety
@@ -63,7 +66,7 @@ def test_the_kernel_finds_what_the_simulated_device_finds(unit: int) -> None:
         problem = Problem(drawn.size * unit, drawn.start, drawn.end, gaps=drawn.gaps)
         reach = max(1, problem.naive_bytes // 2)
         offsets = np.array([rng.randrange(reach) for _ in range(problem.tensor_count)])
-        program, layout = make_program(problem), full_layout(problem, offsets)
+        program, layout = make_stamp_check_program(problem), full_layout(problem, offsets)
         kernel, device = HostKernel(program, layout), SimulatedDevice(program, layout)
         for number in range(2):
             trial = make_trial(program, number, seed)

@@ -13,7 +13,7 @@ from gpu_runtime.verification.devices.cuda.work_table import (
     make_work_table,
 )
 from gpu_runtime.verification.trials.arena_layout import Layout, full_layout
-from gpu_runtime.verification.trials.stamp_check_program import Tensors, make_program
+from gpu_runtime.verification.trials.stamp_check_program import Tensors, make_stamp_check_program
 from planners import Problem, Safety
 from tests.random_problems import random_problem
 
@@ -23,7 +23,7 @@ def test_chunks_cover_what_a_node_stamps_and_checks() -> None:
         drawn = random_problem(Random(seed), Safety.GRAPH, (0, 10), features=frozenset({"zero"}))
         problem = Problem(drawn.size * 20_011, graph=drawn.graph)
         offsets = np.cumsum(problem.size) - problem.size + 5
-        program, layout = make_program(problem), full_layout(problem, offsets)
+        program, layout = make_stamp_check_program(problem), full_layout(problem, offsets)
         table = make_work_table(program, layout)
         assert (table.chunks["bytes"] > 0).all()
         assert (table.chunks["bytes"] <= LEAST_CHUNK_BYTES).all()
@@ -60,7 +60,7 @@ def test_a_large_tensor_has_larger_chunks() -> None:
     for size, largest in ((16 << 20, 64 << 10), (100 << 20, 128 << 10), (1 << 30, 256 << 10)):
         problem = Problem([size], [0], [1])
         layout = full_layout(problem, np.array([3 * MOST_CHUNK_BYTES // 2 + 1]))
-        table = make_work_table(make_program(problem), layout)
+        table = make_work_table(make_stamp_check_program(problem), layout)
         assert table.chunks["bytes"].max() == largest
         stamps = int(table.nodes["stamp_chunks"][0])
         assert spans(table.chunks[:stamps]) == expected_spans((0,), layout)
