@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from tests.gpu_runtime.allocator.training import STREAMS, Life, Program, Request, random_program
+from tests.gpu_runtime.allocator.synthetic_training import (
+    STREAMS,
+    Life,
+    Program,
+    Request,
+    random_program,
+)
 
 UNKNOWN_STREAM = 99
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_runtime import PlannedMemory
 from planners.errors import GaplessError
-from tests.gpu_runtime.allocator.training import (
+from tests.gpu_runtime.allocator.synthetic_training import (
     PAGE_BYTES,
     STREAMS,
     Life,

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_runtime._core import MismatchKind
 from tests.gpu_runtime.allocator.deviations import DEVIATIONS, random_deviation
-from tests.gpu_runtime.allocator.training import (
+from tests.gpu_runtime.allocator.synthetic_training import (
     STREAMS,
     Life,
     Program,

@@ -17,7 +17,7 @@ import pytest
 from gpu_runtime import PlannedMemory
 from gpu_runtime._core import PlannedAllocator, SimulatedMemory
 from planners.errors import DeviceError, GaplessError, UnknownPlannerError
-from tests.gpu_runtime.allocator.training import (
+from tests.gpu_runtime.allocator.synthetic_training import (
     PAGE_BYTES,
     Life,
     Program,

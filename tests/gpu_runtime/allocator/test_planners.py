@@ -16,7 +16,7 @@ from planners.errors import DeviceError, UnknownPlannerError
 from planners.model.budget import Budget
 from planners.model.plan import feasible, no_plan_found
 from planners.registry import UnsupportedProblemError
-from tests.gpu_runtime.allocator.training import Life, Program, Request, Training, served
+from tests.gpu_runtime.allocator.synthetic_training import Life, Program, Request, Training, served
 
 NAMES = [info.name for info in registry.planners()]
 PlannerFunction = Callable[[Problem, Budget], Plan | Result]

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_runtime import PlannedMemory, _core
 from planners.errors import DeviceError
-from tests.gpu_runtime.allocator.training import Training
+from tests.gpu_runtime.allocator.synthetic_training import Training
 
 pytestmark = pytest.mark.torch
 

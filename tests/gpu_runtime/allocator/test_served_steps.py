@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.gpu_runtime.allocator.training import (
+from tests.gpu_runtime.allocator.synthetic_training import (
     PAGE_BYTES,
     STREAMS,
     Life,

@@ -14,7 +14,7 @@ from gpu_runtime.allocator.step_problem import StreamProblem, block_bytes, step_
 from gpu_runtime.allocator.step_profile import NEVER, StreamProfile
 from planners import Plan
 from planners.referee.check import find_violation
-from tests.gpu_runtime.allocator.training import PAGE_BYTES
+from tests.gpu_runtime.allocator.synthetic_training import PAGE_BYTES
 
 
 def stream_profile(

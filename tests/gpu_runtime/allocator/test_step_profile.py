@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpu_runtime._core import LogKind
 from gpu_runtime.allocator.step_profile import NEVER, StepLog, StepProfile, StreamProfile
-from tests.gpu_runtime.allocator.training import (
+from tests.gpu_runtime.allocator.synthetic_training import (
     STREAMS,
     Life,
     Program,

@@ -65,7 +65,7 @@ bool told_to_fail(const std::string& call) {
 
 // Runs a call of the driver, and says what became of it as a driver does.
 template <class Call>
-int answer(const std::string& name, Call&& call) {
+int status_of(const std::string& name, Call&& call) {
     if (!initialized) return kNotInitialized;
     if (current.empty()) return kInvalidContext;
     if (told_to_fail(name)) return failing_status;
@@ -122,13 +122,13 @@ int cuCtxPopCurrent_v2(void** popped) {
     return *popped = current.back(), current.pop_back(), kSuccess;
 }
 int cuStreamGetCtx(void* stream, void** found) {
-    return answer("cuStreamGetCtx", [&] {
+    return status_of("cuStreamGetCtx", [&] {
         const auto its = context_of_stream.find(number(stream));
         *found = its == context_of_stream.end() ? current.back() : its->second;
     });
 }
 int cuCtxSynchronize() {
-    return answer("cuCtxSynchronize", [] {
+    return status_of("cuCtxSynchronize", [] {
         for (const Stream stream : at_work) {
             const auto its = context_of_stream.find(stream);
             if (its == context_of_stream.end() || its->second == current.back()) {
@@ -142,33 +142,33 @@ int cuMemGetAllocationGranularity(std::size_t* bytes, const Properties* properti
     return *bytes = kPage, pinned_on_device(properties) ? kSuccess : kInvalidValue;
 }
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-    return answer("cuMemGetInfo", [&] { *free = memory.free_bytes(), *total = 64 * kPage; });
+    return status_of("cuMemGetInfo", [&] { *free = memory.free_bytes(), *total = 64 * kPage; });
 }
 int cuMemAddressReserve(Address* address, std::size_t bytes, std::size_t, Address,
                         unsigned long long) {
-    return answer("cuMemAddressReserve", [&] { *address = memory.reserve_range(bytes); });
+    return status_of("cuMemAddressReserve", [&] { *address = memory.reserve_range(bytes); });
 }
 int cuMemAddressFree(Address address, std::size_t bytes) {
-    return answer("cuMemAddressFree", [&] { memory.release_range(address, bytes); });
+    return status_of("cuMemAddressFree", [&] { memory.release_range(address, bytes); });
 }
 int cuMemCreate(Pages* pages, std::size_t bytes, const Properties* properties, unsigned long long) {
-    return answer("cuMemCreate", [&] {
+    return status_of("cuMemCreate", [&] {
         if (!pinned_on_device(properties)) return kInvalidValue;
         return *pages = memory.create_pages(bytes), kSuccess;
     });
 }
 int cuMemRelease(Pages pages) {
-    return answer("cuMemRelease", [&] { memory.release_pages(pages); });
+    return status_of("cuMemRelease", [&] { memory.release_pages(pages); });
 }
 int cuMemMap(Address address, std::size_t bytes, std::size_t, Pages pages, unsigned long long) {
-    return answer("cuMemMap", [&] {
+    return status_of("cuMemMap", [&] {
         memory.map(address, pages, bytes);
         mprotect(reinterpret_cast<void*>(address), bytes, PROT_NONE);
         open_to[address].clear();
     });
 }
 int cuMemSetAccess(Address address, std::size_t bytes, const Access* access, std::size_t count) {
-    return answer("cuMemSetAccess", [&] {
+    return status_of("cuMemSetAccess", [&] {
         for (std::size_t i = 0; i < count; ++i) {
             if (!on_device(access[i].location) || access[i].flags != 3) return kInvalidValue;
             open_to.at(address).insert(access[i].location.id);
@@ -179,20 +179,20 @@ int cuMemSetAccess(Address address, std::size_t bytes, const Access* access, std
     });
 }
 int cuMemUnmap(Address address, std::size_t bytes) {
-    return answer("cuMemUnmap", [&] {
+    return status_of("cuMemUnmap", [&] {
         memory.unmap(address, bytes);
         open_to.erase(address);
     });
 }
 int cuEventCreate(std::uint64_t* event, unsigned flags) {
-    return answer("cuEventCreate", [&] {
+    return status_of("cuEventCreate", [&] {
         if (flags != 2) return kInvalidValue;  // timing makes it slower
         context_of_event[*event = next_event++] = current.back();
         return recorded[*event] = 0, kSuccess;
     });
 }
 int cuEventRecord(void* event, void* stream) {
-    return answer("cuEventRecord", [&] {
+    return status_of("cuEventRecord", [&] {
         const auto its = context_of_stream.find(number(stream));
         void* where = its == context_of_stream.end() ? current.back() : its->second;
         if (where != context_of_event.at(number(event))) return kInvalidHandle;
@@ -200,19 +200,19 @@ int cuEventRecord(void* event, void* stream) {
     });
 }
 int cuEventQuery(void* event) {
-    return answer("cuEventQuery", [&] {
+    return status_of("cuEventQuery", [&] {
         return memory.is_done(recorded.at(number(event))) ? kSuccess : kNotReady;
     });
 }
 int cuEventSynchronize(void* event) {
-    return answer("cuEventSynchronize", [&] { memory.await(recorded.at(number(event))); });
+    return status_of("cuEventSynchronize", [&] { memory.await(recorded.at(number(event))); });
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
-    return answer("cuStreamWaitEvent",
-                  [&] { memory.make_wait(number(stream), recorded.at(number(event))); });
+    return status_of("cuStreamWaitEvent",
+                     [&] { memory.make_wait(number(stream), recorded.at(number(event))); });
 }
 int cuEventDestroy_v2(void* event) {
-    return answer("cuEventDestroy_v2", [&] {
+    return status_of("cuEventDestroy_v2", [&] {
         if (const Event made = recorded.at(number(event)); made != 0) memory.destroy_event(made);
         recorded.erase(number(event));
     });

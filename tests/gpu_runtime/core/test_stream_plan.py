@@ -16,7 +16,7 @@ from gpu_runtime._core import (
     StepMode,
     StreamPlan,
 )
-from tests.gpu_runtime.allocator.training import PAGE_BYTES
+from tests.gpu_runtime.allocator.synthetic_training import PAGE_BYTES
 
 pytestmark = pytest.mark.core
 
