@@ -24,22 +24,7 @@ def new_folder() -> Path:
 
 
 def compile_cpp(name: str, sources: Sequence[Path], options: Sequence[str]) -> Path:
-    """Compile sources into a folder of their own.
-
-    Parameters
-    ----------
-    name
-        File name of what is made.
-    sources
-        C++ files; they find the headers of the runtime's core.
-    options
-        Further options of the compiler.
-
-    Returns
-    -------
-    Path
-        The program or library.
-    """
+    """Compile C++ that finds the headers of the runtime's core, and return what was made."""
     made = new_folder() / name
     command = ["g++", "-std=c++20", "-O1", "-g", f"-I{CORE}", *options]
     command += ["-o", str(made), *map(str, sources), "-ldl"]

@@ -12,17 +12,10 @@ from gpu_runtime._core import StreamPlan
 def stream_plan(
     stream: int, places: Sequence[tuple[int, int]], freed_before: Sequence[Sequence[int]] = ()
 ) -> StreamPlan:
-    """Return the plan of a stream.
+    """Return the plan of a stream whose requests have these bytes and offsets, in order.
 
-    Parameters
-    ----------
-    stream
-        Its handle.
-    places
-        Bytes and offset of each request, in order.
-    freed_before
-        Requests that are freed before request k and after the one before; none where not given.
-        What is never listed is freed by the end of the step.
+    Request k has before it the frees of its entry, none where not given; what is never listed is
+    freed by the end of the step.
     """
     lists = [*freed_before, *[[]] * (len(places) - len(freed_before))]
     return StreamPlan(

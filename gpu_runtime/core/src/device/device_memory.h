@@ -26,9 +26,9 @@ class OutOfDeviceMemory : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// One device, with a simulated side and a CUDA side. Physical memory and the addresses at which it
-// appears are two things: pages are created, mapped into a reserved range, unmapped and released.
-// Calls come from one thread at a time.
+// One device, simulated or by CUDA. Physical memory and the addresses at which it appears are two
+// things: pages are created, mapped into a reserved range, unmapped and released. Calls come from
+// one thread at a time.
 class DeviceMemory {
   public:
     DeviceMemory() = default;
