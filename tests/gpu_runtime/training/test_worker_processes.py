@@ -262,7 +262,7 @@ def test_without_torch_a_worker_says_so() -> None:
     assert result.stderr == ""
 
 
-def test_the_answer_of_a_check_survives_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_of_a_check_survives_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     big = replace(CHECK, parameters={f"layer.{number}": "ab" * 32 for number in range(5000)})
     code = (
         "from dataclasses import replace; "

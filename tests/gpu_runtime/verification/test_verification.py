@@ -274,7 +274,7 @@ def test_words_that_a_device_had_no_room_for_do_not_pass(monkeypatch: pytest.Mon
         ([], [False] * 6),
     ],
 )
-def test_every_other_trial_attacks_and_more_where_pairs_are_left(
+def test_every_other_trial_is_directed_and_more_where_pairs_are_left(
     monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int, int]], directed: list[bool]
 ) -> None:
     graph = Graph(op=["op"] * 3, stream=[0, 1, 2], producer=[0, 1, 2], consumers=[[], [], []])

@@ -34,7 +34,7 @@ def collide(program: StampCheckProgram, trial: Trial, a: int, b: int) -> bool:
     return False
 
 
-def test_an_attack_brings_every_unsafe_pair_and_no_safe_one_to_collide() -> None:
+def test_a_directed_trial_brings_every_unsafe_pair_and_no_safe_one_to_collide() -> None:
     directed = 0
     for seed in range(150):
         problem = random_problem(Random(seed), Safety.GRAPH, (2, 10), features=frozenset())
@@ -74,7 +74,7 @@ def test_random_trials_bring_about_orders_that_an_undisturbed_one_does_not() -> 
     assert {order[-1] for order in ends} == set(range(10))
 
 
-def test_a_queue_attacks_each_pair_in_turn_until_it_is_seen() -> None:
+def test_a_queue_gives_each_pair_its_turn_until_it_is_seen() -> None:
     apart = StampCheckProgram((0, 1, 2), ((0,), (1,), (2,)), ((0,), (1,), (2,)), ((), (), ()))
     queue = DelayQueue(apart, [(0, 1), (0, 2), (1, 2)])
     seen: set[tuple[int, int]] = set()
@@ -91,13 +91,13 @@ def test_a_queue_attacks_each_pair_in_turn_until_it_is_seen() -> None:
     assert len(queue) == 0
 
 
-def test_on_one_stream_there_is_nothing_to_attack() -> None:
+def test_on_one_stream_there_is_nothing_to_delay() -> None:
     alone = StampCheckProgram((0, 0, 0), ((0,), (1,), ()), ((), (1,), (0,)), ((), (), ()))
     assert plan_adversarial_delays(alone, 0, 1) is not None
     assert DelayQueue(alone, [(0, 1)]).next(lambda _a, _b: False) is None
 
 
-def test_what_collides_in_any_order_needs_no_attack() -> None:
+def test_what_collides_in_any_order_needs_no_delay() -> None:
     #   stream 0   makes 0 and 1
     #   stream 1                    makes 2, reads 0 and 1
     both = StampCheckProgram((0, 1), ((0, 1), (2,)), ((), (0, 1, 2)), ((), (0,)))

@@ -169,7 +169,7 @@ def test_a_driver_without_a_gpu_is_told(
         require_gpu(str(library))
 
 
-def test_a_gpu_is_seen_and_nothing_is_set_for_children(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_seen_and_nothing_is_set_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CONNECTIONS_VARIABLE, raising=False)
     require_gpu(str(host_library_path()))
     assert CONNECTIONS_VARIABLE not in os.environ
