@@ -8,17 +8,17 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Answer
+from gpu_runtime.training.worker_result import WorkerResult
 
 
 class ChecksAtOnce:
     """Runs what it is asked for; the first check begins those of all allocators."""
 
-    def __init__(self, run: Callable[[RunSpecification], Answer]) -> None:
+    def __init__(self, run: Callable[[RunSpecification], WorkerResult]) -> None:
         self._run = run
-        self._begun: dict[str, Future[Answer]] = {}
+        self._begun: dict[str, Future[WorkerResult]] = {}
 
-    def __call__(self, specification: RunSpecification) -> Answer:
+    def __call__(self, specification: RunSpecification) -> WorkerResult:
         """Run it, or wait for the run that began with the first check."""
         if specification.purpose is not Purpose.CHECK:
             return self._run(specification)
@@ -29,8 +29,8 @@ class ChecksAtOnce:
             self._begun = {its.to_json(): self._begin(its) for its in specifications}
         return self._begun[specification.to_json()].result()
 
-    def _begin(self, specification: RunSpecification) -> Future[Answer]:
-        future: Future[Answer] = Future()
+    def _begin(self, specification: RunSpecification) -> Future[WorkerResult]:
+        future: Future[WorkerResult] = Future()
 
         def work() -> None:
             try:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
-from gpu_runtime.verification.trials.trial.arena_layout import Layout
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
-from gpu_runtime.verification.trials.trial.arena_layout import Layout
-from gpu_runtime.verification.trials.trial.stamp_check_program import StampCheckProgram
-from gpu_runtime.verification.trials.trial.trial import make_trial
+from gpu_runtime.verification.trials.arena_layout import Layout
+from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
+from gpu_runtime.verification.trials.trial import make_trial
 from gpu_runtime.verification.verification import Verification, VerificationRequest, verify
 from planners import Problem, place_in_objects
 from planners.command_line.progress_line import show_progress
