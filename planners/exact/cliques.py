@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +17,7 @@ MOST_SET_BYTES = 1 << 30
 def clique_cover(
     tensors: int,
     pairs: IntColumn,
-    known: Sequence[Sequence[int]],
+    known: Iterable[IntColumn],
     budget: Budget,
     most_members: int,
 ) -> list[list[int]]:
@@ -31,7 +31,8 @@ def clique_cover(
     require_room("bytes of sets of tensors", 2 * (tensors * tensors // 8), MOST_SET_BYTES)
     cover = _Cover(_adjacent(tensors, pairs, budget), budget, most_members)
     for clique in known:
-        cover.open(clique)
+        if len(clique):
+            cover.open(clique.tolist())
     for tensor in range(tensors):
         while cover.uncovered[tensor]:
             cover.open([tensor])
@@ -66,10 +67,9 @@ class _Cover:
         self._most_members = most_members
         self._members = 0
 
-    def open(self, seed: Sequence[int]) -> None:
-        """Grow a clique, and keep it if it covers a pair."""
+    def open(self, clique: list[int]) -> None:
+        """Grow a clique, which is not empty, and keep it if it covers a pair."""
         require_time(self._budget)
-        clique = list(seed)
         candidates = -1
         for tensor in clique:
             candidates &= self._adjacent[tensor]

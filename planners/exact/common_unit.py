@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,15 +30,15 @@ class ScaledBlocks:
 
     unit: int
     # One entry a block, in units; ``pinned`` is -1 where nothing is given.
-    size: list[int]
-    modulus: list[int]
-    residue: list[int]
-    pinned: list[int]
+    size: IntColumn
+    modulus: IntColumn
+    residue: IntColumn
+    pinned: IntColumn
     # One entry a tensor, in units: its size, and the units of its block in front of it.
-    tensor_size: list[int]
-    before: list[int]
+    tensor_size: IntColumn
+    before: IntColumn
     # Block of each tensor.
-    block_of: list[int]
+    block_of: IntColumn
 
     @property
     def count(self) -> int:
@@ -51,26 +53,25 @@ class ScaledBlocks:
         """Return the units of an upper bound."""
         return bytes_ // self.unit
 
-    def lowest(self, block: int) -> int:
-        """Return the least offset that a block may take alone."""
-        return self.residue[block] if self.pinned[block] == NOT_PINNED else self.pinned[block]
+    @cached_property
+    def lowest(self) -> IntColumn:
+        """The least offset that each block may take alone, also where it has no bytes."""
+        return np.where(self.pinned == NOT_PINNED, self.residue, self.pinned)
 
-    def highest(self, block: int, peak: int) -> int:
-        """Return the largest offset of a block under a peak; below :meth:`lowest` for none."""
-        if self.pinned[block] != NOT_PINNED:
-            return self.pinned[block]
-        last = peak - self.size[block]
-        return last - (last - self.residue[block]) % self.modulus[block]
+    def highest(self, peak: int) -> IntColumn:
+        """Return the largest offset of each block under a peak; below ``lowest`` for none."""
+        last = peak - self.size
+        last -= (last - self.residue) % self.modulus
+        return np.where(self.pinned == NOT_PINNED, last, self.pinned)
 
-    def heads(self, problem: Problem, plan: Plan) -> list[int]:
+    def heads(self, problem: Problem, plan: Plan) -> IntColumn:
         """Return the offset of every block in a plan, in units, rounded down."""
         blocks = problem.blocks
-        heads: list[int] = (plan.offsets[blocks.members[blocks.indptr[:-1]]] // self.unit).tolist()
-        return heads
+        return plan.offsets[blocks.members[blocks.indptr[:-1]]] // self.unit
 
-    def plan(self, problem: Problem, heads: list[int]) -> Plan:
+    def plan(self, problem: Problem, heads: Sequence[int] | IntColumn) -> Plan:
         """Return the plan that puts every block at an offset."""
-        return Plan.of_blocks(problem, np.array(heads, dtype=np.int64) * self.unit)
+        return Plan.of_blocks(problem, np.asarray(heads, dtype=np.int64) * self.unit)
 
 
 def scale_blocks(problem: Problem) -> ScaledBlocks:
@@ -82,13 +83,13 @@ def scale_blocks(problem: Problem) -> ScaledBlocks:
     implied = unit % np.maximum(blocks.modulus, 1) == 0
     return ScaledBlocks(
         unit,
-        size=(blocks.size // unit).tolist(),
-        modulus=np.where(implied, 1, blocks.modulus // unit).tolist(),
-        residue=np.where(implied, 0, blocks.residue // unit).tolist(),
-        pinned=np.where(blocks.pinned == NOT_PINNED, NOT_PINNED, blocks.pinned // unit).tolist(),
-        tensor_size=(problem.size // unit).tolist(),
-        before=(before // unit).tolist(),
-        block_of=blocks.block_of.tolist(),
+        size=blocks.size // unit,
+        modulus=np.where(implied, 1, blocks.modulus // unit),
+        residue=np.where(implied, 0, blocks.residue // unit),
+        pinned=np.where(blocks.pinned == NOT_PINNED, NOT_PINNED, blocks.pinned // unit),
+        tensor_size=problem.size // unit,
+        before=before // unit,
+        block_of=blocks.block_of,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
+
+import numpy as np
 
 from planners.exact.common_unit import ScaledBlocks
 from planners.model.columns import IntColumn
@@ -33,23 +34,24 @@ def disjunctions_of(
     Two blocks may have several, by distance; those that overlap are one. A pair ``(a, b)`` has its
     ``a`` in the ``first`` block.
     """
-    ranges: defaultdict[tuple[int, int], list[tuple[int, int, int, int]]] = defaultdict(list)
-    for one, other in pairs.tolist():
-        a, b = sorted((one, other), key=lambda tensor: scaled.block_of[tensor])
-        blocks = scaled.block_of[a], scaled.block_of[b]
-        if blocks[0] != blocks[1]:
-            ahead = scaled.before[a] - scaled.before[b]
-            below, above = ahead - scaled.tensor_size[b], ahead + scaled.tensor_size[a]
-            ranges[blocks].append((below, above, a, b))
+    turned = scaled.block_of[pairs[:, 0]] > scaled.block_of[pairs[:, 1]]
+    a, b = np.where(turned[:, None], pairs[:, ::-1], pairs).T
+    apart = scaled.block_of[a] != scaled.block_of[b]
+    a, b = a[apart], b[apart]
+    ahead = scaled.before[a] - scaled.before[b]
+    rows = np.column_stack(
+        (
+            scaled.block_of[a], scaled.block_of[b],
+            ahead - scaled.tensor_size[b], ahead + scaled.tensor_size[a], a, b,
+        )
+    )  # fmt: skip
     disjunctions: list[Disjunction] = []
     belongs: dict[tuple[int, int], int] = {}
-    for (first, second), found in sorted(ranges.items()):
-        last: Disjunction | None = None
-        for below, above, a, b in sorted(found):
-            if last is None or below >= last.above:
-                disjunctions.append(Disjunction(first, second, below, above))
-            elif above > last.above:
-                disjunctions[-1] = Disjunction(first, second, last.below, above)
-            last = disjunctions[-1]
-            belongs[a, b] = len(disjunctions) - 1
+    for first, second, below, above, one, other in rows[np.lexsort(rows.T[::-1])].tolist():
+        last = disjunctions[-1] if disjunctions else None
+        if last is None or (last.first, last.second) != (first, second) or below >= last.above:
+            disjunctions.append(Disjunction(first, second, below, above))
+        elif above > last.above:
+            disjunctions[-1] = Disjunction(first, second, last.below, above)
+        belongs[one, other] = len(disjunctions) - 1
     return disjunctions, belongs

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from planners import _core
+from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sections:
     """Sets of live tensors, each maximal among its neighbours, in the order of time.
 
@@ -16,17 +19,27 @@ class Sections:
     far fewer steps are left.
     """
 
-    # Rows ``(tensor, first section, one past the last)`` of the tensors that have bytes.
-    segments: list[tuple[int, int, int]]
+    # Rows ``(tensor, first section, one past the last)`` of the tensors that have bytes, sorted by
+    # tensor and section.
+    segments: IntColumn
     count: int
 
-    def live_sets(self) -> list[list[int]]:
+    @property
+    def member_count(self) -> int:
+        """Number of live tensors of all sections together."""
+        return int((self.segments[:, 2] - self.segments[:, 1]).sum())
+
+    def live_sets(self) -> list[IntColumn]:
         """Return the live tensors of every section; without gaps, none lies within another."""
-        live: list[list[int]] = [[] for _ in range(self.count)]
-        for tensor, first, last in self.segments:
-            for section in range(first, last):
-                live[section].append(tensor)
-        return live
+        if not self.count:
+            return []
+        tensor, first, last = self.segments.T
+        length = last - first
+        begin = np.cumsum(length) - length
+        section = np.arange(length.sum()) + np.repeat(first - begin, length)
+        order = np.argsort(section, kind="stable")
+        borders = np.searchsorted(section[order], np.arange(1, self.count))
+        return np.split(np.repeat(tensor, length)[order], borders)
 
 
 def sections_of(problem: Problem) -> Sections:
@@ -34,6 +47,4 @@ def sections_of(problem: Problem) -> Sections:
     rows = problem.segments()
     rows = rows[problem.size[rows[:, 0]] > 0]
     first, last, count = _core.section_ranges(problem.tensor_count, rows)
-    return Sections(
-        list(zip(rows[:, 0].tolist(), first.tolist(), last.tolist(), strict=True)), count
-    )
+    return Sections(np.column_stack((rows[:, 0], first, last)), count)

@@ -6,8 +6,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from planners.exact.common_unit import ScaledBlocks
 from planners.model.blocks import NOT_PINNED
+from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
 
@@ -29,15 +32,15 @@ class Symmetry:
     # alignment tells up from down.
     anchor: int | None
 
-    def representative(self, scaled: ScaledBlocks, heads: list[int], peak: int) -> list[int]:
+    def representative(self, scaled: ScaledBlocks, heads: IntColumn, peak: int) -> IntColumn:
         """Return the plan that the search may look at instead of one that it may not."""
-        heads = list(heads)
         if self.anchor is not None and 2 * heads[self.anchor] + scaled.size[self.anchor] > peak:
             # Upside down it lies in the lower half, and so does the lowest of its group.
-            heads = [peak - x - s for x, s in zip(heads, scaled.size, strict=True)]
+            heads = peak - heads - scaled.size
+        else:
+            heads = heads.copy()
         for group in self.groups:
-            for block, head in zip(group, sorted(heads[b] for b in group), strict=True):
-                heads[block] = head
+            heads[group] = np.sort(heads[group])
         return heads
 
 
@@ -48,21 +51,23 @@ def symmetry_of(
 
     Tensors with equal neighbourhoods must be unsafe with each other, and with the same others.
     """
-    members = (problem.blocks.indptr[1:] - problem.blocks.indptr[:-1]).tolist()
+    single = np.diff(problem.blocks.indptr) == 1
+    free = single & (scaled.size > 0) & (scaled.pinned == NOT_PINNED)
+    tensors = np.flatnonzero(free[scaled.block_of])
+    blocks = scaled.block_of[tensors]
+    columns = (tensors, blocks, scaled.size[blocks], scaled.modulus[blocks])
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for tensor, block in enumerate(scaled.block_of):
-        if members[block] == 1 and scaled.size[block] and scaled.pinned[block] == NOT_PINNED:
-            key = (scaled.size[block], scaled.modulus[block], neighbourhood[tensor])
-            alike[key].append(block)
+    for tensor, block, size, modulus in zip(*(c.tolist() for c in columns), strict=True):
+        alike[size, modulus, neighbourhood[tensor]].append(block)
     groups = [group for group in alike.values() if len(group) > 1]
     directed = (
-        any(count > 1 for count in members)
-        or any(modulus > 1 for modulus in scaled.modulus)
-        or any(pin != NOT_PINNED for pin in scaled.pinned)
+        not single.all()
+        or (scaled.modulus > 1).any()
+        or (scaled.pinned != NOT_PINNED).any()
         or not scaled.count
     )
     if directed:
         return Symmetry(groups, None)
-    largest = max(range(scaled.count), key=lambda block: scaled.size[block])
+    largest = int(np.argmax(scaled.size))
     first = next((group[0] for group in groups if largest in group), largest)
     return Symmetry(groups, first)

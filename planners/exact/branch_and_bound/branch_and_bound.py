@@ -8,13 +8,16 @@ from dataclasses import dataclass, fields
 from itertools import count, cycle, islice
 from random import Random
 
+import numpy as np
+
 from planners import _core
-from planners.exact.branch_and_bound.components import Component, components_of, lowest_heads
+from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.plan_exactly import plan_exactly
 from planners.exact.search_outcome import SearchOutcome
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
+from planners.model.columns import IntColumn
 from planners.model.plan import Plan, Result
 from planners.model.problem import Problem, Scalar
 from planners.registry import register
@@ -195,7 +198,7 @@ class _Part:
     part: Component
     least: int
     most: int
-    heads: list[int]
+    heads: IntColumn
     questions: Iterator[_Question]
     # The question that the node limit cut short; it is asked again if the search goes on.
     cut_short: _Question | None = None
@@ -239,12 +242,9 @@ class _Search:
             self._known(part, known) for part in components_of(problem, self.scaled, budget)
         ]
         # A block without bytes is in no part, but its pin counts.
-        alone = (
-            low + size
-            for low, size in zip(lowest_heads(self.scaled), self.scaled.size, strict=True)
-        )
+        alone = int((self.scaled.lowest + self.scaled.size).max(initial=0))
         self.least = max(
-            self.scaled.up(start.bound.bytes), max(alone, default=0), *(p.least for p in self.parts)
+            self.scaled.up(start.bound.bytes), alone, *(part.least for part in self.parts)
         )
 
     def resume(self, start: WarmStart, budget: Budget) -> None:
@@ -253,7 +253,7 @@ class _Search:
         self.nodes_before = self.counters["nodes"]
         known = self.scaled.heads(self.problem, start.plan)
         for part in self.parts:
-            heads = [known[block] for block in part.part.blocks.tolist()]
+            heads = known[part.part.blocks]
             end = self._end(part.part, heads)
             if end < part.most:
                 part.heads, part.most = heads, end
@@ -275,13 +275,13 @@ class _Search:
             statistics=self._statistics(interrupted),
         )
 
-    def _known(self, part: Component, known: list[int]) -> _Part:
+    def _known(self, part: Component, known: IntColumn) -> _Part:
         """Return a part with what the plan at the start says of it.
 
         Its offsets are rounded down to units, which keeps the plan valid: sizes, pins and the
         alignments that are left are whole units, so what lay above still does.
         """
-        heads = [known[block] for block in part.blocks.tolist()]
+        heads = known[part.blocks]
         return _Part(part, part.least, self._end(part, heads), heads, self._questions(part))
 
     def _target(self) -> int | None:
@@ -363,7 +363,7 @@ class _Search:
         if decision.verdict == _core.Verdict.NODE_LIMIT and spent:
             raise _NodesSpentError
         if decision.verdict == _core.Verdict.FITS:
-            part.heads = decision.offsets
+            part.heads = np.array(decision.offsets, dtype=np.int64)
             part.most = self._end(part.part, part.heads)
             self.order = ", ".join(question.order)
         elif decision.verdict == _core.Verdict.REFUTED:
@@ -406,20 +406,16 @@ class _Search:
         """Return the nodes since the search began or went on."""
         return self.counters["nodes"] - self.nodes_before
 
-    def _end(self, part: Component, heads: list[int]) -> int:
-        blocks: list[int] = part.blocks.tolist()
-        return max(
-            head + self.scaled.size[block] for head, block in zip(heads, blocks, strict=True)
-        )
+    def _end(self, part: Component, heads: IntColumn) -> int:
+        return int((heads + self.scaled.size[part.blocks]).max())
 
     def _plan(self) -> Plan | None:
         """Return the plan of the parts, None where it is no better than the start's."""
         if self.scaled.unit * max((p.most for p in self.parts), default=0) >= self.start.plan.peak:
             return None
-        heads = lowest_heads(self.scaled)
+        heads = self.scaled.lowest.copy()
         for part in self.parts:
-            for block, head in zip(part.part.blocks.tolist(), part.heads, strict=True):
-                heads[block] = head
+            heads[part.part.blocks] = part.heads
         return self.scaled.plan(self.problem, heads)
 
     def _statistics(self, interrupted: bool) -> dict[str, Scalar]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,38 +58,34 @@ def _rows(problem: Problem, budget: Budget) -> IntColumn:
     """
     if lifetimes_decide(problem):
         require_unsafe_pairs(problem, MOST_PAIRS)
-        return np.array(sections_of(problem).segments, dtype=np.int64).reshape(-1, 3)
+        return sections_of(problem).segments
     pairs = list_unsafe_pairs(problem, MOST_PAIRS_TO_COVER)
-    known: list[list[int]] = []
+    known: list[IntColumn] = []
     if problem.safety is Safety.GRAPH:
         # The heaviest antichain first: its total is the best bound that a section can give.
         with suppress(TimeoutError, BoundTooLargeError):
             seconds = SHARE_FOR_BOUNDS * budget.remaining_seconds()
             heaviest = antichain_bound(problem, seconds).witness
-            known.append([t for t in heaviest.tolist() if problem.size[t]])
+            known.append(heaviest[problem.size[heaviest] > 0])
         known += sections_of(problem).live_sets()
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
-    members: list[list[int]] = [[] for _ in range(problem.tensor_count)]
-    for index, clique in enumerate(cliques):
-        for tensor in clique:
-            members[tensor].append(index)
-    next_section = len(cliques)
-    rows = []
-    for tensor in np.flatnonzero(problem.size > 0).tolist():
-        if not members[tensor]:
-            # Safe with all others, it has a section of its own.
-            members[tensor].append(next_section)
-            next_section += 1
-        rows += [(tensor, first, last) for first, last in _runs(members[tensor])]
-    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+    # What is safe with all others has a section of its own.
+    alone = problem.size > 0
+    alone[list(chain.from_iterable(cliques))] = False
+    cliques += [[tensor] for tensor in np.flatnonzero(alone).tolist()]
+    return _runs(cliques)
 
 
-def _runs(sections: list[int]) -> list[tuple[int, int]]:
-    breaks = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(sections)) if b != a + 1)]
-    return [
-        (sections[begin], sections[end - 1] + 1)
-        for begin, end in pairwise([*breaks, len(sections)])
-    ]
+def _runs(cliques: list[list[int]]) -> IntColumn:
+    """Return rows ``(tensor, first, last)`` of consecutive cliques, sorted by tensor."""
+    tensor = np.fromiter(chain.from_iterable(cliques), dtype=np.int64)
+    clique = np.repeat(np.arange(len(cliques)), [len(members) for members in cliques])
+    order = np.argsort(tensor, kind="stable")
+    tensor, clique = tensor[order], clique[order]
+    goes_on = (np.diff(tensor) == 0) & (np.diff(clique) == 1)
+    first = np.flatnonzero(np.append(True, ~goes_on)[: len(tensor)])
+    last = np.append(first[1:] - 1, len(tensor) - 1)[: len(first)]
+    return np.column_stack((tensor[first], clique[first], clique[last] + 1))
 
 
 def _block_hulls(problem: Problem, rows: IntColumn) -> IntColumn:
@@ -135,13 +131,13 @@ def _part(
     own = own[np.argsort(own[:, 0], kind="stable")]
     own[:, 1:] -= own[:, 1].min()
     sections = int(own[:, 2].max())
-    size = np.array(scaled.tensor_size, dtype=np.int64)[tensors]
+    size = scaled.tensor_size[tensors]
     core = _core.SearchProblem(
-        _column(scaled.modulus, blocks),
-        _column(scaled.residue, blocks),
-        _column(scaled.pinned, blocks),
+        scaled.modulus[blocks],
+        scaled.residue[blocks],
+        scaled.pinned[blocks],
         block_of[tensors].astype(np.int32),
-        _column(scaled.before, tensors),
+        scaled.before[tensors],
         size,
         _lifetimes(problem, rows)[tensors],
         np.ascontiguousarray(own),
@@ -150,7 +146,7 @@ def _part(
     totals = np.zeros(sections + 1, dtype=np.int64)
     np.add.at(totals, own[:, 1], size[own[:, 0]])
     np.subtract.at(totals, own[:, 2], size[own[:, 0]])
-    alone = max(scaled.lowest(block) + scaled.size[block] for block in blocks.tolist())
+    alone = int((scaled.lowest + scaled.size)[blocks].max())
     single = len(tensors) == len(blocks)
     engine = _core.CanonicalSearch if single else _core.DisjunctiveSearch
     return Component(
@@ -168,12 +164,3 @@ def _lifetimes(problem: Problem, rows: IntColumn) -> NDArray[np.float64]:
     # Steps may lie further apart than an int64 reaches.
     np.add.at(lifetimes, tensor, last.astype(np.float64) - first)
     return lifetimes
-
-
-def _column(values: list[int], chosen: IntColumn) -> IntColumn:
-    return np.array(values, dtype=np.int64)[chosen]
-
-
-def lowest_heads(scaled: ScaledBlocks) -> list[int]:
-    """Return the least offset of every block: where a block without bytes lies."""
-    return [scaled.lowest(block) for block in range(scaled.count)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from planners.exact.sections import Sections, sections_of
 from planners.exact.symmetry import Symmetry, symmetry_of
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
+from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem, Safety
 from planners.safety.unsafe_pairs import list_unsafe_pairs, neighbourhoods, require_unsafe_pairs
@@ -48,7 +48,7 @@ def build_model(
     model: cp_model.CpModel,
     problem: Problem,
     scaled: ScaledBlocks,
-    hint: list[int],
+    hint: IntColumn,
     peaks: tuple[int, int],
     budget: Budget,
     *,
@@ -61,13 +61,13 @@ def build_model(
     Elsewhere a cover of the unsafe pairs by cliques is one ``NoOverlap`` each, which CP-SAT
     orders by precedence Booleans of its own where it has to branch.
     """
-    incumbent = max((x + size for x, size in zip(hint, scaled.size, strict=True)), default=0)
+    incumbent = int((hint + scaled.size).max(initial=0))
     require_room("units of bytes", incumbent, MOST_UNITS)
     require_room_for_pairs(problem)
     peak = model.new_int_var(*peaks, "peak")
     head, steps = _head_variables(model, scaled, peaks[1], budget)
-    for block in range(scaled.count):
-        model.add(head[block] + scaled.size[block] <= peak)
+    for offset, size in zip(head, scaled.size.tolist(), strict=True):
+        model.add(offset + size <= peak)
     if lifetimes_decide(problem):
         symmetry = _add_rectangles(model, problem, scaled, head, budget)
     else:
@@ -76,8 +76,9 @@ def build_model(
     if not decide:
         model.minimize(peak)
     heads = symmetry.representative(scaled, hint, incumbent)
+    hinted = ((heads - scaled.residue) // scaled.modulus).tolist()
     for block, step in steps.items():
-        model.add_hint(step, (heads[block] - scaled.residue[block]) // scaled.modulus[block])
+        model.add_hint(step, hinted[block])
     model.add_hint(peak, min(incumbent, peaks[1]))
     return OffsetModel(model, head)
 
@@ -95,23 +96,17 @@ def _head_variables(
     model: cp_model.CpModel, scaled: ScaledBlocks, most: int, budget: Budget
 ) -> tuple[list[Any], dict[int, Any]]:
     """Return the offset of every block as a number or ``modulus * step + residue``; the steps."""
-    head: list[Any] = []
+    last = (scaled.highest(most) - scaled.lowest) // scaled.modulus
+    # What does not fit even alone has no step either; the row below the peak says so.
+    moves = (scaled.pinned == NOT_PINNED) & (scaled.size > 0) & (last >= 0)
+    modulus, limit = scaled.modulus.tolist(), last.tolist()
+    head: list[Any] = scaled.lowest.tolist()
     steps: dict[int, Any] = {}
-    for block in range(scaled.count):
-        if block % 1024 == 0:
+    for count, block in enumerate(np.flatnonzero(moves).tolist()):
+        if count % 1024 == 0:
             require_time(budget)
-        lowest = scaled.lowest(block)
-        if scaled.pinned[block] != NOT_PINNED or not scaled.size[block]:
-            head.append(lowest)
-            continue
-        modulus = scaled.modulus[block]
-        last = (scaled.highest(block, most) - lowest) // modulus
-        if last < 0:
-            # It does not fit even alone; the row below the peak says so.
-            head.append(lowest)
-            continue
-        steps[block] = model.new_int_var(0, last, f"step{block}")
-        head.append(modulus * steps[block] + lowest)
+        steps[block] = model.new_int_var(0, limit[block], f"step{block}")
+        head[block] = modulus[block] * steps[block] + head[block]
     return head, steps
 
 
@@ -123,19 +118,18 @@ def _add_rectangles(
     budget: Budget,
 ) -> Symmetry:
     sections = sections_of(problem)
+    segments = sections.segments.tolist()
     addresses = _address_intervals(
-        model, scaled, head, {tensor for tensor, _, _ in sections.segments}, budget
+        model, scaled, head, {tensor for tensor, _, _ in segments}, budget
     )
     times = [
-        model.new_fixed_size_interval_var(first, last - first, "")
-        for _, first, last in sections.segments
+        model.new_fixed_size_interval_var(first, last - first, "") for _, first, last in segments
     ]
-    model.add_no_overlap_2d(times, [addresses[tensor] for tensor, _, _ in sections.segments])
-    members = sum(last - first for _, first, last in sections.segments)
-    if members <= MOST_SECTION_MEMBERS:
+    model.add_no_overlap_2d(times, [addresses[tensor] for tensor, _, _ in segments])
+    if sections.member_count <= MOST_SECTION_MEMBERS:
         for live in sections.live_sets():
             require_time(budget)
-            model.add_no_overlap([addresses[tensor] for tensor in live])
+            model.add_no_overlap([addresses[tensor] for tensor in live.tolist()])
     return symmetry_of(problem, scaled, _segments_of_tensors(problem, sections))
 
 
@@ -166,29 +160,29 @@ def _address_intervals(
     budget: Budget,
 ) -> dict[int, Any]:
     addresses = {}
+    columns = (scaled.block_of, scaled.before, scaled.tensor_size)
+    block_of, before, size = (column.tolist() for column in columns)
     for tensor in sorted(tensors):
         if tensor % 1024 == 0:
             require_time(budget)
         addresses[tensor] = model.new_fixed_size_interval_var(
-            head[scaled.block_of[tensor]] + scaled.before[tensor],
-            scaled.tensor_size[tensor],
-            f"tensor{tensor}",
+            head[block_of[tensor]] + before[tensor], size[tensor], f"tensor{tensor}"
         )
     return addresses
 
 
-def _segments_of_tensors(problem: Problem, sections: Sections) -> list[Hashable]:
-    segments: list[list[tuple[int, int]]] = [[] for _ in range(problem.tensor_count)]
-    for tensor, first, last in sections.segments:
-        segments[tensor].append((first, last))
-    return [tuple(rows) for rows in segments]
+def _segments_of_tensors(problem: Problem, sections: Sections) -> list[bytes]:
+    """Return, for each tensor, one key for all of its sections."""
+    borders = np.searchsorted(sections.segments[:, 0], np.arange(1, problem.tensor_count))
+    return [rows.tobytes() for rows in np.split(sections.segments[:, 1:], borders)]
 
 
 def _break_symmetry(
     model: cp_model.CpModel, scaled: ScaledBlocks, symmetry: Symmetry, head: list[Any], peak: Any
 ) -> None:
+    size = scaled.size.tolist()
     for group in symmetry.groups:
         for lower, upper in pairwise(group):
-            model.add(head[lower] + scaled.size[lower] <= head[upper])
+            model.add(head[lower] + size[lower] <= head[upper])
     if symmetry.anchor is not None:
-        model.add(2 * head[symmetry.anchor] + scaled.size[symmetry.anchor] <= peak)
+        model.add(2 * head[symmetry.anchor] + size[symmetry.anchor] <= peak)

@@ -57,14 +57,17 @@ class BigM:
         self._most = most
         self._budget = budget
         self.milp = MilpModel()
-        self._low = [scaled.lowest(block) for block in range(scaled.count)]
-        self._high = [scaled.highest(block, most) for block in range(scaled.count)]
-        self.contradiction = most < least or any(
-            low > high or low + size > most
-            for low, high, size in zip(self._low, self._high, scaled.size, strict=True)
+        low, high = scaled.lowest, scaled.highest(most)
+        self.contradiction = bool(
+            most < least or (low > high).any() or (low + scaled.size > most).any()
         )
         if self.contradiction:
             return
+        # The rows of the model are Python's numbers.
+        self._low, self._high = low.tolist(), high.tolist()
+        self._size, self._modulus = scaled.size.tolist(), scaled.modulus.tolist()
+        self._tensor_size, self._before = scaled.tensor_size.tolist(), scaled.before.tolist()
+        self._block_of = scaled.block_of.tolist()
         self._peak = self.milp.column(least, most, integer=True)
         self.milp.objective = None if decide else self._peak
         self._heads = [self._add_head(block) for block in range(scaled.count)]
@@ -90,12 +93,11 @@ class BigM:
 
     def _add_head(self, block: int) -> tuple[int, int, int]:
         """Add a block; its head is ``column * factor + offset``."""
-        scaled = self._scaled
-        modulus, low = scaled.modulus[block], self._low[block]
-        last = 0 if not scaled.size[block] else (self._high[block] - low) // modulus
+        modulus, low, size = self._modulus[block], self._low[block], self._size[block]
+        last = 0 if not size else (self._high[block] - low) // modulus
         self._high[block] = low + modulus * last
         column = self.milp.column(0, last, integer=modulus > 1)
-        self.milp.row([(self._peak, 1), (column, -modulus)], lower=low + scaled.size[block])
+        self.milp.row([(self._peak, 1), (column, -modulus)], lower=low + size)
         return column, modulus, low
 
     def _add_separations(self, pairs: IntColumn) -> None:
@@ -148,7 +150,7 @@ class BigM:
         symmetry = symmetry_of(self._problem, self._scaled, neighbours)
         if symmetry.anchor is not None:
             column, factor, offset = self._heads[symmetry.anchor]
-            size = self._scaled.size[symmetry.anchor]
+            size = self._size[symmetry.anchor]
             self.milp.row([(self._peak, 1), (column, -2 * factor)], lower=2 * offset + size)
         return {
             (lower, upper)
@@ -170,14 +172,13 @@ class BigM:
 
     def _add_clique_rows(self, tensor: int, others: list[int]) -> None:
         """Let what lies below a tensor fit under it, and what lies above, below the peak."""
-        scaled = self._scaled
-        column, factor, offset = self._heads[scaled.block_of[tensor]]
-        offset += scaled.before[tensor]
+        column, factor, offset = self._heads[self._block_of[tensor]]
+        offset += self._before[tensor]
         under, under_known = [(column, factor)], -offset
         over, over_known = [(self._peak, 1), (column, -factor)], offset
-        over_known += scaled.tensor_size[tensor]
+        over_known += self._tensor_size[tensor]
         for other in others:
-            size = scaled.tensor_size[other]
+            size = self._tensor_size[other]
             indicator, factor_above, constant = self._is_below(other, tensor)
             under_known += size * constant
             over_known += size * (1 - constant)
@@ -189,9 +190,9 @@ class BigM:
 
     def _is_below(self, lower: int, upper: int) -> tuple[int | None, int, int]:
         """Return ``column, factor, constant`` of the indicator that one tensor is the lower."""
-        block_of = self._scaled.block_of
+        block_of = self._block_of
         if block_of[lower] == block_of[upper]:
-            return None, 0, int(self._scaled.before[lower] < self._scaled.before[upper])
+            return None, 0, int(self._before[lower] < self._before[upper])
         if block_of[lower] < block_of[upper]:
             column, known = self._second_above[self._belongs[lower, upper]]
             return column, 1, known

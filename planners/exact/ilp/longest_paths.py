@@ -21,7 +21,9 @@ def longest_path_heads(
     above: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for lower, upper, distance in distances:
         above[lower].append((upper, distance))
-    heads = [scaled.lowest(block) for block in range(scaled.count)]
+    size, modulus, residue = (c.tolist() for c in (scaled.size, scaled.modulus, scaled.residue))
+    pinned = (scaled.pinned != NOT_PINNED).tolist()
+    heads: list[int] = scaled.lowest.tolist()
     # A cycle of positive length would raise its blocks for ever; the peak ends that, and this
     # ends it sooner, long after the longest path of any order without such a cycle.
     rounds = 4 * scaled.count + 16
@@ -35,8 +37,8 @@ def longest_path_heads(
                 least = heads[lower] + distance
                 if heads[upper] >= least:
                     continue
-                least += (scaled.residue[upper] - least) % scaled.modulus[upper]
-                if scaled.pinned[upper] != NOT_PINNED or least + scaled.size[upper] > peak:
+                least += (residue[upper] - least) % modulus[upper]
+                if pinned[upper] or least + size[upper] > peak:
                     return None
                 heads[upper] = least
                 changed.add(upper)

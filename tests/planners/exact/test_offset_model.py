@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
@@ -17,7 +18,7 @@ PAIRS = Problem([4, 4, 4], unsafe_pairs=[(0, 1), (1, 2)])
 
 def build(model: cp_model.CpModel, problem: Problem, budget: Budget) -> None:
     scaled = scale_blocks(problem)
-    heads = [4 * block for block in range(scaled.count)]
+    heads = 4 * np.arange(scaled.count)
     build_model(model, problem, scaled, heads, (0, 99), budget, decide=False)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from planners import Budget, Plan, Problem, Status, _core, run
 from planners.exact.branch_and_bound.branch_and_bound import NAME, Rules
-from planners.exact.branch_and_bound.components import Component, components_of, lowest_heads
+from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.referee.check import find_violation
 from planners.registry import get
@@ -100,10 +100,9 @@ def require_plan(
     problem: Problem, scaled: ScaledBlocks, parts: list[Component], found: list[list[int]]
 ) -> Plan:
     """Return the plan of all parts, which the slow referee accepts."""
-    heads = lowest_heads(scaled)
+    heads = scaled.lowest.copy()
     for part, offsets in zip(parts, found, strict=True):
-        for block, head in zip(part.blocks.tolist(), offsets, strict=True):
-            heads[block] = head
+        heads[part.blocks] = offsets
     plan = scaled.plan(problem, heads)
     assert find_violation(problem, plan) is None
     return plan
@@ -138,8 +137,7 @@ def compare(seed: str, problems: int) -> Counter[object]:
             plan = require_plan(problem, scaled, parts, [d.offsets for d in found])
             assert plan.peak <= capacity * scaled.unit
             seen.update(type(part.search).__name__ for part in parts)
-        alone = [h + s for h, s in zip(lowest_heads(scaled), scaled.size, strict=True)]
-        if max(alone) * scaled.unit >= optimum:
+        if int((scaled.lowest + scaled.size).max()) * scaled.unit >= optimum:
             continue
         for capacity in (enough - 1, enough - rng.randint(1, 3)):
             verdicts = [ask(part, capacity, rng, MANY_NODES).verdict for part in parts]
@@ -182,8 +180,8 @@ def contradict(seed: str, problems: int) -> Counter[str]:
         problem = varied_problem(rng, (9, 15), FEATURES - {"capacity", "conflicts", "zero"})
         scaled = scale_blocks(problem)
         for part in components_of(problem, scaled, Budget()):
-            sizes = [scaled.size[block] for block in part.blocks.tolist()]
-            least, most = part.least - 1, sum(sizes) + sum(scaled.modulus)
+            sizes = scaled.size[part.blocks].tolist()
+            least, most = part.least - 1, sum(sizes) + int(scaled.modulus.sum())
             verdicts = []
             for capacity in range(least, min(most, part.least + 4)):
                 for _ in range(8):
