@@ -31,12 +31,10 @@ def without_streams(problem: Problem) -> Problem:
             f"{problem.name}: only of a graph can streams be ignored, found {problem.safety.value}"
         )
     start, end = problem.graph.lifetimes()
-    return Problem(
-        problem.size,
-        start,
-        end,
-        alignment=problem.alignment,
-        contiguous=problem.contiguous,
-        pinned={t: int(problem.pinned[t]) for t in np.flatnonzero(problem.pinned >= 0).tolist()},
+    return problem.select(
+        np.arange(problem.tensor_count),
+        start=start,
+        end=end,
+        capacity=None,
         name=f"{problem.name}, streams ignored",
     )

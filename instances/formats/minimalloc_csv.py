@@ -20,7 +20,8 @@ from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded_text
 from planners.files.formats import Format
 from planners.model.plan import Plan
-from planners.model.problem import MAX_ALIGNMENT, Problem
+from planners.model.problem import Problem
+from planners.model.rules import MAX_ALIGNMENT
 
 MAX_FILE_BYTES = 1 << 28
 MAX_ROWS = 5_000_000

@@ -22,7 +22,7 @@ from instances.traces.event_log import (
 from planners.errors import InstanceError
 from planners.files.output_file import replacing
 from planners.model.columns import INT64_MAX, shown
-from planners.model.problem import MAX_TENSORS
+from planners.model.rules import MAX_TENSORS
 
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")

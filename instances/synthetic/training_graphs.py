@@ -9,7 +9,8 @@ import numpy as np
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
 from planners.model.graph import Graph
-from planners.model.problem import MAX_TENSORS, Problem
+from planners.model.problem import Problem
+from planners.model.rules import MAX_TENSORS
 
 
 def training_graph(

@@ -8,7 +8,8 @@ import numpy as np
 
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.model.problem import MAX_TENSORS, Problem
+from planners.model.problem import Problem
+from planners.model.rules import MAX_TENSORS
 
 OPERATIONS_PER_LAYER = 24
 

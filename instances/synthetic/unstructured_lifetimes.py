@@ -6,7 +6,8 @@ import random
 
 from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import random_size
-from planners.model.problem import MAX_TENSORS, Problem
+from planners.model.problem import Problem
+from planners.model.rules import MAX_TENSORS
 
 
 def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:

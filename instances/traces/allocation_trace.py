@@ -18,7 +18,8 @@ from planners.model.columns import (
     frozen_names,
     frozen_rows,
 )
-from planners.model.problem import MAX_TENSORS, Scalar
+from planners.model.problem import Scalar
+from planners.model.rules import MAX_TENSORS
 
 SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 NO_MODULE = -1

@@ -7,7 +7,7 @@ import numpy as np
 from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
 from planners.compare.reference import Reference
 from planners.errors import InstanceError
-from planners.model.problem import MAX_TOTAL_BYTES
+from planners.model.rules import MAX_TOTAL_BYTES
 
 # Traces with segments are recordings of PyTorch's allocator.
 ALLOCATOR = "PyTorch"

@@ -13,7 +13,8 @@ from instances.traces.reserved_bytes import peak_reserved
 from planners.errors import InstanceError
 from planners.files.recording_slice import LAST, RecordingSlice, rounding_fault
 from planners.model.columns import IntColumn
-from planners.model.problem import MAX_TOTAL_BYTES, Problem, Scalar
+from planners.model.problem import Problem, Scalar
+from planners.model.rules import MAX_TOTAL_BYTES
 
 
 def slice_problem(trace: AllocationTrace, recording_slice: RecordingSlice) -> Problem:

@@ -8,7 +8,6 @@ import numpy as np
 
 from planners.compare.reference import without_reference
 from planners.errors import InstanceError
-from planners.model.blocks import NOT_PINNED
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
@@ -45,23 +44,9 @@ def static_part(problem: Problem) -> StaticPart:
         return StaticPart(problem, tensors)
     _require_lifetimes(problem)
     _require_static_chains(problem, dynamic)
-    place = np.cumsum(~dynamic) - 1
-    pins = tensors[problem.pinned[tensors] != NOT_PINNED]
-    gaps = problem.gaps[~dynamic[problem.gaps[:, 0]]]
-    part = Problem(
-        problem.size[tensors],
-        problem.start[tensors],
-        problem.end[tensors],
-        alignment=problem.alignment[tensors],
-        contiguous=[place[list(chain)] for chain in problem.contiguous],
-        pinned=dict(zip(place[pins].tolist(), problem.pinned[pins].tolist(), strict=True)),
-        gaps=np.column_stack([place[gaps[:, 0]], gaps[:, 1:]]),
-        capacity=problem.capacity,
-        phase_start=_chosen(problem.phase_start, tensors),
-        phase_end=_chosen(problem.phase_end, tensors),
-        layer_start=_chosen(problem.layer_start, tensors),
-        layer_end=_chosen(problem.layer_end, tensors),
-        tensor_name=problem.tensor_name and [problem.tensor_name[i] for i in tensors.tolist()],
+    part = problem.select(
+        tensors,
+        dynamic=None,
         name=f"{problem.name}, static",
         origin={**without_reference(problem.origin), "static_part": True},
     )
@@ -84,7 +69,3 @@ def _require_static_chains(problem: Problem, dynamic: BoolColumn) -> None:
                     f"field contiguous, chain {index}: tensors whose place is planned are needed, "
                     f"found {problem.describe(tensor)}, which is dynamic"
                 )
-
-
-def _chosen(column: IntColumn | None, tensors: IntColumn) -> IntColumn | None:
-    return None if column is None else column[tensors]

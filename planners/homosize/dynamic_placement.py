@@ -6,6 +6,7 @@ import numpy as np
 
 from planners.dynamic.static_part import is_dynamic
 from planners.greedy.place import place
+from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
@@ -18,14 +19,13 @@ def place_dynamic(problem: Problem, static_offsets: IntColumn, budget: Budget) -
     Each takes, in the order of allocation, the smallest gap that is free throughout its recorded
     lifetime: what best fit at run time could do at most, if it knew when requests are freed.
     """
-    static = np.flatnonzero(~is_dynamic(problem))
-    if len(static) == problem.tensor_count:
+    dynamic = is_dynamic(problem)
+    if not dynamic.any():
         return Plan.of(problem, static_offsets)
-    around = Problem(
-        problem.size,
-        problem.start,
-        problem.end,
-        alignment=problem.alignment,
-        pinned=dict(zip(static.tolist(), static_offsets[static].tolist(), strict=True)),
+    around = problem.select(
+        np.arange(problem.tensor_count),
+        start=problem.start,
+        end=problem.end,
+        pinned=np.where(dynamic, NOT_PINNED, static_offsets),
     )
     return place(around, "source", "best", budget=budget)

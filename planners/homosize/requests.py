@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from planners.dynamic.static_part import is_dynamic
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
-from planners.model.problem import MAX_TOTAL_BYTES, Problem
+from planners.model.problem import Problem
+from planners.model.rules import MAX_TOTAL_BYTES
 from planners.registry import UnsupportedProblemError
 
 

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import copy
 import enum
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planners.errors import InstanceError
-from planners.model.blocks import NOT_PINNED, Blocks, make_blocks
-from planners.model.columns import (
-    INT64_MAX,
-    BoolColumn,
-    IntColumn,
-    frozen_column,
-    frozen_lists,
-    frozen_names,
-    frozen_rows,
-    is_integer_type,
-    read_only,
-    shown,
-)
+from planners.model.blocks import Blocks, make_blocks
+from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_rows, shown
 from planners.model.graph import Graph
+from planners.model.rules import (
+    require_length,
+    require_one_decider,
+    require_rules,
+    take_capacity,
+    take_chains,
+    take_column,
+    take_flags,
+    take_name,
+    take_origin,
+    take_pins,
+    take_sizes,
+)
 from planners.text.byte_units import both_bytes, counted
 from planners.text.plain_text import one_line
 
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
     from planners._core import Instance
     from planners.model.bounds import KnownBounds
 
-MAX_TENSORS = 20_000_000
-MAX_ALIGNMENT = 1 << 40
-MAX_TOTAL_BYTES = 1 << 61
 # Characters of a name in a message.
 MOST_SHOWN_NAME = 100
 
@@ -77,7 +72,7 @@ class Problem:
     contiguous
         Chains of at least two tensors, each starting where the one before ends.
     pinned
-        Offsets that are given, as ``{tensor: offset}``.
+        Offsets that are given, as ``{tensor: offset}`` or as a column with -1 for none.
     gaps
         Rows ``(tensor, start, end)``: steps within its lifetime in which a tensor needs no
         memory. Only where lifetimes decide safety.
@@ -132,7 +127,7 @@ class Problem:
         unsafe_pairs: Iterable[Sequence[int]] | IntColumn | None = None,
         alignment: Iterable[int] | IntColumn | None = None,
         contiguous: Iterable[Sequence[int] | IntColumn] = (),
-        pinned: Mapping[int, int] | None = None,
+        pinned: Mapping[int, int] | IntColumn | None = None,
         gaps: Iterable[Sequence[int]] | IntColumn = (),
         capacity: int | None = None,
         phase_start: Iterable[int] | IntColumn | None = None,
@@ -147,34 +142,37 @@ class Problem:
         def put(field: str, value: object) -> None:
             object.__setattr__(self, field, value)
 
-        put("size", frozen_column("size", size))
+        put("size", take_sizes(size))
         tensors = self.tensor_count
-        if tensors > MAX_TENSORS:
-            raise InstanceError(f"field size: at most {MAX_TENSORS} tensors, found {tensors}")
-        put("alignment", self._column("alignment", alignment, default=1))
+        put("alignment", take_column("alignment", alignment, tensors, default=1))
         put("graph", graph)
         put("unsafe_pairs", None)
         if unsafe_pairs is not None:
             put("unsafe_pairs", frozen_rows("unsafe_pairs", unsafe_pairs, width=2))
-        self._take_lifetimes(start, end)
-        put("contiguous", _as_chains(contiguous))
-        put("pinned", self._pinned_column(pinned or {}))
+        require_one_decider(graph, self.unsafe_pairs, start, end)
+        if graph is not None:
+            require_length("graph.producer", graph.tensor_count, tensors)
+            start, end = graph.lifetimes()
+        put("start", take_column("start", start, tensors))
+        put("end", take_column("end", end, tensors))
+        put("contiguous", take_chains(contiguous))
+        put("pinned", take_pins(pinned, tensors))
         put("gaps", frozen_rows("gaps", gaps, width=3))
-        put("capacity", _as_capacity(capacity))
+        put("capacity", take_capacity(capacity))
         for field, values in (
             ("phase_start", phase_start),
             ("phase_end", phase_end),
             ("layer_start", layer_start),
             ("layer_end", layer_end),
         ):
-            put(field, None if values is None else self._column(field, values))
-        put("dynamic", None if dynamic is None else self._flags("dynamic", dynamic))
+            put(field, None if values is None else take_column(field, values, tensors))
+        put("dynamic", None if dynamic is None else take_flags("dynamic", dynamic, tensors))
         put("tensor_name", None)
         if tensor_name is not None:
             put("tensor_name", frozen_names("tensor_name", tensor_name, entry="tensor"))
-        put("name", _as_name(name))
-        put("origin", _as_origin(origin or {}))
-        self._validate()
+        put("name", take_name(name))
+        put("origin", take_origin(origin or {}))
+        require_rules(self)
         put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
 
     def __repr__(self) -> str:
@@ -199,10 +197,6 @@ class Problem:
         if self.graph is not None:
             return Safety.GRAPH
         return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS
-
-    @property
-    def _safety_field(self) -> str:
-        return "graph" if self.graph is not None else "unsafe_pairs"
 
     @property
     def stream_count(self) -> int:
@@ -246,7 +240,7 @@ class Problem:
         InstanceError
             The capacity is no number of bytes.
         """
-        return self._copy_with("capacity", _as_capacity(capacity))
+        return self._copy_with("capacity", take_capacity(capacity))
 
     def with_name(self, name: str) -> Problem:
         """Return the same problem under another name; the rest is shared, not copied.
@@ -266,7 +260,37 @@ class Problem:
         InstanceError
             The name cannot be printed.
         """
-        return self._copy_with("name", _as_name(name))
+        return self._copy_with("name", take_name(name))
+
+    def select(self, tensors: Iterable[int] | IntColumn, **changes: Any) -> Problem:
+        """Return the problem of some tensors, numbered in the order in which they are given.
+
+        Columns, names, pins and gaps come along with their tensors, and so does a chain of which
+        every member is chosen. Two chosen tensors are unsafe exactly where they were: of a graph
+        all nodes stay, and the arcs of the tensors that are left out become control arcs.
+
+        Parameters
+        ----------
+        tensors
+            Each at most once.
+        **changes
+            Fields of the selection that differ, as the constructor takes them. With another thing
+            that decides safety, lifetimes, ``graph`` or ``unsafe_pairs``, the one before goes.
+
+        Returns
+        -------
+        Problem
+            Validated.
+
+        Raises
+        ------
+        InstanceError
+            A tensor does not exist or comes twice, a part of a chain is chosen and ``contiguous``
+            is not given, or the changes break a rule.
+        """
+        from planners.model.selection import selected_fields
+
+        return Problem(**selected_fields(self, tensors, changes))
 
     def _copy_with(self, field: str, value: object) -> Problem:
         _ = self.known_bounds  # no bound depends on the capacity or the name
@@ -299,228 +323,3 @@ class Problem:
         ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
         rows = np.column_stack([starts, ends[:, 1]])
         return rows[rows[:, 1] < rows[:, 2]]
-
-    def _column(
-        self, field: str, values: Iterable[int] | IntColumn | None, default: int = 0
-    ) -> IntColumn:
-        if values is None:
-            values = np.full(self.tensor_count, default, dtype=np.int64)
-        column = frozen_column(field, values)
-        self._require_length(field, len(column))
-        return column
-
-    def _flags(self, field: str, values: Iterable[bool] | BoolColumn) -> BoolColumn:
-        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        for index, value in enumerate(listed):
-            if not isinstance(value, bool):
-                raise InstanceError(
-                    f"field {field}, tensor {index}: true or false is needed, found {shown(value)}"
-                )
-        self._require_length(field, len(listed))
-        return read_only(np.array(listed, dtype=np.bool_))
-
-    def _require_length(self, field: str, found: int) -> None:
-        if found != self.tensor_count:
-            raise InstanceError(
-                f"field {field}: one entry a tensor is needed, found {found} for "
-                f"{self.tensor_count} tensors of field size"
-            )
-
-    def _take_lifetimes(
-        self,
-        start: Iterable[int] | IntColumn | None,
-        end: Iterable[int] | IntColumn | None,
-    ) -> None:
-        if self.graph is not None and self.unsafe_pairs is not None:
-            raise InstanceError("field unsafe_pairs: the graph decides safety; give one of the two")
-        if self.safety is Safety.LIFETIMES:
-            if start is None or end is None:
-                raise InstanceError(
-                    "fields start and end: something must decide safety; give lifetimes, a graph "
-                    "or unsafe_pairs"
-                )
-        elif start is not None or end is not None:
-            raise InstanceError(
-                f"fields start and end: field {self._safety_field} decides safety; leave them out"
-            )
-        elif self.graph is not None:
-            self._require_length("graph.producer", self.graph.tensor_count)
-            start, end = self.graph.lifetimes()
-        object.__setattr__(self, "start", self._column("start", start))
-        object.__setattr__(self, "end", self._column("end", end))
-
-    def _pinned_column(self, pinned: Mapping[int, int]) -> IntColumn:
-        rows = frozen_rows("pinned", list(pinned.items()), width=2)
-        self._require_tensors("pinned", rows[:, :1])
-        wrong = np.flatnonzero(rows[:, 1] < 0)
-        if len(wrong):
-            tensor, offset = rows[wrong[0]]
-            raise InstanceError(
-                f"field pinned, tensor {tensor}: an offset is at least 0, found {offset}"
-            )
-        column = np.full(self.tensor_count, NOT_PINNED, dtype=np.int64)
-        column[rows[:, 0]] = rows[:, 1]
-        return read_only(column)
-
-    def _require_tensors(self, field: str, rows: IntColumn) -> None:
-        wrong = np.argwhere((rows < 0) | (rows >= self.tensor_count))
-        if len(wrong):
-            row, column = wrong[0]
-            raise InstanceError(
-                f"field {field}, entry {row}: tensors are numbered 0 to "
-                f"{self.tensor_count - 1}, found {rows[row, column]}"
-            )
-
-    def _validate(self) -> None:
-        self._validate_sizes()
-        if self.safety is Safety.LIFETIMES:
-            wrong = np.flatnonzero((self.start < -INT64_MAX // 2) | (self.end > INT64_MAX // 2))
-            if len(wrong):
-                raise InstanceError(
-                    f"field start, tensor {wrong[0]}: steps must stay within 2**62, found "
-                    f"[{self.start[wrong[0]]}, {self.end[wrong[0]]})"
-                )
-            wrong = np.flatnonzero(self.start >= self.end)
-            if len(wrong):
-                raise InstanceError(
-                    f"field end, tensor {wrong[0]}: a lifetime [start, end) needs start < end, "
-                    f"found [{self.start[wrong[0]]}, {self.end[wrong[0]]})"
-                )
-        if self.unsafe_pairs is not None:
-            self._validate_pairs(self.unsafe_pairs)
-        self._validate_chains()
-        self._validate_gaps()
-        if self.tensor_name is not None:
-            self._require_length("tensor_name", len(self.tensor_name))
-
-    def _validate_sizes(self) -> None:
-        wrong = np.flatnonzero(self.size < 0)
-        if len(wrong):
-            raise InstanceError(
-                f"field size, tensor {wrong[0]}: bytes are at least 0, found {self.size[wrong[0]]}"
-            )
-        a = self.alignment
-        wrong = np.flatnonzero((a < 1) | (a > MAX_ALIGNMENT) | (a & (a - 1) != 0))
-        if len(wrong):
-            raise InstanceError(
-                f"field alignment, tensor {wrong[0]}: a power of two up to 2**40 is needed, "
-                f"found {a[wrong[0]]}"
-            )
-        # Whatever order a planner takes, no peak exceeds this; so no later sum can overflow. The
-        # sum in floating point is off by far less than the room that is left above the limit.
-        worst = float(np.maximum(self.pinned, 0).max(initial=0))
-        worst += self.size.sum(dtype=np.float64) + a.sum(dtype=np.float64)
-        if worst > MAX_TOTAL_BYTES:
-            raise InstanceError(
-                f"field size: sizes, alignments and the largest pin together must stay below "
-                f"2**61 bytes, found {worst:.4g}; the largest is tensor {np.argmax(self.size)} "
-                f"with {self.size.max()}"
-            )
-
-    def _validate_pairs(self, pairs: IntColumn) -> None:
-        self._require_tensors("unsafe_pairs", pairs)
-        wrong = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-        if len(wrong):
-            raise InstanceError(
-                f"field unsafe_pairs, entry {wrong[0]}: two different tensors are needed, found "
-                f"{pairs[wrong[0], 0]} twice"
-            )
-
-    def _validate_chains(self) -> None:
-        chain_of: dict[int, int] = {}
-        for index, chain in enumerate(self.contiguous):
-            if len(chain) < 2:
-                raise InstanceError(
-                    f"field contiguous, chain {index}: at least two tensors, found {len(chain)}"
-                )
-            for tensor in chain:
-                if not 0 <= tensor < self.tensor_count:
-                    raise InstanceError(
-                        f"field contiguous, chain {index}: tensors are numbered 0 to "
-                        f"{self.tensor_count - 1}, found {tensor}"
-                    )
-                if tensor in chain_of:
-                    raise InstanceError(
-                        f"field contiguous, chain {index}: a tensor is in at most one chain and "
-                        f"once, found tensor {tensor} in chain {chain_of[tensor]} already"
-                    )
-                chain_of[tensor] = index
-
-    def _validate_gaps(self) -> None:
-        if not len(self.gaps):
-            return
-        if self.safety is not Safety.LIFETIMES:
-            raise InstanceError(
-                f"field gaps: gaps are parts of lifetimes, and field {self._safety_field} decides "
-                f"safety here; leave them out"
-            )
-        self._require_tensors("gaps", self.gaps[:, :1])
-        tensor, first, last = self.gaps.T
-        outside = (first >= last) | (first < self.start[tensor]) | (last > self.end[tensor])
-        for index in np.flatnonzero(outside)[:1]:
-            raise InstanceError(
-                f"field gaps, tensor {tensor[index]}: a gap lies within the lifetime "
-                f"[{self.start[tensor[index]]}, {self.end[tensor[index]]}), found "
-                f"[{first[index]}, {last[index]})"
-            )
-        order = np.lexsort((first, tensor))
-        same = tensor[order][1:] == tensor[order][:-1]
-        for index in np.flatnonzero(same & (first[order][1:] < last[order][:-1]))[:1]:
-            raise InstanceError(
-                f"field gaps, tensor {tensor[order][index]}: the gaps of a tensor may not overlap"
-            )
-        length = np.zeros(self.tensor_count, dtype=np.int64)
-        np.add.at(length, tensor, last - first)
-        for index in np.flatnonzero(length >= self.end - self.start)[:1]:
-            raise InstanceError(
-                f"field gaps, tensor {index}: some step of the lifetime must be left, found gaps "
-                f"over all of [{self.start[index]}, {self.end[index]})"
-            )
-
-
-def _as_chains(chains: Iterable[Sequence[int] | IntColumn]) -> tuple[tuple[int, ...], ...]:
-    offsets, tensors = frozen_lists("contiguous", chains, entry="chain")
-    return tuple(tuple(tensors[a:b].tolist()) for a, b in pairwise(offsets.tolist()))
-
-
-def _as_capacity(capacity: int | None) -> int | None:
-    if capacity is None:
-        return None
-    if not is_integer_type(type(capacity)) or not 0 <= capacity <= INT64_MAX:
-        raise InstanceError(
-            f"field capacity: whole bytes from 0 to 2**63 - 1 are needed, found {shown(capacity)}"
-        )
-    return int(capacity)
-
-
-def _as_name(name: str) -> str:
-    if not isinstance(name, str) or not name.isprintable():
-        raise InstanceError(
-            f"field name: a string of printable characters is needed, found {shown(name)}"
-        )
-    return name
-
-
-def _as_origin(origin: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    if not isinstance(origin, Mapping):
-        raise InstanceError(f"field origin: an object is needed, found {shown(origin)}")
-    for key, value in origin.items():
-        if not isinstance(key, str) or not key.isprintable():
-            raise InstanceError(
-                f"field origin: keys of printable characters are needed, found {shown(key)}"
-            )
-        if not _is_scalar(value):
-            raise InstanceError(
-                f"field origin, key {shown(key)}: a string of Unicode characters, a whole number "
-                f"that fits int64, a finite number or a boolean is needed, found {shown(value)}"
-            )
-    return MappingProxyType(dict(origin))
-
-
-def _is_scalar(value: object) -> bool:
-    if isinstance(value, str):
-        # A lone half of a surrogate pair is in no text file.
-        return not any("\ud800" <= character <= "\udfff" for character in value)
-    if isinstance(value, int):
-        return -INT64_MAX <= value <= INT64_MAX
-    return isinstance(value, float) and math.isfinite(value)

@@ -25,64 +25,52 @@ class Subproblem:
         self, whole: Problem, free: Sequence[int], heads: IntColumn, capacity: int
     ) -> None:
         blocks = whole.blocks
-        self._blocks = [block for block in free if blocks.pinned[block] == NOT_PINNED]
-        self._members = [
-            blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]].tolist()
-            for block in self._blocks
-        ]
-        moving = [tensor for members in self._members for tensor in members]
-        unsafe = {tensor: whole.core.unsafe_with(tensor).tolist() for tensor in moving}
-        around = set().union(*unsafe.values()).difference(moving)
-        offset = {tensor: _offset_of(whole, tensor, heads) for tensor in around}
-        still = sorted(t for t in around if whole.size[t] > 0 and offset[t] < capacity)
-        tensors = np.array([*moving, *still], dtype=np.int64)
-        self._place = {tensor: place for place, tensor in enumerate(tensors.tolist())}
-        size = whole.size[tensors].copy()
-        for tensor in still:
-            place = self._place[tensor]
-            size[place] = min(int(size[place]), capacity - offset[tensor])
-        self.problem = Problem(
-            size,
-            alignment=whole.alignment[tensors],
+        self._blocks = np.array([b for b in free if blocks.pinned[b] == NOT_PINNED], dtype=np.int64)
+        length = np.diff(blocks.indptr)[self._blocks]
+        # What moves comes first, block by block.
+        self._first = np.cumsum(length) - length
+        entries = np.repeat(blocks.indptr[self._blocks] - self._first, length)
+        moving = blocks.members[entries + np.arange(len(entries))]
+        unsafe = [whole.core.unsafe_with(tensor) for tensor in moving.tolist()]
+        others = np.concatenate([moving[:0], *unsafe])
+        is_around = np.zeros(whole.tensor_count, dtype=np.bool_)
+        is_around[others] = True
+        is_around[moving] = False
+        offset = np.empty(whole.tensor_count, dtype=np.int64)
+        offset[blocks.members] = np.repeat(heads, np.diff(blocks.indptr)) + blocks.before
+        still = np.flatnonzero(is_around & (whole.size > 0) & (offset < capacity))
+        tensors = np.concatenate([moving, still])
+        self.problem = whole.select(
+            tensors,
+            # What reaches above the capacity is cut.
+            size=np.concatenate(
+                [whole.size[moving], np.minimum(whole.size[still], capacity - offset[still])]
+            ),
             contiguous=[
-                [self._place[tensor] for tensor in members]
-                for members in self._members
-                if len(members) > 1
+                np.arange(first, first + members)
+                for first, members in zip(self._first.tolist(), length.tolist(), strict=True)
+                if members > 1
             ],
-            pinned={self._place[tensor]: offset[tensor] for tensor in still},
+            pinned=np.concatenate([np.full(len(moving), NOT_PINNED), offset[still]]),
             capacity=capacity,
+            tensor_name=None,
             name=f"{whole.name}: window",
-            **self._safety(whole, tensors, unsafe),
+            **_safety(whole, tensors, others, np.array([len(row) for row in unsafe], np.int64)),
         )
-
-    def _safety(
-        self, whole: Problem, tensors: IntColumn, unsafe: dict[int, list[int]]
-    ) -> dict[str, Any]:
-        if not lifetimes_decide(whole):
-            # What stays was placed together, so only pairs with what moves are asked.
-            pairs = [
-                (self._place[tensor], self._place[other])
-                for tensor, others in unsafe.items()
-                for other in others
-                if other in self._place
-            ]
-            return {"unsafe_pairs": pairs}
-        gaps = [
-            (self._place[tensor], start, end)
-            for tensor, start, end in whole.gaps.tolist()
-            if tensor in self._place
-        ]
-        return {"start": whole.start[tensors], "end": whole.end[tensors], "gaps": gaps}
 
     def write_heads(self, plan: Plan, heads: IntColumn) -> None:
         """Move the free blocks of the whole to where a plan of the part has them."""
-        for block, members in zip(self._blocks, self._members, strict=True):
-            heads[block] = plan.offsets[self._place[members[0]]]
+        heads[self._blocks] = plan.offsets[self._first]
 
 
-def _offset_of(whole: Problem, tensor: int, heads: IntColumn) -> int:
-    blocks = whole.blocks
-    block = int(blocks.block_of[tensor])
-    members = blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]].tolist()
-    before = blocks.before[blocks.indptr[block] + members.index(tensor)]
-    return int(heads[block] + before)
+def _safety(
+    whole: Problem, tensors: IntColumn, others: IntColumn, counts: IntColumn
+) -> dict[str, Any]:
+    """Return what decides safety; `others` are unsafe with what moves, so many with each."""
+    if lifetimes_decide(whole):
+        return {"start": whole.start[tensors], "end": whole.end[tensors]}
+    # What stays was placed together, so only pairs with what moves are asked.
+    place = np.full(whole.tensor_count, -1, dtype=np.int64)
+    place[tensors] = np.arange(len(tensors))
+    pairs = np.column_stack((np.repeat(np.arange(len(counts)), counts), place[others]))
+    return {"unsafe_pairs": pairs[pairs[:, 1] >= 0]}

@@ -28,10 +28,7 @@ def _mirrored(problem: Problem, _rng: np.random.Generator) -> Problem:
 
 
 def _shuffled(problem: Problem, rng: np.random.Generator) -> Problem:
-    order = rng.permutation(problem.tensor_count)
-    return _with(
-        problem, size=problem.size[order], start=problem.start[order], end=problem.end[order]
-    )
+    return problem.select(rng.permutation(problem.tensor_count))
 
 
 def _scaled(problem: Problem, rng: np.random.Generator) -> Problem:

@@ -17,7 +17,8 @@ from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.event_log import MARKER_BYTES
 from planners.errors import InstanceError
-from planners.model.problem import MAX_TENSORS, Scalar
+from planners.model.problem import Scalar
+from planners.model.rules import MAX_TENSORS
 
 _MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
 

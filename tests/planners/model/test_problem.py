@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from planners import Graph, InstanceError, Problem, Safety
 from planners.model.blocks import Blocks
-from planners.model.problem import MAX_ALIGNMENT, MAX_TOTAL_BYTES
+from planners.model.rules import MAX_ALIGNMENT, MAX_TOTAL_BYTES
 from tests import definitions
 from tests.random_problems import random_problem
 
@@ -367,7 +367,7 @@ def test_limits_that_still_hold() -> None:
 
 
 def test_more_tensors_than_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planners.model.problem.MAX_TENSORS", 2)
+    monkeypatch.setattr("planners.model.rules.MAX_TENSORS", 2)
     Problem([1, 1], [0, 0], [1, 1])
     assert message_of([1] * 3, [0] * 3, [1] * 3) == "field size: at most 2 tensors, found 3"
 

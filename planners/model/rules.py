@@ -1,0 +1,296 @@
+"""The rules of a problem: how each field is taken in, and what is refused with which message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planners.errors import InstanceError
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import (
+    INT64_MAX,
+    BoolColumn,
+    IntColumn,
+    frozen_column,
+    frozen_lists,
+    frozen_rows,
+    is_integer_type,
+    read_only,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from planners.model.graph import Graph
+    from planners.model.problem import Problem, Scalar
+
+MAX_TENSORS = 20_000_000
+MAX_ALIGNMENT = 1 << 40
+MAX_TOTAL_BYTES = 1 << 61
+
+
+def take_sizes(size: Iterable[int] | IntColumn) -> IntColumn:
+    """Return the column that says how many tensors there are."""
+    column = frozen_column("size", size)
+    if len(column) > MAX_TENSORS:
+        raise InstanceError(f"field size: at most {MAX_TENSORS} tensors, found {len(column)}")
+    return column
+
+
+def take_column(
+    field: str, values: Iterable[int] | IntColumn | None, tensors: int, default: int = 0
+) -> IntColumn:
+    """Return a column of one whole number a tensor."""
+    if values is None:
+        values = np.full(tensors, default, dtype=np.int64)
+    column = frozen_column(field, values)
+    require_length(field, len(column), tensors)
+    return column
+
+
+def take_flags(field: str, values: Iterable[bool] | BoolColumn, tensors: int) -> BoolColumn:
+    """Return a column of one truth value a tensor."""
+    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    for index, value in enumerate(listed):
+        if not isinstance(value, bool):
+            raise InstanceError(
+                f"field {field}, tensor {index}: true or false is needed, found {shown(value)}"
+            )
+    require_length(field, len(listed), tensors)
+    return read_only(np.array(listed, dtype=np.bool_))
+
+
+def require_length(field: str, found: int, tensors: int) -> None:
+    """Raise unless a field has one entry a tensor."""
+    if found != tensors:
+        raise InstanceError(
+            f"field {field}: one entry a tensor is needed, found {found} for "
+            f"{tensors} tensors of field size"
+        )
+
+
+def require_one_decider(
+    graph: Graph | None, unsafe_pairs: IntColumn | None, start: object, end: object
+) -> None:
+    """Raise unless exactly one of lifetimes, graph and pairs is given."""
+    if graph is not None and unsafe_pairs is not None:
+        raise InstanceError("field unsafe_pairs: the graph decides safety; give one of the two")
+    if graph is None and unsafe_pairs is None:
+        if start is None or end is None:
+            raise InstanceError(
+                "fields start and end: something must decide safety; give lifetimes, a graph "
+                "or unsafe_pairs"
+            )
+    elif start is not None or end is not None:
+        raise InstanceError(
+            f"fields start and end: field {_decider(graph)} decides safety; leave them out"
+        )
+
+
+def take_pins(pinned: Mapping[int, int] | IntColumn | None, tensors: int) -> IntColumn:
+    """Return the column of pins, which may be given as it is held."""
+    if isinstance(pinned, np.ndarray):
+        column = take_column("pinned", pinned, tensors)
+        _require_pins(np.flatnonzero(column != NOT_PINNED), column[column != NOT_PINNED])
+        return column
+    rows = frozen_rows("pinned", list((pinned or {}).items()), width=2)
+    _require_tensors("pinned", rows[:, :1], tensors)
+    _require_pins(rows[:, 0], rows[:, 1])
+    column = np.full(tensors, NOT_PINNED, dtype=np.int64)
+    column[rows[:, 0]] = rows[:, 1]
+    return read_only(column)
+
+
+def take_chains(chains: Iterable[Sequence[int] | IntColumn]) -> tuple[tuple[int, ...], ...]:
+    """Return chains as tuples."""
+    offsets, tensors = frozen_lists("contiguous", chains, entry="chain")
+    return tuple(tuple(tensors[a:b].tolist()) for a, b in pairwise(offsets.tolist()))
+
+
+def take_capacity(capacity: int | None) -> int | None:
+    """Return a capacity in bytes, or None."""
+    if capacity is None:
+        return None
+    if not is_integer_type(type(capacity)) or not 0 <= capacity <= INT64_MAX:
+        raise InstanceError(
+            f"field capacity: whole bytes from 0 to 2**63 - 1 are needed, found {shown(capacity)}"
+        )
+    return int(capacity)
+
+
+def take_name(name: str) -> str:
+    """Return a name that can be printed."""
+    if not isinstance(name, str) or not name.isprintable():
+        raise InstanceError(
+            f"field name: a string of printable characters is needed, found {shown(name)}"
+        )
+    return name
+
+
+def take_origin(origin: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Return where a problem comes from, as a table of scalars that nothing can change."""
+    if not isinstance(origin, Mapping):
+        raise InstanceError(f"field origin: an object is needed, found {shown(origin)}")
+    for key, value in origin.items():
+        if not isinstance(key, str) or not key.isprintable():
+            raise InstanceError(
+                f"field origin: keys of printable characters are needed, found {shown(key)}"
+            )
+        if not _is_scalar(value):
+            raise InstanceError(
+                f"field origin, key {shown(key)}: a string of Unicode characters, a whole number "
+                f"that fits int64, a finite number or a boolean is needed, found {shown(value)}"
+            )
+    return MappingProxyType(dict(origin))
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, str):
+        # A lone half of a surrogate pair is in no text file.
+        return not any("\ud800" <= character <= "\udfff" for character in value)
+    if isinstance(value, int):
+        return -INT64_MAX <= value <= INT64_MAX
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def require_rules(problem: Problem) -> None:
+    """Raise where a rule is broken that takes more than one field to see."""
+    _require_sizes(problem)
+    if problem.graph is None and problem.unsafe_pairs is None:
+        _require_lifetimes(problem.start, problem.end)
+    if problem.unsafe_pairs is not None:
+        _require_pairs(problem.unsafe_pairs, problem.tensor_count)
+    _require_chains(problem.contiguous, problem.tensor_count)
+    _require_gaps(problem)
+    if problem.tensor_name is not None:
+        require_length("tensor_name", len(problem.tensor_name), problem.tensor_count)
+
+
+def _require_lifetimes(start: IntColumn, end: IntColumn) -> None:
+    wrong = np.flatnonzero((start < -INT64_MAX // 2) | (end > INT64_MAX // 2))
+    if len(wrong):
+        raise InstanceError(
+            f"field start, tensor {wrong[0]}: steps must stay within 2**62, found "
+            f"[{start[wrong[0]]}, {end[wrong[0]]})"
+        )
+    wrong = np.flatnonzero(start >= end)
+    if len(wrong):
+        raise InstanceError(
+            f"field end, tensor {wrong[0]}: a lifetime [start, end) needs start < end, "
+            f"found [{start[wrong[0]]}, {end[wrong[0]]})"
+        )
+
+
+def _require_sizes(problem: Problem) -> None:
+    wrong = np.flatnonzero(problem.size < 0)
+    if len(wrong):
+        raise InstanceError(
+            f"field size, tensor {wrong[0]}: bytes are at least 0, found {problem.size[wrong[0]]}"
+        )
+    a = problem.alignment
+    wrong = np.flatnonzero((a < 1) | (a > MAX_ALIGNMENT) | (a & (a - 1) != 0))
+    if len(wrong):
+        raise InstanceError(
+            f"field alignment, tensor {wrong[0]}: a power of two up to 2**40 is needed, "
+            f"found {a[wrong[0]]}"
+        )
+    # Whatever order a planner takes, no peak exceeds this; so no later sum can overflow. The
+    # sum in floating point is off by far less than the room that is left above the limit.
+    worst = float(np.maximum(problem.pinned, 0).max(initial=0))
+    worst += problem.size.sum(dtype=np.float64) + a.sum(dtype=np.float64)
+    if worst > MAX_TOTAL_BYTES:
+        raise InstanceError(
+            f"field size: sizes, alignments and the largest pin together must stay below "
+            f"2**61 bytes, found {worst:.4g}; the largest is tensor {np.argmax(problem.size)} "
+            f"with {problem.size.max()}"
+        )
+
+
+def _require_pairs(pairs: IntColumn, tensors: int) -> None:
+    _require_tensors("unsafe_pairs", pairs, tensors)
+    wrong = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(wrong):
+        raise InstanceError(
+            f"field unsafe_pairs, entry {wrong[0]}: two different tensors are needed, found "
+            f"{pairs[wrong[0], 0]} twice"
+        )
+
+
+def _require_chains(chains: tuple[tuple[int, ...], ...], tensors: int) -> None:
+    chain_of: dict[int, int] = {}
+    for index, chain in enumerate(chains):
+        if len(chain) < 2:
+            raise InstanceError(
+                f"field contiguous, chain {index}: at least two tensors, found {len(chain)}"
+            )
+        for tensor in chain:
+            if not 0 <= tensor < tensors:
+                raise InstanceError(
+                    f"field contiguous, chain {index}: tensors are numbered 0 to "
+                    f"{tensors - 1}, found {tensor}"
+                )
+            if tensor in chain_of:
+                raise InstanceError(
+                    f"field contiguous, chain {index}: a tensor is in at most one chain and "
+                    f"once, found tensor {tensor} in chain {chain_of[tensor]} already"
+                )
+            chain_of[tensor] = index
+
+
+def _require_gaps(problem: Problem) -> None:
+    if not len(problem.gaps):
+        return
+    if problem.graph is not None or problem.unsafe_pairs is not None:
+        raise InstanceError(
+            f"field gaps: gaps are parts of lifetimes, and field {_decider(problem.graph)} decides "
+            f"safety here; leave them out"
+        )
+    _require_tensors("gaps", problem.gaps[:, :1], problem.tensor_count)
+    tensor, first, last = problem.gaps.T
+    outside = (first >= last) | (first < problem.start[tensor]) | (last > problem.end[tensor])
+    for index in np.flatnonzero(outside)[:1]:
+        raise InstanceError(
+            f"field gaps, tensor {tensor[index]}: a gap lies within the lifetime "
+            f"[{problem.start[tensor[index]]}, {problem.end[tensor[index]]}), found "
+            f"[{first[index]}, {last[index]})"
+        )
+    order = np.lexsort((first, tensor))
+    same = tensor[order][1:] == tensor[order][:-1]
+    for index in np.flatnonzero(same & (first[order][1:] < last[order][:-1]))[:1]:
+        raise InstanceError(
+            f"field gaps, tensor {tensor[order][index]}: the gaps of a tensor may not overlap"
+        )
+    length = np.zeros(problem.tensor_count, dtype=np.int64)
+    np.add.at(length, tensor, last - first)
+    for index in np.flatnonzero(length >= problem.end - problem.start)[:1]:
+        raise InstanceError(
+            f"field gaps, tensor {index}: some step of the lifetime must be left, found gaps "
+            f"over all of [{problem.start[index]}, {problem.end[index]})"
+        )
+
+
+def _require_pins(tensors: IntColumn, offsets: IntColumn) -> None:
+    wrong = np.flatnonzero(offsets < 0)
+    if len(wrong):
+        raise InstanceError(
+            f"field pinned, tensor {tensors[wrong[0]]}: an offset is at least 0, found "
+            f"{offsets[wrong[0]]}"
+        )
+
+
+def _require_tensors(field: str, rows: IntColumn, tensors: int) -> None:
+    wrong = np.argwhere((rows < 0) | (rows >= tensors))
+    if len(wrong):
+        row, column = wrong[0]
+        raise InstanceError(
+            f"field {field}, entry {row}: tensors are numbered 0 to "
+            f"{tensors - 1}, found {rows[row, column]}"
+        )
+
+
+def _decider(graph: Graph | None) -> str:
+    return "graph" if graph is not None else "unsafe_pairs"
