@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 import numpy as np
 
+from instances.traces.alignment import differing_ranges
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.iterations import iteration_phases, persistent_requests, resolve_iteration
 from instances.traces.trace_problem import iteration_problem
@@ -76,11 +76,9 @@ def find_differences(
         )
     differences: Counter[RequestDifference] = Counter()
     for (phase, ours), (_, theirs) in zip(*sides, strict=True):
-        matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
-        for what, begin, end, there, there_end in matcher.get_opcodes():
-            if what != "equal":
-                here, other = tuple(ours[begin:end]), tuple(theirs[there:there_end])
-                differences[RequestDifference(phase, here, other)] += 1
+        for here, there in differing_ranges(ours, theirs):
+            asked = tuple(ours[at] for at in here), tuple(theirs[at] for at in there)
+            differences[RequestDifference(phase, *asked)] += 1
     return differences
 
 
