@@ -78,11 +78,12 @@ void bind_placement(nb::module_& module) {
         "forbidden_starts",
         [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,
            std::int64_t floor) {
-            std::vector<std::pair<std::int64_t, std::int64_t>> spans;
-            for (const Span& span : forbidden_starts(instance, copy(offsets), block, floor)) {
-                spans.emplace_back(span.begin, span.end);
+            std::vector<std::pair<std::int64_t, std::int64_t>> intervals;
+            for (const Interval& interval :
+                 forbidden_starts(instance, copy(offsets), block, floor)) {
+                intervals.emplace_back(interval.begin, interval.end);
             }
-            return spans;
+            return intervals;
         },
         nb::arg("instance"), nb::arg("offsets"), nb::arg("block"), nb::arg("floor") = 0,
         "Algorithms 8 and 9: the starts that placed tensors (offset >= 0) forbid to a block.");

@@ -1,4 +1,4 @@
-// Which bytes are taken during a range of sections.
+// Which bytes are occupied during a range of sections.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace gapless {
 // ~~~~~~~~~~~~~~~~~~~
 // A segment tree over the sections. A placed tensor is cut into the O(log T) nodes whose ranges
 // make up its own; each node holds `own`, the bytes of the tensors that were cut into it, and
-// `below`, the bytes of all tensors cut into it or into a node under it. The bytes taken at some
+// `below`, the bytes of all tensors cut into it or into a node under it. The bytes occupied at some
 // section of a query range are then the union of `own` over the proper ancestors of the range's
-// nodes and of `below` over these nodes: O(log T) sorted lists, which a search walks side by side.
-// Tensors that touch are merged, so that lists are as long as the packing is fragmented, not as
-// long as there are tensors: this is what keeps a million placements near-linear.
+// nodes and of `below` over these nodes: O(log T) unions of intervals, which a search walks side by
+// side. Tensors that touch are merged, so that unions are as long as the packing is fragmented, not
+// as long as there are tensors: this is what keeps a million placements near-linear.
 //
 // Memory: a node's left child is the next node, and the right child follows the left one's subtree,
 // so that S sections take 2 S - 1 nodes, not the next power of two; a path down also lies close
@@ -31,41 +31,43 @@ class AddressTree {
           own_(static_cast<std::size_t>(sections_)),
           below_(2 * static_cast<std::size_t>(sections_) - 1) {}
 
-    void insert(SectionRange range, Span span) { insert(0, 0, sections_, range, span); }
+    void insert(SectionRange range, Interval interval) { insert(0, 0, sections_, range, interval); }
 
-    // Calls visit(list) for the non-empty lists whose union is what is taken during the range.
+    // Calls visit(intervals) for the non-empty unions that together are occupied during the range.
     template <class Visit>
-    void visit(SectionRange range, Visit&& visit_list) const {
-        visit(0, 0, sections_, range, visit_list);
+    void visit(SectionRange range, Visit&& visit_intervals) const {
+        visit(0, 0, sections_, range, visit_intervals);
     }
 
   private:
     void insert(std::size_t node, std::int32_t first, std::int32_t last, SectionRange range,
-                Span span) {
-        below_[node].insert(span);
+                Interval interval) {
+        below_[node].insert(interval);
         if (last - first == 1) return;
         const std::int32_t middle = first + (last - first) / 2;
         if (covers(range, first, last)) {
-            own_[middle].insert(span);
+            own_[middle].insert(interval);
             return;
         }
-        if (range.first < middle) insert(node + 1, first, middle, range, span);
-        if (range.last > middle) insert(right_of(node, first, middle), middle, last, range, span);
+        if (range.first < middle) insert(node + 1, first, middle, range, interval);
+        if (range.last > middle) {
+            insert(right_of(node, first, middle), middle, last, range, interval);
+        }
     }
 
     template <class Visit>
     void visit(std::size_t node, std::int32_t first, std::int32_t last, SectionRange range,
-               Visit& visit_list) const {
+               Visit& visit_intervals) const {
         if (below_[node].empty()) return;
         if (covers(range, first, last)) {
-            visit_list(below_[node]);
+            visit_intervals(below_[node]);
             return;
         }
         const std::int32_t middle = first + (last - first) / 2;
-        if (!own_[middle].empty()) visit_list(own_[middle]);
-        if (range.first < middle) visit(node + 1, first, middle, range, visit_list);
+        if (!own_[middle].empty()) visit_intervals(own_[middle]);
+        if (range.first < middle) visit(node + 1, first, middle, range, visit_intervals);
         if (range.last > middle) {
-            visit(right_of(node, first, middle), middle, last, range, visit_list);
+            visit(right_of(node, first, middle), middle, last, range, visit_intervals);
         }
     }
 

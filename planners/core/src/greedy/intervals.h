@@ -1,4 +1,4 @@
-// Sorted address spans that never touch each other.
+// Sorted address intervals that never touch each other.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 namespace gapless {
 
 // Bytes [begin, end).
-struct Span {
+struct Interval {
     std::int64_t begin;
     std::int64_t end;
 };
 
-// A union of spans; what touches is merged, so that a densely packed region is one entry. A tree
-// has very many unions of a single span: these lie in the object itself and take no memory
+// A union of intervals; what touches is merged, so that a densely packed region is one entry. A
+// tree has very many unions of a single interval: these lie in the object itself and take no memory
 // elsewhere.
 class DisjointIntervals {
   public:
@@ -27,51 +27,53 @@ class DisjointIntervals {
     }
 
     bool empty() const { return count_ == 0; }
-    const Span* begin() const { return capacity_ > 1 ? many_ : &one_; }
-    const Span* end() const { return begin() + count_; }
+    const Interval* begin() const { return capacity_ > 1 ? many_ : &one_; }
+    const Interval* end() const { return begin() + count_; }
 
-    void insert(Span span) {
-        Span* const spans = capacity_ > 1 ? many_ : &one_;
-        Span* const stop = spans + count_;
-        // The first that reaches the new span, and the first beyond it.
-        Span* const first = std::lower_bound(
-            spans, stop, span.begin, [](const Span& s, std::int64_t at) { return s.end < at; });
-        Span* last = first;
-        while (last != stop && last->begin <= span.end) {
-            span.begin = std::min(span.begin, last->begin);
-            span.end = std::max(span.end, last->end);
+    void insert(Interval interval) {
+        Interval* const intervals = capacity_ > 1 ? many_ : &one_;
+        Interval* const stop = intervals + count_;
+        // The first that reaches the new interval, and the first beyond it.
+        Interval* const first =
+            std::lower_bound(intervals, stop, interval.begin,
+                             [](const Interval& s, std::int64_t at) { return s.end < at; });
+        Interval* last = first;
+        while (last != stop && last->begin <= interval.end) {
+            interval.begin = std::min(interval.begin, last->begin);
+            interval.end = std::max(interval.end, last->end);
             ++last;
         }
         if (first == last) {
-            open_at(static_cast<std::uint32_t>(first - spans), span);
+            open_at(static_cast<std::uint32_t>(first - intervals), interval);
         } else {
-            *first = span;
-            count_ = static_cast<std::uint32_t>(std::copy(last, stop, first + 1) - spans);
+            *first = interval;
+            count_ = static_cast<std::uint32_t>(std::copy(last, stop, first + 1) - intervals);
         }
     }
 
   private:
-    void open_at(std::uint32_t index, const Span& span) {
+    void open_at(std::uint32_t index, const Interval& interval) {
         if (count_ == capacity_) grow();
-        Span* const spans = capacity_ > 1 ? many_ : &one_;
-        std::copy_backward(spans + index, spans + count_, spans + count_ + 1);
-        spans[index] = span;
+        Interval* const intervals = capacity_ > 1 ? many_ : &one_;
+        std::copy_backward(intervals + index, intervals + count_, intervals + count_ + 1);
+        intervals[index] = interval;
         ++count_;
     }
 
     void grow() {
         const std::uint32_t capacity = capacity_ + capacity_ / 2 + 1;
-        auto* const spans = static_cast<Span*>(
-            std::realloc(capacity_ > 1 ? many_ : nullptr, capacity * sizeof(Span)));
-        if (spans == nullptr) throw std::bad_alloc();
-        if (capacity_ == 1) spans[0] = one_;
-        many_ = spans;
+        auto* const intervals = static_cast<Interval*>(
+            std::realloc(capacity_ > 1 ? many_ : nullptr, capacity * sizeof(Interval)));
+        if (intervals == nullptr) throw std::bad_alloc();
+        if (capacity_ == 1) intervals[0] = one_;
+        many_ = intervals;
         capacity_ = capacity;
     }
 
     union {
-        Span one_{};
-        Span* many_;  // where the capacity is above 1; from realloc, which often need not move it
+        Interval one_{};
+        // Where the capacity is above 1; from realloc, which often need not move it.
+        Interval* many_;
     };
     std::uint32_t count_ = 0;
     std::uint32_t capacity_ = 1;

@@ -3,7 +3,7 @@
 namespace gapless {
 
 void collect_forbidden(const Instance& instance, const PlacedList& placed, std::int32_t block,
-                       std::int64_t floor, std::vector<Span>& forbidden) {
+                       std::int64_t floor, std::vector<Interval>& forbidden) {
     forbidden.clear();
     const auto members = instance.blocks.members_of(block);
     for (std::size_t m = 0; m < members.size(); ++m) {
@@ -12,13 +12,14 @@ void collect_forbidden(const Instance& instance, const PlacedList& placed, std::
         const std::int64_t before = instance.blocks.before_of(block, m);
         for (std::size_t i = 0; i < placed.size(); ++i) {
             if (!instance.unsafe(members[m], placed.tensor(i))) continue;
-            const std::int64_t end = placed.span(i).end - before;
+            const std::int64_t end = placed.interval(i).end - before;
             if (end <= floor) continue;
-            forbidden.push_back({std::max(floor, placed.span(i).begin - bytes + 1 - before), end});
+            forbidden.push_back(
+                {std::max(floor, placed.interval(i).begin - bytes + 1 - before), end});
         }
     }
     std::sort(forbidden.begin(), forbidden.end(),
-              [](const Span& a, const Span& b) { return a.begin < b.begin; });
+              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
 }
 
 void occupy_in(PlacedList& placed, const Instance& instance, std::int32_t block,
@@ -41,11 +42,11 @@ void vacate_in(PlacedList& placed, const Instance& instance, std::int32_t block,
 }
 
 void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
-               std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
-               FitChoice& chooser) {
+               std::int64_t floor, std::int64_t limit, std::vector<Interval>& scratch,
+               FitChoice& choice) {
     std::int64_t lower = floor;
     const auto pass = [&](std::int64_t begin, std::int64_t end) {
-        if (begin > lower && chooser.offer(lower, begin, limit)) return true;
+        if (begin > lower && choice.offer(lower, begin, limit)) return true;
         lower = std::max(lower, end);
         return false;
     };
@@ -57,16 +58,16 @@ void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t 
         for (std::size_t i = 0; bytes > 0 && i < placed.size(); ++i) {
             const auto other = static_cast<std::size_t>(placed.tensor(i));
             if ((row[other / kWordBits] & BitRows::bit(other)) == 0) continue;
-            const Span& span = placed.span(i);
-            if (pass(span.begin - bytes + 1, span.end)) return;
+            const Interval& interval = placed.interval(i);
+            if (pass(interval.begin - bytes + 1, interval.end)) return;
         }
     } else {
         collect_forbidden(instance, placed, block, floor, scratch);
-        for (const Span& span : scratch) {
-            if (pass(span.begin, span.end)) return;
+        for (const Interval& interval : scratch) {
+            if (pass(interval.begin, interval.end)) return;
         }
     }
-    chooser.offer(lower, kNoLimit, limit);
+    choice.offer(lower, kNoLimit, limit);
 }
 
 }  // namespace gapless

@@ -15,31 +15,32 @@ namespace gapless {
 class PlacedList {
   public:
     void insert(std::int64_t begin, std::int64_t end, std::int32_t tensor) {
-        const auto at = std::upper_bound(spans_.begin(), spans_.end(), begin,
-                                         [](std::int64_t b, const Span& s) { return b < s.begin; });
-        tensors_.insert(tensors_.begin() + (at - spans_.begin()), tensor);
-        spans_.insert(at, {begin, end});
+        const auto at =
+            std::upper_bound(intervals_.begin(), intervals_.end(), begin,
+                             [](std::int64_t b, const Interval& s) { return b < s.begin; });
+        tensors_.insert(tensors_.begin() + (at - intervals_.begin()), tensor);
+        intervals_.insert(at, {begin, end});
     }
     // Takes out a tensor that was inserted with this begin.
     void erase(std::int64_t begin, std::int32_t tensor) {
-        auto at = std::lower_bound(spans_.begin(), spans_.end(), begin,
-                                   [](const Span& s, std::int64_t b) { return s.begin < b; });
-        while (tensors_[at - spans_.begin()] != tensor) ++at;
-        tensors_.erase(tensors_.begin() + (at - spans_.begin()));
-        spans_.erase(at);
+        auto at = std::lower_bound(intervals_.begin(), intervals_.end(), begin,
+                                   [](const Interval& s, std::int64_t b) { return s.begin < b; });
+        while (tensors_[at - intervals_.begin()] != tensor) ++at;
+        tensors_.erase(tensors_.begin() + (at - intervals_.begin()));
+        intervals_.erase(at);
     }
-    std::size_t size() const { return spans_.size(); }
-    const Span& span(std::size_t i) const { return spans_[i]; }
+    std::size_t size() const { return intervals_.size(); }
+    const Interval& interval(std::size_t i) const { return intervals_[i]; }
     std::int32_t tensor(std::size_t i) const { return tensors_[i]; }
 
   private:
-    std::vector<Span> spans_;
+    std::vector<Interval> intervals_;
     std::vector<std::int32_t> tensors_;
 };
 
 // Algorithm 8, Avoid, in starts of the block's head; sorted, not merged.
 void collect_forbidden(const Instance& instance, const PlacedList& placed, std::int32_t block,
-                       std::int64_t floor, std::vector<Span>& forbidden);
+                       std::int64_t floor, std::vector<Interval>& forbidden);
 
 // Put a block at an offset of its head, or take it away from there.
 void occupy_in(PlacedList& placed, const Instance& instance, std::int32_t block, std::int64_t head);
@@ -47,7 +48,7 @@ void vacate_in(PlacedList& placed, const Instance& instance, std::int32_t block,
 
 // Offers every free range of starts in [floor, limit) until the choice is final.
 void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t block,
-               std::int64_t floor, std::int64_t limit, std::vector<Span>& scratch,
-               FitChoice& chooser);
+               std::int64_t floor, std::int64_t limit, std::vector<Interval>& scratch,
+               FitChoice& choice);
 
 }  // namespace gapless

@@ -34,44 +34,44 @@ bool is_over(Stop& stop) {
 
 // ---- Lifetimes: the tree of sections --------------------------------------------------------
 
-// Walks the lists of taken bytes of all members of a block side by side, in memory that the next
+// Walks the occupied intervals of all members of a block side by side, in memory that the next
 // search takes over.
 class SectionSearch {
   public:
     SectionSearch(const Instance& instance, const AddressTree& tree, std::int32_t block,
-                  std::vector<TakenList>& scratch)
-        : lists_(scratch) {
-        lists_.clear();
+                  std::vector<FreeSpaceCursor>& scratch)
+        : cursors_(scratch) {
+        cursors_.clear();
         const auto members = instance.blocks.members_of(block);
         for (std::size_t m = 0; m < members.size(); ++m) {
             const std::int64_t bytes = instance.size[members[m]];
             if (bytes == 0) continue;
             const std::int64_t before = instance.blocks.before_of(block, m);
             for (const SectionRange range : instance.sections->of(members[m])) {
-                tree.visit(range, [&](const DisjointIntervals& taken) {
-                    lists_.push_back({taken.begin(), taken.end(), before, bytes});
+                tree.visit(range, [&](const DisjointIntervals& occupied) {
+                    cursors_.push_back({occupied.begin(), occupied.end(), before, bytes});
                 });
             }
         }
     }
 
-    // The lowest free start at or above `start`. Each list forbids the starts
-    // (begin - before - bytes, end - before) of each of its spans.
-    std::int64_t next_free(std::int64_t start) { return next_free_in_all(lists_, start); }
+    // The lowest free start at or above `start`. Each cursor forbids the starts
+    // (begin - before - bytes, end - before) of each of its intervals.
+    std::int64_t next_free(std::int64_t start) { return next_free_in_all(cursors_, start); }
 
     // One past the last start of the free range that holds `start`, which next_free returned. What
     // begins at or above `address` does not count.
     std::int64_t range_end(std::int64_t address = kNoLimit) const {
         std::int64_t end = kNoLimit;
-        for (const TakenList& list : lists_) {
-            if (list.next == list.end || list.next->begin >= address) continue;
-            end = std::min(end, list.next->begin - list.before - list.bytes + 1);
+        for (const FreeSpaceCursor& cursor : cursors_) {
+            if (cursor.next == cursor.end || cursor.next->begin >= address) continue;
+            end = std::min(end, cursor.next->begin - cursor.before - cursor.bytes + 1);
         }
         return end;
     }
 
   private:
-    std::vector<TakenList>& lists_;
+    std::vector<FreeSpaceCursor>& cursors_;
 };
 
 class SectionSpace {
@@ -93,14 +93,14 @@ class SectionSpace {
     }
 
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
-        FitChoice chooser(instance_, block, rules, top_);
+        FitChoice choice(instance_, block, rules, top_);
         SectionSearch search = this->search(block);
         for (std::int64_t start = 0; start != kNoLimit;) {
             start = search.next_free(start);
             const std::int64_t end = search.range_end();
-            start = chooser.offer(start, end) ? kNoLimit : end;
+            start = choice.offer(start, end) ? kNoLimit : end;
         }
-        return chooser.chosen();
+        return choice.chosen();
     }
 
     SectionSearch search(std::int32_t block) { return {instance_, tree_, block, scratch_}; }
@@ -109,7 +109,7 @@ class SectionSpace {
     const Instance& instance_;
     AddressTree tree_;
     std::int64_t top_ = 0;
-    std::vector<TakenList> scratch_;
+    std::vector<FreeSpaceCursor> scratch_;
 };
 
 // ---- Rows of unsafe pairs -------------------------------------------------------------------
@@ -123,16 +123,16 @@ class RowSpace {
         occupy_in(placed_, instance_, block, head);
     }
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
-        FitChoice chooser(instance_, block, rules, top_);
-        offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, chooser);
-        return chooser.chosen();
+        FitChoice choice(instance_, block, rules, top_);
+        offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, choice);
+        return choice.chosen();
     }
 
   private:
     const Instance& instance_;
     PlacedList placed_;
     std::int64_t top_ = 0;
-    std::vector<Span> scratch_;
+    std::vector<Interval> scratch_;
 };
 
 // ---- Algorithm 6 ---------------------------------------------------------------------------
@@ -164,19 +164,21 @@ Placement single_object(const Instance& instance, std::span<const std::int32_t> 
 // ---- Algorithm 7 ---------------------------------------------------------------------------
 
 // One past the last start in an object that leaves room for the whole block.
-std::int64_t start_limit(const Span& object, std::int64_t bytes) { return object.end - bytes + 1; }
+std::int64_t start_limit(const Interval& object, std::int64_t bytes) {
+    return object.end - bytes + 1;
+}
 
 // Objects over lifetimes. One tree holds all addresses; the head of an object covers all of it, so
-// an object whose head is unsafe with the block is one span, and the search leaps over it.
+// an object whose head is unsafe with the block is one interval, and the search leaps over it.
 class SectionObjects {
   public:
     explicit SectionObjects(const Instance& instance) : instance_(instance), space_(instance) {}
 
     std::int64_t place(std::int32_t block, PlacementRules rules) {
-        FitChoice chooser(instance_, block, rules);
+        FitChoice choice(instance_, block, rules);
         SectionSearch search = space_.search(block);
         std::int64_t start = 0;
-        for (auto object = objects_.begin(); object != objects_.end() && !chooser.found();) {
+        for (auto object = objects_.begin(); object != objects_.end() && !choice.found();) {
             const std::int64_t limit = start_limit(*object, instance_.blocks.size[block]);
             start = std::max(start, object->begin);
             while (start < limit) {
@@ -185,13 +187,13 @@ class SectionObjects {
                 // The next objects are none of this one's concern; nor is a start in them passed
                 // over where this one turns out to have no room.
                 const std::int64_t end = search.range_end(object->end);
-                start = chooser.offer(start, end, limit) ? kNoLimit : std::min(end, limit);
+                start = choice.offer(start, end, limit) ? kNoLimit : std::min(end, limit);
             }
             // The next object that reaches beyond `start`; the search never turns back.
             object = std::partition_point(object + 1, objects_.end(),
-                                          [&](const Span& o) { return o.end < start; });
+                                          [&](const Interval& o) { return o.end < start; });
         }
-        const std::int64_t head = chooser.found() ? chooser.chosen() : open_object(block);
+        const std::int64_t head = choice.found() ? choice.chosen() : open_object(block);
         space_.occupy(block, head);
         return head;
     }
@@ -207,7 +209,7 @@ class SectionObjects {
 
     const Instance& instance_;
     SectionSpace space_;
-    std::vector<Span> objects_;
+    std::vector<Interval> objects_;
 };
 
 // Objects over rows: each keeps its own tensors, and is skipped by its head.
@@ -225,12 +227,11 @@ class RowObjects {
             }
             const std::int64_t limit = start_limit(object.range, blocks.size[block]);
             if (limit <= object.range.begin) continue;
-            FitChoice chooser(instance_, block, rules);
-            offer_all(instance_, object.placed, block, object.range.begin, limit, scratch_,
-                      chooser);
-            if (!chooser.found()) continue;
-            occupy_in(object.placed, instance_, block, chooser.chosen());
-            return chooser.chosen();
+            FitChoice choice(instance_, block, rules);
+            offer_all(instance_, object.placed, block, object.range.begin, limit, scratch_, choice);
+            if (!choice.found()) continue;
+            occupy_in(object.placed, instance_, block, choice.chosen());
+            return choice.chosen();
         }
         const std::int64_t end = objects_.empty() ? 0 : objects_.back().range.end;
         const std::int64_t head = blocks.align(block, end);
@@ -244,13 +245,13 @@ class RowObjects {
 
   private:
     struct Object {
-        Span range;
+        Interval range;
         std::int32_t single_head;
         PlacedList placed;
     };
     const Instance& instance_;
     std::vector<Object> objects_;
-    std::vector<Span> scratch_;
+    std::vector<Interval> scratch_;
 };
 
 template <class Objects>
@@ -302,8 +303,9 @@ Placement place_many_objects(const Instance& instance, std::span<const std::int3
                              : many_objects<RowObjects>(instance, order, rules, stop);
 }
 
-std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std::int64_t> offsets,
-                                   std::int32_t block, std::int64_t floor) {
+std::vector<Interval> forbidden_starts(const Instance& instance,
+                                       std::span<const std::int64_t> offsets, std::int32_t block,
+                                       std::int64_t floor) {
     require_length("offsets", offsets.size(), "tensor", instance.size.size());
     require_index("block", block, "blocks", instance.blocks.count());
     for (std::size_t t = 0; t < offsets.size(); ++t) {
@@ -315,10 +317,10 @@ std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std
         if (offsets[t] < 0 || instance.size[t] == 0) continue;
         placed.insert(offsets[t], offsets[t] + instance.size[t], static_cast<std::int32_t>(t));
     }
-    std::vector<Span> forbidden;
+    std::vector<Interval> forbidden;
     collect_forbidden(instance, placed, block, floor, forbidden);
     DisjointIntervals merged;
-    for (const Span& span : forbidden) merged.insert(span);
+    for (const Interval& interval : forbidden) merged.insert(interval);
     return {merged.begin(), merged.end()};
 }
 

@@ -53,8 +53,9 @@ Placement place_many_objects(const Instance& instance, std::span<const std::int3
                              PlacementRules rules, Stop& stop);
 
 // Algorithms 8 and 9, Avoid and Merge: the start offsets at or above `floor` that the tensors
-// placed so far (offset >= 0) forbid to a block, as sorted spans that do not touch.
-std::vector<Span> forbidden_starts(const Instance& instance, std::span<const std::int64_t> offsets,
-                                   std::int32_t block, std::int64_t floor);
+// placed so far (offset >= 0) forbid to a block, as sorted intervals that do not touch.
+std::vector<Interval> forbidden_starts(const Instance& instance,
+                                       std::span<const std::int64_t> offsets, std::int32_t block,
+                                       std::int64_t floor);
 
 }  // namespace gapless

@@ -21,13 +21,13 @@ class Fusion {
           within_(within),
           guest_begin_(host.count()),
           sections_(sections_of({host, guests})),
-          taken_(sections_.count),
+          occupied_(sections_.count),
           steps_(host_address.begin(), host_address.end()) {
         std::int64_t top = 0;
         for (std::int32_t h = 0; h < host.count(); ++h) {
-            const Span span{host_address[h], host_address[h] + host.size[h]};
-            taken_.take(sections_.ranges[h], span);
-            top = std::max(top, span.end);
+            const Interval interval{host_address[h], host_address[h] + host.size[h]};
+            occupied_.occupy(sections_.ranges[h], interval);
+            top = std::max(top, interval.end);
         }
         steps_.push_back(top);
         std::sort(steps_.begin(), steps_.end());
@@ -70,7 +70,7 @@ class Fusion {
             // `addr` only rises, so a guest that reaches above the top here does so from now on.
             if (within_ && guests_.size[guest] > steps_.back() - addr) continue;
             const SectionRange lifetime = sections_.ranges[guest_begin_ + guest];
-            const std::int64_t free = taken_.next_free(lifetime, guests_.size[guest], addr);
+            const std::int64_t free = occupied_.next_free(lifetime, guests_.size[guest], addr);
             if (free == addr) return guest;
             later_.emplace(free, guest);
         }
@@ -81,7 +81,7 @@ class Fusion {
     bool within_;
     std::int32_t guest_begin_;
     CutTime sections_;
-    TakenBytes taken_;
+    OccupiedBytes occupied_;
     std::vector<std::int64_t> steps_;
     std::set<std::int32_t> to_ask_;
     std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> later_;

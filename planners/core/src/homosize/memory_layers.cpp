@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::int64_t kNone = -1;
 
-// The layers opened so far, and what is taken of them. The search for idle bytes goes from low to
-// high addresses of a line on which the layers lie in the order in which they are looked through:
-// to look through them from the last one, each new layer is put below all others, at negative
-// addresses.
+// The layers opened so far, and what is occupied of them. The search for idle bytes goes from low
+// to high addresses of a line on which the layers lie in the order in which they are looked
+// through: to look through them from the last one, each new layer is put below all others, at
+// negative addresses.
 class Layers {
   public:
-    Layers(std::int32_t sections, InsertionRules rules) : rules_(rules), taken_(sections) {}
+    Layers(std::int32_t sections, InsertionRules rules) : rules_(rules), occupied_(sections) {}
 
     std::int64_t count() const { return static_cast<std::int64_t>(sizes_.size()); }
     std::vector<std::int64_t>&& take_sizes() { return std::move(sizes_); }
@@ -37,9 +37,9 @@ class Layers {
         const std::int64_t line_end = rules_.smallest_first ? 0 : total;
         std::int64_t at = line_end - total;
         while (true) {
-            at = taken_.next_free(lifetime, bytes, at);
+            at = occupied_.next_free(lifetime, bytes, at);
             if (at >= line_end) return line_end;
-            const Span layer = span_of(layer_at(at));
+            const Interval layer = interval_of(layer_at(at));
             if (at + bytes <= layer.end) return at;
             at = layer.end;
         }
@@ -55,21 +55,21 @@ class Layers {
         return layer - ends_.begin();
     }
 
-    Span span_of(std::int64_t layer) const {
+    Interval interval_of(std::int64_t layer) const {
         const std::int64_t end = ends_[layer];
         if (rules_.smallest_first) return {-end, sizes_[layer] - end};
         return {end - sizes_[layer], end};
     }
 
-    void take(SectionRange lifetime, std::int64_t layer, Span bytes) {
-        taken_.take(lifetime, rules_.beside ? bytes : span_of(layer));
+    void occupy(SectionRange lifetime, std::int64_t layer, Interval bytes) {
+        occupied_.occupy(lifetime, rules_.beside ? bytes : interval_of(layer));
     }
 
   private:
     InsertionRules rules_;
     std::vector<std::int64_t> sizes_;
     std::vector<std::int64_t> ends_;
-    TakenBytes taken_;
+    OccupiedBytes occupied_;
 };
 
 void require_order(const Requests& requests) {
@@ -133,8 +133,8 @@ LayeredPlan plan_in_layers(Requests requests, InsertionRules rules, Stop& stop) 
                 continue;
             }
             plan.layer[last] = layers.layer_at(at);
-            plan.within[last] = at - layers.span_of(plan.layer[last]).begin;
-            layers.take(lifetimes[last], plan.layer[last], {at, at + bytes});
+            plan.within[last] = at - layers.interval_of(plan.layer[last]).begin;
+            layers.occupy(lifetimes[last], plan.layer[last], {at, at + bytes});
         }
         const std::int64_t opened = layers.count();
         const std::vector<std::int64_t> own = memory_layers(rest_start, rest_end);
@@ -142,7 +142,7 @@ LayeredPlan plan_in_layers(Requests requests, InsertionRules rules, Stop& stop) 
             const std::int64_t layer = opened + own[i];
             if (layer == layers.count()) layers.open(bytes);
             plan.layer[rest[i]] = layer;
-            layers.take(lifetimes[rest[i]], layer, layers.span_of(layer));
+            layers.occupy(lifetimes[rest[i]], layer, layers.interval_of(layer));
         }
     }
     plan.layer_size = layers.take_sizes();

@@ -43,25 +43,25 @@ inline CutTime sections_of(std::initializer_list<Requests> tables) {
     return CutTime(segments);
 }
 
-// Bytes that are taken during sections of time.
-class TakenBytes {
+// Bytes that are occupied during sections of time.
+class OccupiedBytes {
   public:
-    explicit TakenBytes(std::int32_t sections) : tree_(sections) {}
+    explicit OccupiedBytes(std::int32_t sections) : tree_(sections) {}
 
-    void take(SectionRange range, Span span) { tree_.insert(range, span); }
+    void occupy(SectionRange range, Interval interval) { tree_.insert(range, interval); }
 
     // The lowest address at or above `floor` with so many bytes free throughout a range.
     std::int64_t next_free(SectionRange range, std::int64_t bytes, std::int64_t floor) {
-        lists_.clear();
-        tree_.visit(range, [&](const DisjointIntervals& taken) {
-            lists_.push_back({taken.begin(), taken.end(), 0, bytes});
+        cursors_.clear();
+        tree_.visit(range, [&](const DisjointIntervals& occupied) {
+            cursors_.push_back({occupied.begin(), occupied.end(), 0, bytes});
         });
-        return next_free_in_all(lists_, floor);
+        return next_free_in_all(cursors_, floor);
     }
 
   private:
     AddressTree tree_;
-    std::vector<TakenList> lists_;
+    std::vector<FreeSpaceCursor> cursors_;
 };
 
 }  // namespace gapless

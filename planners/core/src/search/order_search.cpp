@@ -59,10 +59,10 @@ class FirstFit {
     bool put(std::int32_t block) {
         const Blocks& blocks = instance_.blocks;
         if (blocks.pinned[block] == kNotPinned) {
-            FitChoice chooser(instance_, block, {});
-            offer_all(instance_, list_, block, 0, limit_ - blocks.size[block], scratch_, chooser);
-            if (!chooser.found()) return false;
-            head_[block] = chooser.chosen();
+            FitChoice choice(instance_, block, {});
+            offer_all(instance_, list_, block, 0, limit_ - blocks.size[block], scratch_, choice);
+            if (!choice.found()) return false;
+            head_[block] = choice.chosen();
             occupy_in(list_, instance_, block, head_[block]);
         } else if (head_[block] + blocks.size[block] >= limit_) {
             return false;
@@ -87,7 +87,7 @@ class FirstFit {
     std::vector<std::int64_t> head_;
     std::vector<std::int32_t> placed_;
     PlacedList list_;
-    std::vector<Span> scratch_;
+    std::vector<Interval> scratch_;
 };
 
 // Moves the block at `from` up to `to`, and all between back by one.
