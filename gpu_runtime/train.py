@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Annotated
@@ -15,9 +14,8 @@ from gpu_runtime.training.allocator_comparison import AllocatorComparison, compa
 from gpu_runtime.training.comparison_report import (
     UNITS,
     notes,
-    plain_table,
-    rich_table,
     study_record,
+    study_table,
 )
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
@@ -160,18 +158,11 @@ def _print(specification: RunSpecification, comparison: AllocatorComparison, as_
     if as_json:
         standard_output.write(json.dumps(study_record(specification, comparison), indent=1) + "\n")
         return
-    legend = [UNITS] if comparison.timings else []
-    below = "".join(f"{note}\n" for note in (*legend, *notes(comparison)))
-    if not sys.stdout.isatty():
-        standard_output.write(plain_table(comparison) + below)
-        return
-    # Imported here because a table in a pipe does without it.
-    from rich.console import Console
-
+    below = [f"{note}\n" for note in notes(comparison)]
     if comparison.timings:
-        console = Console()
-        console.print(rich_table(comparison, console.width))
-    standard_output.write(below)
+        standard_output.write_table(study_table(comparison), below="".join([f"{UNITS}\n", *below]))
+    else:
+        standard_output.write("".join(below))
 
 
 def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +12,12 @@ import typer
 from instances.catalogue.best_plan import DEFAULT_PLANNERS, DEFAULT_TIME_LIMIT_SECONDS
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
 from instances.catalogue.listing import (
+    catalogue_table,
     choose_entries,
     description,
     is_here,
     matching_names,
-    plain_table,
     record,
-    rich_table,
 )
 from instances.catalogue.make import make
 from instances.catalogue.update import instance_files, updated_entry
@@ -57,19 +55,9 @@ def list_entries(
         answer = {"instances": [record(entry, folder) for entry in entries]}
         standard_output.write(json.dumps(answer, indent=1, allow_nan=False) + "\n")
         return
-    if sys.stdout.isatty():
-        # Imported here because a list in a pipe does without it.
-        from rich.console import Console
-
-        console = Console()
-        console.print(rich_table(entries, folder, console.width))
-    else:
-        standard_output.write(plain_table(entries, folder))
-    missing = [entry.name for entry in entries if not is_here(entry, folder)]
-    if missing:
-        standard_output.write(
-            f"not here: {', '.join(missing)}; python -m instances make --missing makes them\n"
-        )
+    missing = ", ".join(entry.name for entry in entries if not is_here(entry, folder))
+    below = f"not here: {missing}; python -m instances make --missing makes them\n"
+    standard_output.write_table(catalogue_table(entries, folder), below=below if missing else "")
 
 
 @app.command()

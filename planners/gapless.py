@@ -12,6 +12,7 @@ from planners.command_line.orderly_end import exit_status
 from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.errors import GaplessError, near_names
 from planners.plugins.entry_points import load_group, warn_left_out
+from planners.text.table import aligned_pairs
 
 
 def commands() -> Mapping[str, Command]:
@@ -68,11 +69,10 @@ def _answer(words: Sequence[str], chosen: list[Command]) -> int:
 
 
 def _help(known: Mapping[str, Command]) -> str:
-    width = max(map(len, known), default=0)
-    lines = [f"  {name:{width}}  {command.summary}\n" for name, command in known.items()]
+    lines = aligned_pairs(((name, command.summary) for name, command in known.items()), "  ")
     return (
         "usage: gapless COMMAND ...\n\n"
         "Plan tensor memory, prove how far a plan is from optimal, run it.\n\n"
-        f"{''.join(lines)}\n"
+        f"{lines}\n"
         "gapless COMMAND --help says what a command takes; gapless --version which one this is.\n"
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
 from planners.text.byte_units import exact_bytes
+from planners.text.table import aligned_pairs, and_more
 
 SHOWN_MISMATCHES = 10
 
@@ -166,11 +167,9 @@ class MemoryReport:
             ),
             ("missing", f"{self.missing_requests} requests"),
         ]
-        lines = [f"{name:<10} {value}" for name, value in rows]
-        lines += [f"  {mismatch}" for mismatch in self.mismatches[:SHOWN_MISMATCHES]]
-        if (more := self.fallback_requests - SHOWN_MISMATCHES) > 0:
-            lines.append(f"  and {more} more")
-        return "\n".join(lines)
+        shown = self.mismatches[:SHOWN_MISMATCHES]
+        below = [*map(str, shown), *and_more(self.fallback_requests, SHOWN_MISMATCHES)]
+        return "\n".join([aligned_pairs(rows).rstrip("\n"), *(f"  {line}" for line in below)])
 
 
 def _amount(size: int, what: str) -> str:

@@ -5,80 +5,43 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement
 from gpu_runtime.training.allocator_comparison import AllocatorComparison
 from gpu_runtime.training.run_specification import Allocator, RunSpecification
 from gpu_runtime.training.worker_result import PeakFigures, TimeResult
-from planners.text.aligned_text import aligned_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from planners.text.table import Row, Table, and_more, columns_of
 
 SCHEMA_VERSION = 1
 GIB = 1 << 30
 
-BEST_MARK = "*"
 NOTHING = "-"
-LEFT_ALIGNED = 2
 SHOWN_MISMATCHES = 5
 
-HEADINGS = (
-    "", "allocator", "requested", "allocated", "reserved", "efficiency", "plan", "over plan",
-    "whole run", "device", "step ms", "worst ms", "to default", "fallback", "mismatches",
+COLUMNS = columns_of(
+    "allocator", "requested", "allocated", "reserved", "efficiency", "plan", "over\nplan",
+    "whole\nrun", "device", "step\nms", "worst\nms", "to\ndefault", "fallback", "mismatches",
 )  # fmt: skip
-
-
 UNITS = (
     "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; over plan: "
     "reserved / plan - 1; whole run: reserved, first steps included; device: taken by the process"
 )
 
 
-def plain_table(findings: AllocatorComparison) -> str:
-    """Return a row an allocator as aligned text, for pipes and files."""
-    rows = study_rows(findings)
-    return aligned_text([HEADINGS, *rows], range(LEFT_ALIGNED)) if rows else ""
-
-
-def rich_table(findings: AllocatorComparison, width: int) -> Table:
-    """Return the figures of each allocator for a terminal, the best memory efficiency in green."""
-    # Imported here because a table in a pipe does without it.
-    from rich import box
-    from rich.table import Table
-
-    rows = study_rows(findings)
-    headings = [heading.replace(" ", "\n") for heading in HEADINGS]
-    widths = [
-        max(len(line) for cell in column for line in cell.split("\n"))
-        for column in zip(headings, *rows, strict=True)
-    ]
-    styles = ["bold green" if row[0] == BEST_MARK else "" for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
-    if sum(widths) + len(widths) <= width:
-        for index, heading in enumerate(headings):
-            side: Literal["left", "right"] = "left" if index < LEFT_ALIGNED else "right"
-            table.add_column(heading, justify=side, no_wrap=True, vertical="bottom")
-        for row, style in zip(rows, styles, strict=True):
-            table.add_row(*row, style=style)
-        return table
-    table.add_column("")
-    for row, style in zip(rows, styles, strict=True):
-        table.add_column(" ".join(row[:LEFT_ALIGNED]).strip(), justify="right", style=style)
-    for heading, *figures in list(zip(HEADINGS, *rows, strict=True))[LEFT_ALIGNED:]:
-        table.add_row(heading, *figures)
-    return table
-
-
-def study_rows(findings: AllocatorComparison) -> list[tuple[str, ...]]:
-    """Return the cells of the table."""
+def study_table(findings: AllocatorComparison) -> Table:
+    """Return a row an allocator, of which the best has the highest memory efficiency."""
     timings = findings.timings
     best = max(
         (timing.peaks.efficiency for timing in timings.values() if timing.peaks), default=None
     )
-    return [_row(allocator, timing, findings, best) for allocator, timing in timings.items()]
+    rows = []
+    for allocator, timing in timings.items():
+        is_best = timing.peaks is not None and timing.peaks.efficiency == best
+        cells = _cells(allocator, timing, findings)
+        rows.append(Row.best(cells) if is_best else Row(cells))
+    return Table(COLUMNS, rows, is_marked=True, turns=True)
 
 
 def notes(findings: AllocatorComparison) -> list[str]:
@@ -142,14 +105,13 @@ def over_plan(timing: TimeResult) -> float | None:
     return timing.peaks.reserved / timing.plan.planned_bytes - 1
 
 
-def _row(
-    allocator: Allocator, timing: TimeResult, findings: AllocatorComparison, best: float | None
+def _cells(
+    allocator: Allocator, timing: TimeResult, findings: AllocatorComparison
 ) -> tuple[str, ...]:
     peaks, plan, excess = timing.peaks, timing.plan, over_plan(timing)
     median = statistics.median(timing.step_seconds)
     default = findings.timings.get(Allocator.DEFAULT)
     return (
-        BEST_MARK if peaks is not None and peaks.efficiency == best else "",
         str(allocator),
         *_peak_cells(peaks),
         NOTHING if plan is None else gib(plan.planned_bytes),
@@ -182,8 +144,7 @@ def _plan_notes(plan: MemoryReport) -> list[str]:
     ]
     shown = plan.mismatches[:SHOWN_MISMATCHES]
     lines += [f"mismatch: {mismatch}" for mismatch in shown]
-    left_out = sum(plan.mismatch_counts.values()) - len(shown)
-    return [*lines, f"... and {left_out:,} more"] if left_out > 0 else lines
+    return lines + and_more(sum(plan.mismatch_counts.values()), len(shown))
 
 
 def _mismatch_cell(plan: MemoryReport) -> str:

@@ -9,11 +9,15 @@ from gpu_runtime.verification.corruption import Corruption
 from gpu_runtime.verification.injection import Injection
 from gpu_runtime.verification.verification import Verification
 from planners.model.problem import Problem
-from planners.text.aligned_text import aligned_text
 from planners.text.byte_units import both_bytes, counted, exact_bytes
+from planners.text.table import Column, Row, Table, and_more, columns_of
 
 SCHEMA_VERSION = 1
 SHOWN_ROWS = 20
+COLUMNS = (
+    *columns_of("tensor", "overwritten by", "bytes", "words", "from offset", "trials", left=2),
+    Column("pair", is_left=True),
+)
 
 _GIGA = 1e9
 
@@ -137,32 +141,30 @@ def _injections(verification: Verification, injections: Sequence[Injection]) -> 
         f"{injections[index].offset:,}: {'caught' if caught else 'NOT CAUGHT'}"
         for caught, index in rows[:SHOWN_ROWS]
     ]
-    return lines + _left_out(len(rows))
+    return lines + and_more(len(rows), SHOWN_ROWS)
 
 
 def _corruption_table(verification: Verification) -> list[str]:
     found = verification.corruptions
     if not found:
         return []
-    rows = [("tensor", "overwritten by", "bytes", "words", "from offset", "trials", "pair")]
-    for corruption in found[:SHOWN_ROWS]:
+    rows = []
+    for corruption in found:
         writer = corruption.writer
         rows.append(
-            (
-                _name(verification.problem, corruption.victim),
-                "nobody known" if writer is None else _name(verification.problem, writer),
-                f"{corruption.bytes:,}",
-                f"{corruption.words:,}",
-                f"{corruption.offset:,}",
-                f"{len(corruption.trials)}",
-                {True: "unsafe", False: "SAFE", None: "?"}[corruption.unsafe],
+            Row(
+                (
+                    _name(verification.problem, corruption.victim),
+                    "nobody known" if writer is None else _name(verification.problem, writer),
+                    f"{corruption.bytes:,}",
+                    f"{corruption.words:,}",
+                    f"{corruption.offset:,}",
+                    f"{len(corruption.trials)}",
+                    {True: "unsafe", False: "SAFE", None: "?"}[corruption.unsafe],
+                )
             )
         )
-    return aligned_text(rows, range(len(rows[0]))).splitlines() + _left_out(len(found))
-
-
-def _left_out(rows: int) -> list[str]:
-    return [f"... and {rows - SHOWN_ROWS:,} more"] if rows > SHOWN_ROWS else []
+    return Table(COLUMNS, rows).plain(most=SHOWN_ROWS).splitlines()
 
 
 def _verdict(verification: Verification, injections: Sequence[Injection]) -> str:

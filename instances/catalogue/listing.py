@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from instances.catalogue.catalogue_entry import CatalogueEntry, entry_to_fields
 from planners.compare.report import percent
 from planners.errors import InstanceError, near_names
-from planners.text.aligned_text import aligned_text
 from planners.text.byte_units import both_bytes, exact_bytes, human_bytes
+from planners.text.table import Column, Row, Table, aligned_pairs, columns_of
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-HEADINGS = (
-    "name", "tensors", "streams", "chains", "naive", "best bound", "best known", "status", "gap",
-    "file", "origin",
+COLUMNS = (
+    Column("name", is_left=True, wraps=True),
+    *columns_of("tensors", "streams", "chains", "naive", "best bound", "best known", left=0),
+    Column("status", is_left=True), Column("gap"), Column("file", is_left=True),
+    Column("origin", is_left=True, cut_to=16),
 )  # fmt: skip
-RIGHT_ALIGNED = range(1, 7)
-# Of a terminal with few columns; `show` has everything of an entry.
+# `show` has everything of an entry.
 FIRST_LEFT_OUT = ("origin", "file", "naive", "chains", "streams", "best bound", "status")
-LEAST_ORIGIN = 16
-# Spaces from column to column.
-BETWEEN = 3
-GAP = HEADINGS.index("gap")
 
 
 def choose_entries(
@@ -62,51 +56,13 @@ def is_here(entry: CatalogueEntry, folder: Path) -> bool:
     return (folder / entry.file).is_file()
 
 
-def plain_table(entries: Iterable[CatalogueEntry], folder: Path) -> str:
-    """Return the entries as aligned text, for pipes and files."""
-    rows = [HEADINGS, *(_cells(entry, folder) for entry in entries)]
-    return aligned_text(rows, [i for i in range(len(HEADINGS)) if not _is_right_aligned(i)])
-
-
-def rich_table(entries: Iterable[CatalogueEntry], folder: Path, width: int) -> Table:
-    """Return the entries as a table for a terminal."""
-    # Imported here because a list in a pipe does without it.
-    from rich import box
-    from rich.table import Table
-
-    listed = list(entries)
-    rows = [HEADINGS, *(_cells(entry, folder) for entry in listed)]
-    shown = _fitting_columns(rows, width)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index in shown:
-        heading = HEADINGS[index]
-        table.add_column(
-            heading,
-            justify="right" if _is_right_aligned(index) else "left",
-            no_wrap=heading != "name",
-            overflow="ellipsis" if heading == "origin" else "fold",
-            min_width=None if heading in ("name", "origin") else _width(rows, index),
-        )
-    for entry, row in zip(listed, rows[1:], strict=True):
-        style = "green" if entry.best.status == "optimal" else ""
-        table.add_row(*(row[index] for index in shown), style=style)
-    return table
-
-
-def _fitting_columns(rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the columns that a terminal has room for."""
-    needed = [_width(rows, index) for index in range(len(HEADINGS))]
-    needed[HEADINGS.index("origin")] = LEAST_ORIGIN
-    shown = list(range(len(HEADINGS)))
-    for heading in FIRST_LEFT_OUT:
-        if sum(needed[index] + BETWEEN for index in shown) - BETWEEN <= width:
-            break
-        shown.remove(HEADINGS.index(heading))
-    return shown
-
-
-def _width(rows: Sequence[Sequence[str]], index: int) -> int:
-    return max(len(row[index]) for row in rows)
+def catalogue_table(entries: Iterable[CatalogueEntry], folder: Path) -> Table:
+    """Return a row an entry; what is proven is green."""
+    rows = [
+        Row(_cells(entry, folder), style="green" if entry.best.status == "optimal" else "")
+        for entry in entries
+    ]
+    return Table(COLUMNS, rows, first_left_out=FIRST_LEFT_OUT)
 
 
 def description(entry: CatalogueEntry, folder: Path) -> str:
@@ -129,8 +85,7 @@ def description(entry: CatalogueEntry, folder: Path) -> str:
     if entry.fits is not None:
         fields["fits"] = "yes" if entry.fits else "no"
     fields["found by"] = f"{best['planner']}, version {best['version']}, commit {best['commit']}"
-    width = max(map(len, fields))
-    return f"{entry.name}\n" + "".join(f"  {key:{width}}  {fields[key]}\n" for key in fields)
+    return f"{entry.name}\n" + aligned_pairs(fields.items(), "  ")
 
 
 def record(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
@@ -159,7 +114,3 @@ def _cells(entry: CatalogueEntry, folder: Path) -> tuple[str, ...]:
 def _where(entry: CatalogueEntry, folder: Path) -> str:
     where = "committed" if entry.committed else "regenerated"
     return where if is_here(entry, folder) else f"{where}, not here"
-
-
-def _is_right_aligned(index: int) -> bool:
-    return index in RIGHT_ALIGNED or index == GAP

@@ -19,6 +19,7 @@ from instances.traces.trace_differences import (
 )
 from planners.command_line.interrupt import run_command_line
 from planners.command_line.typer_frame import CommandLine
+from planners.text.table import Row, Table, columns_of
 
 app = CommandLine()
 
@@ -34,10 +35,10 @@ def compare_traces(
     figures = [iteration_figures(trace, iteration) for trace in (first, second)]
     differences = find_differences(first, second, iteration)
     live = [live_after_allocations(trace, iteration) for trace in (first, second)]
-    typer.echo(_figures_table(*figures))
+    typer.echo(_figures_table(*figures).markdown())
     typer.echo()
     rows = sorted(differences.items(), key=lambda item: (item[0].phase, -item[1], item[0].first))
-    typer.echo(_differences_table(rows) if rows else "No request differs.")
+    typer.echo(_differences_table(rows).markdown() if rows else "No request differs.")
     if len(live[0]) == len(live[1]):
         apart = np.abs(live[1] - live[0])
         typer.echo(
@@ -46,8 +47,8 @@ def compare_traces(
         )
 
 
-def _figures_table(first: IterationFigures, second: IterationFigures) -> str:
-    lines = ["| | recorded | other | ratio |", "|---|--:|--:|--:|"]
+def _figures_table(first: IterationFigures, second: IterationFigures) -> Table:
+    rows = []
     for field, title in (
         ("requests", "allocations"),
         ("requested_bytes", "bytes allocated"),
@@ -56,19 +57,19 @@ def _figures_table(first: IterationFigures, second: IterationFigures) -> str:
     ):
         ours, theirs = getattr(first, field), getattr(second, field)
         ratio = f"{theirs / ours:.6f}" if ours else "-"
-        lines.append(f"| {title} | {ours:,} | {theirs:,} | {ratio} |")
-    return "\n".join(lines)
+        rows.append(Row((title, f"{ours:,}", f"{theirs:,}", ratio)))
+    return Table(columns_of("", "recorded", "other", "ratio"), rows)
 
 
-def _differences_table(rows: list[tuple[RequestDifference, int]]) -> str:
-    lines = ["| times | phase | recorded bytes | other bytes |", "|--:|---|---|---|"]
-    for difference, times in rows:
-        cells = (
+def _differences_table(found: list[tuple[RequestDifference, int]]) -> Table:
+    rows = []
+    for difference, times in found:
+        sides = (
             ", ".join(f"{size:,}" for size in side) or "none"
             for side in (difference.first, difference.second)
         )
-        lines.append(f"| {times} | {difference.phase.name.lower()} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(Row((difference.phase.name.lower(), str(times), *sides)))
+    return Table(columns_of("phase", "times", "recorded bytes", "other bytes"), rows)
 
 
 def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:

@@ -6,10 +6,12 @@ import contextlib
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import NoReturn
 
 from planners.errors import GaplessError
+from planners.text.table import Table
 
 # Where the answer goes, while descriptor 1 leads to standard error.
 _kept: list[int] = []
@@ -53,6 +55,20 @@ def write(text: str) -> None:
         raise GaplessError(f"standard output cannot be written: {error.strerror}") from None
 
 
+def write_table(table: Table, above: str = "", below: str = "") -> None:
+    """Write a table between lines: in colours, as wide as the terminal, or as text for a pipe."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        write(above + table.plain() + below)
+        return
+    # Imported here because a table in a pipe does without it.
+    from rich.console import Console
+
+    console = Console()
+    write(_wrapped(above, console.width))
+    console.print(table.rich(console.width))
+    write(_wrapped(below, console.width))
+
+
 def abandon() -> None:
     """Let the interpreter end quietly where standard output cannot be written.
 
@@ -67,3 +83,9 @@ def leave_at_once(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Break lines between words, as a terminal does not; a pipe keeps them whole."""
+    lines = [textwrap.fill(line, width, break_long_words=False) for line in text.split("\n")]
+    return "\n".join(lines)

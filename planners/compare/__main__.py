@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import textwrap
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +25,9 @@ from planners.compare.records import (
 )
 from planners.compare.report import (
     SortBy,
+    comparison_table,
     instance_line,
     notes,
-    plain_table,
-    rich_table,
     sorted_rows,
 )
 from planners.compare.verdict import Answer, verdict_of
@@ -49,6 +46,7 @@ from planners.plugins.isolated_run import GRACE_SECONDS, Isolation
 from planners.registry import ChosenPlanner, choose, load_plugin
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
+from planners.text.table import aligned_pairs
 
 # A planner that searches takes all the time it is given; with a handful of them, an instance of
 # some thousand tensors is answered in seconds.
@@ -321,32 +319,16 @@ def _show(comparison: Comparison, request: ComparisonRequest, *, gap_above: bool
     rows = sorted_rows(comparison.rows, request.sort)
     below = "".join(f"{note}\n" for note in notes(comparison, rows))
     above = f"{chr(10) if gap_above else ''}{instance_line(comparison)}\n"
-    if not sys.stdout.isatty():
-        standard_output.write(above + plain_table(comparison, rows) + below)
-        return
-    # Imported here because a table in a pipe does without it.
-    from rich.console import Console
-
-    console = Console()
-    standard_output.write(_wrapped(above, console.width))
-    console.print(rich_table(comparison, rows, console.width))
-    standard_output.write(_wrapped(below, console.width))
-
-
-def _wrapped(text: str, width: int) -> str:
-    """Break lines between words, as a terminal does not; a pipe keeps them whole."""
-    lines = [textwrap.fill(line, width, break_long_words=False) for line in text.split("\n")]
-    return "\n".join(lines)
+    standard_output.write_table(comparison_table(comparison, rows), above, below)
 
 
 def _listing(chosen: Sequence[ChosenPlanner]) -> str:
-    width = max(len(planner.label) for planner in chosen)
     lines = []
     for planner in chosen:
         defaults = ", ".join(f"{key}={value}" for key, value in planner.info.defaults.items())
         parameters = f" [{defaults}]" if defaults else ""
-        lines.append(f"{planner.label:{width}}  {planner.info.summary}{parameters}".rstrip() + "\n")
-    return "".join(lines)
+        lines.append((planner.label, f"{planner.info.summary}{parameters}"))
+    return aligned_pairs(lines)
 
 
 def _isolation(memory_limit: str | None) -> Isolation:

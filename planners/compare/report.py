@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
 from planners.compare.verdict import Answer, Verdict, verdict_of
 from planners.model.plan import Result, Status
 from planners.model.problem import MOST_SHOWN_NAME
 from planners.run import over_capacity
-from planners.text.aligned_text import aligned_text
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.plain_text import one_line
+from planners.text.table import Column, Row, Table
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-HEADINGS = (
-    "", "planner", "status", "peak", "bytes", "gap to bound", "gap to best", "seconds",
+COLUMNS = (
+    Column("planner", is_left=True, wraps=True), Column("status", is_left=True), Column("peak"),
+    Column("bytes"), Column("gap to\nbound"), Column("gap to\nbest"), Column("seconds"),
 )  # fmt: skip
-LEFT_ALIGNED = 3
-BEST_MARK = "*"
 REFERENCE_MARK = "~"
 NOT_SINCE_THE_START = "what it reserved before the recording is not known"
 REFERENCE_STYLE = "dim italic"
@@ -92,45 +87,18 @@ def instance_line(comparison: Comparison) -> str:
     return f"{one_line(problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"
 
 
-def plain_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> str:
-    """Return the table as aligned text, for pipes and files."""
-    return aligned_text([HEADINGS, *_all_cells(comparison, rows)], range(LEFT_ALIGNED))
-
-
-def rich_table(comparison: Comparison, rows: Sequence[ComparisonRow], width: int) -> Table:
-    """Return the table for a terminal."""
-    # Imported here because a table in a pipe does without it.
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    cells = _all_cells(comparison, rows)
-    headings = tuple(heading.replace("gap to ", "gap to\n") for heading in HEADINGS)
-    widths = [
-        max(len(line) for cell in column for line in cell.split("\n"))
-        for column in zip(headings, *cells, strict=True)
-    ]
-    enough = sum(widths) + 2 * len(widths) <= width
-    shown = [index for index, name in enumerate(HEADINGS) if enough or name != "peak"]
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, int(enough), 0, 0), show_edge=False, pad_edge=False
-    )
-    for index in shown:
-        table.add_column(
-            headings[index],
-            justify="left" if index < LEFT_ALIGNED else "right",
-            no_wrap=HEADINGS[index] != "planner",
-            overflow="fold",
-            vertical="bottom",
-        )
-    styles = [
-        "bold green" if is_best(comparison, row) else STYLES.get(row.result.status, "")
+def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> Table:
+    """Return the table, with the reference in the last line where there is one."""
+    lines = [
+        Row.best(_cells(row))
+        if is_best(comparison, row)
+        else Row(_cells(row), style=STYLES.get(row.result.status, ""))
         for row in rows
     ]
-    # The reference, where there is one, is the last line.
-    for line, style in zip_longest(cells, styles, fillvalue=REFERENCE_STYLE):
-        table.add_row(*(Text(line[index]) for index in shown), style=style)
-    return table
+    if comparison.reference_row is not None:
+        cells = _reference_cells(comparison.reference_row)
+        lines.append(Row(cells, REFERENCE_MARK, REFERENCE_STYLE))
+    return Table(COLUMNS, lines, is_marked=True, first_left_out=("peak",))
 
 
 def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
@@ -195,12 +163,11 @@ def percent(ratio: float | None) -> str:
     return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
 
 
-def _cells(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
+def _cells(row: ComparisonRow) -> tuple[str, ...]:
     result = row.result
     # An invalid plan has no peak that could be compared with anything.
     peak = result.peak if result.valid else None
     return (
-        BEST_MARK if is_best(comparison, row) else "",
         row.label,
         result.status.value,
         "-" if peak is None else human_bytes(peak),
@@ -211,15 +178,8 @@ def _cells(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     )
 
 
-def _all_cells(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[tuple[str, ...]]:
-    cells = [_cells(comparison, row) for row in rows]
-    row = comparison.reference_row
-    return cells if row is None else [*cells, _reference_cells(row)]
-
-
 def _reference_cells(row: ReferenceRow) -> tuple[str, ...]:
     return (
-        REFERENCE_MARK,
         row.reference.label,
         "-",
         human_bytes(row.reference.reserved),

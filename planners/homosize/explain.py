@@ -11,6 +11,7 @@ from planners.homosize.fragmentation import fragmentation_of
 from planners.homosize.fusion import FusionAttempt
 from planners.homosize.synthesis import Synthesis
 from planners.text.byte_units import human_bytes
+from planners.text.table import Row, Table, columns_of
 
 # Long runs have a group for every microbatch, and most look like the ones before.
 MOST_ROWS = 20
@@ -93,11 +94,5 @@ def _percent(share: Fraction) -> str:
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     if not rows:
         return []
-    shown = [list(headings), *map(list, rows[:MOST_ROWS])]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    lines = [
-        "  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        for line in shown
-    ]
-    hidden = len(rows) - MOST_ROWS
-    return [*lines, f"  and {hidden:,} more"] if hidden > 0 else lines
+    table = Table(columns_of(*headings, left=0), [*map(Row, rows)])
+    return table.plain("  ", MOST_ROWS).splitlines()

@@ -20,7 +20,7 @@ from random import Random
 
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
-from instances.catalogue.listing import description, plain_table, record
+from instances.catalogue.listing import catalogue_table, description, record
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection, read_source
 from planners import Budget, Problem, bounds_of, get, read_any, run
@@ -154,7 +154,7 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
 
 
 def _list(entries: Mapping[str, CatalogueEntry]) -> None:
-    plain_table(entries.values(), Path())
+    catalogue_table(entries.values(), Path()).plain()
     for entry in entries.values():
         description(entry, Path())
         json.dumps(record(entry, Path()))

@@ -11,7 +11,7 @@ from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.train import require_sound
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
-from gpu_runtime.training.comparison_report import BEST_MARK, HEADINGS, notes, study_rows
+from gpu_runtime.training.comparison_report import notes, study_table
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import run_worker
 from gpu_runtime.training.worker_result import WorkerResult
@@ -92,16 +92,10 @@ def _add_pairs(page: Page, open_turns: allocation_pairs.OpenTurns | None) -> Non
 def _add_case(page: Page, specification: RunSpecification, findings: AllocatorComparison) -> None:
     page.say(f"## {specification.model}")
     page.say(f"`{specification.command}`")
-    rows = study_rows(findings)
-    if rows:
-        page.table(HEADINGS[1:], [_bold_if_best(row) for row in rows])
+    if findings.timings:
+        page.say(study_table(findings).markdown())
     failures = [f"{label}: {message}" for label, message in findings.failures.items()]
     page.say("\n".join(f"- {line}" for line in [*notes(findings), *failures]))
-
-
-def _bold_if_best(row: tuple[str, ...]) -> list[str]:
-    name = f"**{row[1]}**" if row[0] == BEST_MARK else row[1]
-    return [name, *row[2:]]
 
 
 def _environment(findings: AllocatorComparison) -> str:

@@ -9,6 +9,7 @@ from datetime import date
 from evaluation.benchmarks.writing.environment import environment
 from evaluation.benchmarks.writing.figure import Figure
 from planners.errors import GaplessError
+from planners.text.table import Row, Table, columns_of
 
 
 class ImplausiblePageError(GaplessError):
@@ -35,17 +36,8 @@ class Page:
                 f"{self.title}: a table needs rows, found none below {', '.join(headers)}; "
                 "no page is written"
             )
-        texts = [self._texts(headers, row) for row in rows]
-        widths = [max(map(len, column)) for column in zip(headers, *texts, strict=True)]
-
-        def line(cells: Sequence[str]) -> str:
-            padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-            return "| " + " | ".join([cells[0].ljust(widths[0]), *padded[1:]]) + " |"
-
-        rule = "|" + "|".join(
-            "-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)
-        )
-        self.parts.append("\n".join([line(headers), rule + "|", *map(line, texts)]))
+        cells = [Row(self._texts(headers, row)) for row in rows]
+        self.parts.append(Table(columns_of(*headers), cells).markdown())
 
     def _texts(self, headers: Sequence[str], row: Sequence[str | Figure]) -> list[str]:
         for header, cell in zip(headers, row, strict=True):

@@ -12,13 +12,11 @@ import pytest
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.allocator_comparison import AllocatorComparison
 from gpu_runtime.training.comparison_report import (
-    HEADINGS,
+    COLUMNS,
     notes,
     over_plan,
-    plain_table,
-    rich_table,
     study_record,
-    study_rows,
+    study_table,
 )
 from gpu_runtime.training.run_specification import Allocator
 from tests.gpu_runtime.training.worker_results import (
@@ -39,8 +37,10 @@ def findings() -> AllocatorComparison:
 
 
 def cells(allocator: Allocator) -> dict[str, str]:
-    rows = [dict(zip(HEADINGS, row, strict=True)) for row in study_rows(findings())]
-    return next(row for row in rows if row["allocator"] == allocator)
+    headings = ["", *(column.heading.replace("\n", " ") for column in COLUMNS)]
+    rows = study_table(findings()).rows
+    found = [dict(zip(headings, [row.mark, *row.cells], strict=True)) for row in rows]
+    return next(row for row in found if row["allocator"] == allocator)
 
 
 def test_a_row_of_pytorch() -> None:
@@ -63,11 +63,10 @@ def test_the_row_of_the_plan_is_the_best() -> None:
 
 
 def test_the_table_is_aligned() -> None:
-    lines = plain_table(findings()).splitlines()
+    lines = study_table(findings()).plain().splitlines()
     assert len(lines) == 3
     assert lines[0].split()[0] == "allocator"
     assert lines[2].startswith("*  planned ")
-    assert plain_table(AllocatorComparison()) == ""
 
 
 @pytest.mark.parametrize(("width", "is_wide"), [(160, True), (80, False), (40, False)])
@@ -76,7 +75,7 @@ def test_a_terminal_breaks_no_number(width: int, is_wide: bool) -> None:
 
     console = Console(width=width, file=io.StringIO(), force_terminal=True)
     with console.capture() as capture:
-        console.print(rich_table(findings(), console.width))
+        console.print(study_table(findings()).rich(console.width))
     shown = capture.get()
     assert "\x1b[1;32m" in shown
     lines = re.sub(r"\x1b\[[\d;]*m", "", shown).splitlines()
@@ -142,7 +141,7 @@ def test_mismatches_are_told_but_not_all() -> None:
     assert lines[1:7] == [
         *(f"mismatch: {mismatch}" for mismatch in MISMATCHES[:5]), "... and 1,229 more",
     ]  # fmt: skip
-    assert study_rows(with_plan(plan))[1][-1] == "1,000 size, 234 extra, 3 missing"
+    assert study_table(with_plan(plan)).rows[1].cells[-1] == "1,000 size, 234 extra, 3 missing"
 
 
 def test_only_a_plan_made_anew_is_told_from_the_first() -> None:
@@ -167,9 +166,9 @@ def test_what_is_not_deterministic_is_told() -> None:
 
 def test_without_figures_of_memory_there_is_a_row_all_the_same() -> None:
     time = replace(TIME, peaks=None, whole_run_reserved=None, device_bytes=None)
-    (row,) = study_rows(AllocatorComparison(timings={Allocator.EXPANDABLE: time}))
-    assert row[2:10] == ("-",) * 8
-    assert row[HEADINGS.index("to default")] == "-"
+    (row,) = study_table(AllocatorComparison(timings={Allocator.EXPANDABLE: time})).rows
+    assert row.cells[1:9] == ("-",) * 8
+    assert row.cells[11] == "-"  # to default
 
 
 def test_the_record_is_json_and_says_everything() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
-from gpu_runtime.training.comparison_report import notes, plain_table
+from gpu_runtime.training.comparison_report import notes, study_table
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import run_worker
 from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
@@ -51,7 +51,7 @@ def comparison_of(model: str) -> AllocatorComparison:
         lambda *_: None,
         ChecksAtOnce(run_worker),
     )
-    print(plain_table(comparison), *notes(comparison), sep="\n")
+    print(study_table(comparison).plain(), *notes(comparison), sep="\n")
     return comparison
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from instances.catalogue.catalogue_entry import CatalogueEntry
-from instances.catalogue.listing import choose_entries, description, plain_table, record, rich_table
+from instances.catalogue.listing import catalogue_table, choose_entries, description, record
 from planners.errors import InstanceError
 from tests.instances.catalogue.entries import BEST, FACTS, entry
 
@@ -42,7 +42,7 @@ def test_what_matches_nothing_is_told_what_is_near() -> None:
 
 def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
     (tmp_path / "bert.json.gz").touch()
-    heading, bert, ring, _ = plain_table(CATALOGUE.values(), tmp_path).splitlines()
+    heading, bert, ring, _ = catalogue_table(CATALOGUE.values(), tmp_path).plain().splitlines()
     assert "best known" in heading
     assert " ".join(bert.split()) == (
         "bert 4 2 1 4.000 KiB 2.000 KiB 2.000 KiB optimal 0 % committed a model"
@@ -53,7 +53,7 @@ def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
 
 def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(rich_table(CATALOGUE.values(), tmp_path, console.width))
+    console.print(catalogue_table(CATALOGUE.values(), tmp_path).rich(console.width))
     lines = console.export_text(styles=True).splitlines()
     proven = {entry: "\x1b[32m" in line for entry in CATALOGUE for line in lines if entry in line}
     assert proven == {"bert": True, "ring-1": False, "ring-2": True}
@@ -62,13 +62,13 @@ def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", range(40, 200, 5))
 def test_what_a_terminal_shows_is_whole(tmp_path: Path, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(rich_table(CATALOGUE.values(), tmp_path, console.width))
+    console.print(catalogue_table(CATALOGUE.values(), tmp_path).rich(console.width))
     headings, _, *lines = console.export_text().splitlines()
     assert len(lines) == len(CATALOGUE)
     assert "best known" in headings
     whole = "".join(line.partition("a model")[0] for line in [headings, *lines])
     assert "…" not in whole
-    assert ("origin" in headings) == (width > 135)
+    assert ("origin" in headings) == (width > 115)
 
 
 @pytest.mark.parametrize(

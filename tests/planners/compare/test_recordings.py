@@ -95,12 +95,12 @@ def test_a_terminal_shows_the_reference_dim(recording: Path) -> None:
     from rich.console import Console
 
     from planners.compare.comparison import compare_planners
-    from planners.compare.report import REFERENCE_STYLE, rich_table
+    from planners.compare.report import REFERENCE_STYLE, comparison_table
     from planners.model.budget import Budget
     from planners.registry import choose
 
     comparison = compare_planners(read_any(recording), choose("naive"), Budget())
-    table = rich_table(comparison, comparison.rows, 120)
+    table = comparison_table(comparison, comparison.rows).rich(120)
     assert [row.style for row in table.rows] == ["bold green", REFERENCE_STYLE]
     console = Console(width=120, record=True, force_terminal=False)
     with console.capture() as capture:

@@ -10,11 +10,10 @@ from planners import get
 from planners.compare.comparison import Comparison, compare_planners, settle
 from planners.compare.report import (
     SortBy,
+    comparison_table,
     is_best,
     notes,
     percent,
-    plain_table,
-    rich_table,
     sorted_rows,
 )
 from planners.model.budget import Budget
@@ -111,7 +110,9 @@ def test_no_plan_gives_no_best_and_no_gap() -> None:
     assert nothing.best is None
     assert nothing.rows[0].gap_to_best is None
     assert nothing.rows[0].gap_to_bound is None
-    assert "unsupported     -      -             -" in plain_table(nothing, nothing.rows)
+    assert (
+        "unsupported     -      -             -" in comparison_table(nothing, nothing.rows).plain()
+    )
     assert notes(nothing, nothing.rows)[0].startswith("naive: unsupported, pinned tensors")
 
 
@@ -146,7 +147,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
     for width, human in ((120, True), (60, False)):
         console = Console(width=width, record=True, force_terminal=True)
         with console.capture() as capture:
-            console.print(rich_table(both, both.rows, width))
+            console.print(comparison_table(both, both.rows).rich(width))
         lines = capture.get().splitlines()
         assert ("1.863 GiB" in capture.get()) is human
         assert any("2,000,000,000" in line for line in lines)

@@ -51,7 +51,7 @@ def test_every_stage_is_shown() -> None:
 def test_long_tables_are_cut() -> None:
     drawn = [Request(1 + phase, phase, phase + 1, phase, phase + 1) for phase in range(30)]
     text = explain(synthesize(columns(drawn), PaperVariant(fusion=False)))
-    assert f"  and {30 - MOST_ROWS} more" in text
+    assert f"  ... and {30 - MOST_ROWS} more" in text
 
 
 def test_nothing_is_explained_too() -> None:
