@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -33,8 +32,8 @@ from instances.extract.eager.loop_options import (
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from planners.command_line import standard_output
-from planners.command_line.exit_status import EXIT_ERROR
-from planners.command_line.interrupt import run_command_line
+from planners.command_line.ending import complain
+from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
 from planners.registry import choose_one
@@ -106,7 +105,7 @@ def train_model(
         raise
     _print(specification, comparison, as_json)
     for label, message in comparison.failures.items():
-        typer.echo(f"error: {label}: {message}", err=True)
+        complain(GaplessError(f"{label}: {message}"))
     code = EXIT_ERROR if comparison.failures else 0 if comparison.passed else EXIT_DIFFERENT
     raise typer.Exit(code)
 
@@ -165,10 +164,7 @@ def _print(specification: RunSpecification, comparison: AllocatorComparison, as_
         standard_output.write("".join(below))
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -22,8 +21,8 @@ from gpu_runtime.verification.verification import (
 )
 from gpu_runtime.verification.verification_report import verification_record, verification_text
 from planners.command_line import standard_output
-from planners.command_line.exit_status import EXIT_INTERRUPTED
-from planners.command_line.interrupt import Interrupt, run_command_line
+from planners.command_line.ending import EXIT_INTERRUPTED
+from planners.command_line.interrupt import Interrupt
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
 from planners.files.formats import read_any
@@ -157,10 +156,7 @@ def _exit_code(verification: Verification, injections: list[Injection]) -> int:
     return 0 if all_caught and clean else EXIT_CORRUPTED
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,8 +22,7 @@ from instances.catalogue.make import make
 from instances.catalogue.update import instance_files, updated_entry
 from instances.synthetic.family_commands import app as synthetic_app
 from planners.command_line import standard_output
-from planners.command_line.exit_status import complain
-from planners.command_line.interrupt import run_command_line
+from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, InstanceError
@@ -90,7 +88,7 @@ def make_entries(
         if missing and (is_here(entry, catalogue.parent) or is_here(entry, output)):
             continue
         try:
-            typer.echo(f"{make(entry, output)}: the recorded instance")
+            standard_output.write(f"{make(entry, output)}: the recorded instance\n")
         except GaplessError as error:
             failed = complain(error)
     if failed:
@@ -140,15 +138,14 @@ def update(
         show_progress("")
         best = entries[name].best
         changed = "new" if before is None else "as before" if before == entries[name] else "changed"
-        typer.echo(f"{name}: {best.peak} bytes, {best.status}, by {best.planner}; {changed}")
+        standard_output.write(
+            f"{name}: {best.peak} bytes, {best.status}, by {best.planner}; {changed}\n"
+        )
         # Written after each, so that what was found is kept whatever comes.
         write_catalogue(entries.values(), catalogue)
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

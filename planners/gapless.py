@@ -6,9 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from planners.command_line import standard_output
-from planners.command_line.exit_status import EXIT_ERROR
-from planners.command_line.interrupt import run_command_line
-from planners.command_line.orderly_end import exit_status
+from planners.command_line.ending import leave, run_in_order
+from planners.command_line.starting import EXIT_ERROR
 from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.errors import GaplessError, near_names
 from planners.plugins.entry_points import load_group, warn_left_out
@@ -39,9 +38,9 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     words = list(sys.argv[1:] if args is None else args)
     chosen: list[Command] = []
-    code = exit_status(lambda: _answer(words, chosen))
+    code = run_in_order(lambda: _answer(words, chosen))
     if code or not chosen:
-        run_command_line(lambda **_: sys.exit(code))
+        leave(code)
     # Imported out here: until it runs, an interrupt has nothing to keep.
     for command in chosen:
         command.load()(words[1:], f"gapless {words[0]}")

@@ -26,7 +26,6 @@ from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from planners.command_line import standard_output
-from planners.command_line.interrupt import run_command_line
 from planners.command_line.typer_frame import CommandLine
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
@@ -243,7 +242,7 @@ def _publish(make: Callable[[], Page], output: Path | None, *files: Path) -> Non
 def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
     """Run the command line."""
     pin_to_one_core()
-    run_command_line(app, args, prog_name)
+    app.run(args, prog_name)
 
 
 if __name__ == "__main__":

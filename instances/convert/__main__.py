@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection
-from planners.command_line.interrupt import run_command_line
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import say_written
 
@@ -75,10 +73,7 @@ def convert_file(
     say_written(output, said)
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

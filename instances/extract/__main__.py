@@ -14,7 +14,6 @@ from instances.extract.eager.loop_options import Checkpointing, Image, Layers, S
 from instances.extract.eager.trace_command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
-from planners.command_line.interrupt import run_command_line
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets, say_written
@@ -93,9 +92,9 @@ def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> Non
     words = sys.argv[1:] if args is None else args
     name = prog_name or "python -m instances.extract"
     if words[:1] == ["trace"]:
-        run_command_line(trace_app, words[1:], f"{name} trace")
+        trace_app.run(words[1:], f"{name} trace")
     else:
-        run_command_line(app, words, name)
+        app.run(words, name)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from instances.traces.trace_differences import (
     iteration_figures,
     live_after_allocations,
 )
-from planners.command_line.interrupt import run_command_line
+from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine
 from planners.text.table import Row, Table, columns_of
 
@@ -35,16 +34,18 @@ def compare_traces(
     figures = [iteration_figures(trace, iteration) for trace in (first, second)]
     differences = find_differences(first, second, iteration)
     live = [live_after_allocations(trace, iteration) for trace in (first, second)]
-    typer.echo(_figures_table(*figures).markdown())
-    typer.echo()
     rows = sorted(differences.items(), key=lambda item: (item[0].phase, -item[1], item[0].first))
-    typer.echo(_differences_table(rows).markdown() if rows else "No request differs.")
+    paragraphs = [
+        _figures_table(*figures).markdown(),
+        _differences_table(rows).markdown() if rows else "No request differs.",
+    ]
     if len(live[0]) == len(live[1]):
         apart = np.abs(live[1] - live[0])
-        typer.echo(
-            f"\nBytes alive right after an allocation differ at {np.count_nonzero(apart):,} of "
+        paragraphs.append(
+            f"Bytes alive right after an allocation differ at {np.count_nonzero(apart):,} of "
             f"{len(apart):,}, by at most {apart.max(initial=0):,}."
         )
+    standard_output.write("\n\n".join(paragraphs) + "\n")
 
 
 def _figures_table(first: IterationFigures, second: IterationFigures) -> Table:
@@ -72,10 +73,7 @@ def _differences_table(found: list[tuple[RequestDifference, int]]) -> Table:
     return Table(columns_of("phase", "times", "recorded bytes", "other bytes"), rows)
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 
 from planners.command_line import standard_output
-from planners.command_line.exit_status import EXIT_INTERRUPTED
 from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_status_of
 
 # A program that takes two interrupts and still runs does not mean to end.
 PATIENCE_SIGNALS = 3
-
-
-def run_command_line(
-    app: Callable[..., object], args: Sequence[str] | None = None, prog_name: str | None = None
-) -> None:
-    """Run a command line, and end the process at once where a signal ended it.
-
-    A search in compiled code that did not stop in time may still run in a thread, and taking the
-    interpreter down around it would abort.
-    """
-    try:
-        app(args=args, prog_name=prog_name)
-    except SystemExit as end:
-        for number in ENDING_SIGNALS:
-            if end.code == exit_status_of(number):
-                standard_output.leave_at_once(exit_status_of(number))
-        raise
 
 
 class Interrupt:
@@ -55,7 +36,7 @@ class Interrupt:
     @property
     def exit_status(self) -> int:
         """Of a process that was interrupted."""
-        return EXIT_INTERRUPTED if self.number is None else exit_status_of(self.number)
+        return exit_status_of(self.number or signal.SIGINT)
 
     @property
     def line(self) -> str:

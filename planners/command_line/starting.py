@@ -13,12 +13,13 @@ import signal
 import sys
 from types import FrameType, TracebackType
 
+EXIT_ERROR = 2
+
 # What ends a run in order: Ctrl-C, ``kill``, a terminal that is closed.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
 _SCRIPTS = ("gapless", "gapless-compare")
-_EXIT_ERROR = 2
 
 
 def exit_status_of(number: int) -> int:
@@ -89,7 +90,7 @@ def _complain(kind: type[BaseException], error: BaseException, trace: TracebackT
         return
     if sys.stderr is not None:
         print(f"error: {' '.join(broken_import(error).split())}", file=sys.stderr, flush=True)
-    os._exit(_EXIT_ERROR)
+    os._exit(EXIT_ERROR)
 
 
 if _is_starting():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from planners.command_line.exit_status import EXIT_ERROR, EXIT_INTERRUPTED
-from planners.command_line.orderly_end import exit_status
+from planners.command_line.ending import EXIT_INTERRUPTED, leave, run_in_order
+from planners.command_line.starting import EXIT_ERROR
 from planners.errors import GaplessError
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -39,6 +39,19 @@ class CommandLine(typer.Typer):
         """Run the command line, without the hook for exceptions that typer would install."""
         return typer.main.get_command(self)(*args, **options)
 
+    def run(self, args: Sequence[str] | None = None, prog_name: str | None = None) -> NoReturn:
+        """Run the command line as the program of this process, which ends with it.
+
+        Parameters
+        ----------
+        args
+            By default what the process was started with.
+        prog_name
+            What help texts call the program; by default what the user typed.
+        """
+        command: Any = typer.main.get_command(self)
+        leave(run_in_order(lambda: _run(command, args, prog_name)))
+
 
 class _EndsInOrder(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
     def main(
@@ -51,7 +64,7 @@ class _EndsInOrder(TyperCommand if TYPE_CHECKING else object):  # type: ignore[m
         **extra: Any,
     ) -> Any:
         if standalone_mode:
-            sys.exit(exit_status(lambda: _run(self, args, prog_name, **extra)))
+            sys.exit(run_in_order(lambda: _run(self, args, prog_name, **extra)))
         return super().main(
             args, prog_name, complete_var, standalone_mode, windows_expand_args, **extra
         )

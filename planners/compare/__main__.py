@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from planners.command_line import standard_output
-from planners.command_line.exit_status import EXIT_ERROR, EXIT_INTERRUPTED, complain
-from planners.command_line.interrupt import Interrupt, run_command_line
+from planners.command_line.ending import EXIT_INTERRUPTED, complain
+from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
+from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
 from planners.compare.comparison import Comparison, compare_planners
 from planners.compare.plots import Plot, find_plot
@@ -345,10 +346,7 @@ def _show_traceback(error: BaseException) -> None:
         typer.echo(f"{indent}{one_line(line)}", err=True)
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from planners.command_line.interrupt import run_command_line
+from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
@@ -91,7 +90,7 @@ def homosize(
     if result.status is Status.UNSUPPORTED:
         raise GaplessError(f"{file}: {result.reason}")
     stages = _stages(problem, choices) if explained else ""
-    print(stages + _summary(problem, result), end="")
+    standard_output.write(stages + _summary(problem, result))
     raise typer.Exit(0 if result.valid else EXIT_INVALID_PLAN)
 
 
@@ -116,10 +115,7 @@ def _summary(problem: Problem, result: Result) -> str:
     )
 
 
-def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Run the command line."""
-    run_command_line(app, args, prog_name)
-
+main = app.run
 
 if __name__ == "__main__":
     main()

@@ -19,6 +19,7 @@ def commands(tmp_path: Path) -> list[str]:
     return [
         "planners.compare --list", f"gpu_runtime.verify {path}",
         f"planners.compare {path} --planners naive", "instances list bert",
+        f"planners.homosize {path}",
     ]  # fmt: skip
 
 
@@ -27,14 +28,14 @@ def run(command: str, redirection: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("which", range(5))
 def test_a_disk_that_is_full_is_one_line(commands: list[str], which: int) -> None:
     ended = run(commands[which], ">/dev/full")
     assert ended.stderr == "error: standard output cannot be written: No space left on device\n"
     assert ended.returncode == 2
 
 
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("which", range(5))
 def test_a_closed_output_is_nobody_who_reads(commands: list[str], which: int) -> None:
     ended = run(commands[which], ">&-")
     assert ended.stderr == ""

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from collections.abc import Callable
+from typing import NoReturn
 
 from planners.command_line import standard_output
-from planners.command_line.exit_status import EXIT_INTERRUPTED, EXIT_NOBODY_READS, complain
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
-from planners.command_line.starting import broken_import
+from planners.command_line.starting import (
+    ENDING_SIGNALS,
+    EXIT_ERROR,
+    broken_import,
+    exit_status_of,
+)
 from planners.errors import GaplessError
-from planners.text.plain_text import text_of
+from planners.text.plain_text import one_line, text_of
+
+EXIT_INTERRUPTED = exit_status_of(signal.SIGINT)
+EXIT_NOBODY_READS = exit_status_of(signal.SIGPIPE)
+
+# Of one message; it may quote a file of any size.
+MOST_CHARACTERS = 4000
 
 
-def exit_status(body: Callable[[], int]) -> int:
-    """Run a program and return its exit status."""
+def complain(error: Exception) -> int:
+    """Say an error in one line on standard error, and return the exit status of it."""
+    _say(f"error: {one_line(str(error), MOST_CHARACTERS)}")
+    return EXIT_ERROR
+
+
+def run_in_order(body: Callable[[], int]) -> int:
+    """Run a program, say what ended it too early, and return its exit status."""
     interrupt = Interrupt()
     try:
         with interrupt, warnings.catch_warnings():
@@ -25,6 +43,17 @@ def exit_status(body: Callable[[], int]) -> int:
             return _interrupted(interrupt) if interrupt.came or code == EXIT_INTERRUPTED else code
     except KeyboardInterrupt:  # in the few lines around what runs
         return _interrupted(interrupt)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process: at once where a signal ended the program.
+
+    A search in compiled code that did not stop in time may still run in a thread, and taking the
+    interpreter down around it would abort.
+    """
+    if code in map(exit_status_of, ENDING_SIGNALS):
+        standard_output.leave_at_once(code)
+    sys.exit(code)
 
 
 def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
@@ -49,11 +78,15 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
 
 def _interrupted(interrupt: Interrupt) -> int:
     show_progress("")
-    if sys.stderr is not None:
-        print(interrupt.line, file=sys.stderr, flush=True)
+    _say(interrupt.line)
     return interrupt.exit_status
 
 
 def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> None:
+    _say(f"warning: {text_of(message)}")
+
+
+def _say(line: str) -> None:
+    # Where standard error is closed there is nobody to tell; print would take standard output.
     if sys.stderr is not None:
-        print(f"warning: {text_of(message)}", file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from planners.command_line.exit_status import EXIT_ERROR, complain
+from planners.command_line.ending import complain
+from planners.command_line.starting import EXIT_ERROR
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
