@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -29,3 +30,15 @@ def test_without_standard_error_nothing_is_said(
     monkeypatch.setattr(sys, "stderr", None)
     assert complain(ValueError("unheard")) == EXIT_ERROR
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("status", "said"), [(0, "taken down"), (2, "taken down"), (130, "")])
+def test_after_a_signal_the_interpreter_is_not_taken_down(status: int, said: str) -> None:
+    code = (
+        "import atexit; from planners.command_line.ending import leave\n"
+        f"atexit.register(print, 'taken down'); leave({status})"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout.strip()) == (status, said)
