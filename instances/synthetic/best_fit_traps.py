@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import Packing, Rectangle, pack
-from instances.synthetic.provenance import provenance, require_between
-from planners.model.problem import Problem
 
 MOST_ROUNDS = 10_000
 
 
-def best_fit_trap(rounds: int) -> Problem:
+@family
+def best_fit_trap(rounds: int) -> Drawing:
     """Return tensors that best fit in the order of allocation places badly.
 
     Parameters
@@ -50,17 +50,9 @@ def best_fit_trap(rounds: int) -> Problem:
         A parameter is out of range.
     """
     packing = splinter_in_rounds(rounds)
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
-        name=f"best-fit-trap-{rounds}",
-        origin=provenance(
-            "best_fit_trap",
-            rounds=rounds,
-            optimum=packing.height,
-            proof="two places in turn beside the splinters; as many bytes are alive at one step",
-        ),
+    return packing.drawing(
+        f"best-fit-trap-{rounds}",
+        "two places in turn beside the splinters; as many bytes are alive at one step",
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
-from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
-from planners.model.problem import Problem
 
 
+@family
 def chained_packing(
     tensors: int,
     *,
@@ -20,7 +20,7 @@ def chained_packing(
     steps: int = 256,
     units: int = 4096,
     seed: int = 0,
-) -> Problem:
+) -> Drawing:
     """Return a perfect packing with contiguous chains of tensors that touch in it.
 
     Members of a chain lie on top of each other in the known plan and are alive together at some
@@ -51,23 +51,10 @@ def chained_packing(
     """
     rng = Random(seed)
     packing = cut_by_guillotine(tensors, steps, units, rng)
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
+    return packing.drawing(
+        f"chained-{tensors}-{chains}",
+        "a perfect packing keeps every chain together; no step needs less",
         contiguous=chain_neighbours(packing, chains, chain_length, rng),
-        name=f"chained-{tensors}-{chains}",
-        origin=provenance(
-            "chained_packing",
-            tensors=tensors,
-            chains=chains,
-            chain_length=chain_length,
-            steps=steps,
-            units=units,
-            seed=seed,
-            optimum=packing.height,
-            proof="a perfect packing keeps every chain together; no step needs less",
-        ),
     )
 
 

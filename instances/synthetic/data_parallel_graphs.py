@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
-from instances.synthetic.provenance import provenance, require_between
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.sizes import random_size
 from planners.model.graph import Graph
 from planners.model.problem import Problem
 
 
+@family
 def data_parallel_graph(
     layers: int, *, branches: int = 2, bucket_layers: int = 8, seed: int = 0
-) -> Problem:
+) -> Drawing:
     """Return a data-parallel training step whose gradients are reduced bucket by bucket.
 
     Every layer runs its operations side by side on a stream a branch. The backward sweep makes a
@@ -75,19 +77,8 @@ def data_parallel_graph(
             step.make(update, sum(shape[3] for shape in shapes))
             step.chains += [bucket] if len(bucket) > 1 else []
             bucket = []
-    return Problem(
-        step.size,
-        graph=step.graph(),
-        contiguous=step.chains,
-        name=f"data-parallel-{layers}-{branches}-{bucket_layers}",
-        origin=provenance(
-            "data_parallel_graph",
-            layers=layers,
-            branches=branches,
-            bucket_layers=bucket_layers,
-            seed=seed,
-        ),
-    )
+    make = partial(Problem, step.size, graph=step.graph(), contiguous=step.chains)
+    return Drawing(make, f"data-parallel-{layers}-{branches}-{bucket_layers}")
 
 
 class _Step:

@@ -11,7 +11,7 @@ import typer
 
 from instances.catalogue.instance_name import named_after
 from instances.synthetic import FAMILIES
-from instances.synthetic.provenance import Parameter
+from instances.synthetic.family import Parameter
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets, say_written
 from planners.files.problem_file import SUFFIXES, write_problem

@@ -27,15 +27,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import Packing, Rectangle, pack
-from instances.synthetic.provenance import provenance, require_between
-from planners.model.problem import Problem
 
 # Some 100,000 tensors.
 MOST_ROUNDS = 8
 
 
-def first_fit_trap(rounds: int) -> Problem:
+@family
+def first_fit_trap(rounds: int) -> Drawing:
     """Return tensors that first fit and best fit in the order of allocation place badly.
 
     Parameters
@@ -54,17 +54,9 @@ def first_fit_trap(rounds: int) -> Problem:
         A parameter is out of range.
     """
     packing = fragment_in_rounds(rounds)
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
-        name=f"first-fit-trap-{rounds}",
-        origin=provenance(
-            "first_fit_trap",
-            rounds=rounds,
-            optimum=packing.height,
-            proof="what ends together lies together, so that all fits into the most bytes alive",
-        ),
+    return packing.drawing(
+        f"first-fit-trap-{rounds}",
+        "what ends together lies together, so that all fits into the most bytes alive",
     )
 
 

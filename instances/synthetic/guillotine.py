@@ -5,15 +5,15 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
-from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
-from planners.model.problem import Problem
 
 
+@family
 def guillotine_packing(
     tensors: int, *, steps: int = 256, units: int = 4096, seed: int = 0
-) -> Problem:
+) -> Drawing:
     """Return tensors that fill a rectangle of time and memory exactly, made by guillotine cuts.
 
     Parameters
@@ -38,21 +38,7 @@ def guillotine_packing(
         A parameter is out of range.
     """
     packing = cut_by_guillotine(tensors, steps, units, Random(seed))
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
-        name=f"guillotine-{tensors}",
-        origin=provenance(
-            "guillotine_packing",
-            tensors=tensors,
-            steps=steps,
-            units=units,
-            seed=seed,
-            optimum=packing.height,
-            proof=PERFECT,
-        ),
-    )
+    return packing.drawing(f"guillotine-{tensors}", PERFECT)
 
 
 def cut_by_guillotine(tensors: int, steps: int, units: int, rng: Random) -> Packing:

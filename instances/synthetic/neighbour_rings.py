@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import Packing, Rectangle, pack
-from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import UNIT_BYTES
-from planners.model.problem import Problem
 
 
-def neighbour_ring(pairs: int, *, seed: int = 0) -> Problem:
+@family
+def neighbour_ring(pairs: int, *, seed: int = 0) -> Drawing:
     """Return tensors that do not fit a capacity that no step exceeds; see Note [Neighbour ring].
 
     Parameters
@@ -52,19 +52,10 @@ def neighbour_ring(pairs: int, *, seed: int = 0) -> Problem:
         There are too few pairs.
     """
     packing = ring_with_one_unit_more(pairs, Random(seed))
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
+    return packing.drawing(
+        f"ring-{pairs}",
+        "a row of 2p units has 2p - 1 pairs of neighbours, and a ring of them needs 2p",
         capacity=packing.height - UNIT_BYTES,
-        name=f"ring-{pairs}",
-        origin=provenance(
-            "neighbour_ring",
-            pairs=pairs,
-            seed=seed,
-            optimum=packing.height,
-            proof="a row of 2p units has 2p - 1 pairs of neighbours, and a ring of them needs 2p",
-        ),
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from instances.synthetic.family import Drawing
 from instances.synthetic.sizes import UNIT_BYTES
 from planners.model.columns import IntColumn
+from planners.model.problem import Problem
 
 PERFECT = "tensors fill time x memory up to this height: no step needs less, the packing no more"
 """The proof that goes with a rectangle filled without a gap."""
@@ -49,6 +52,14 @@ class Packing:
     def height(self) -> int:
         """Peak of the known plan in bytes."""
         return int((self.offset + self.size).max(initial=0))
+
+    def drawing(self, name: str, proof: str, **more: Any) -> Drawing:
+        """Return the tensors without their offsets, where nothing can be below the known plan.
+
+        ``more`` is what else the problem has.
+        """
+        make = partial(Problem, self.size, self.start, self.end, **more)
+        return Drawing(make, name, self.height, proof)
 
 
 def pack(rectangles: Iterable[Rectangle], rng: Random) -> Packing:

@@ -14,18 +14,18 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
-from instances.synthetic.provenance import provenance, require_between
 from planners.errors import InstanceError
-from planners.model.problem import Problem
 
 # The least that has room for two arms and a centre.
 LEAST_SIDE = 3
 
 
+@family
 def non_guillotine_packing(
     pinwheels: int, *, steps: int = 512, units: int = 4096, seed: int = 0
-) -> Problem:
+) -> Drawing:
     """Return tensors that fill a rectangle of time and memory exactly, made of nested pinwheels.
 
     Parameters
@@ -50,21 +50,7 @@ def non_guillotine_packing(
         A parameter is out of range.
     """
     packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
-        name=f"pinwheels-{pinwheels}",
-        origin=provenance(
-            "non_guillotine_packing",
-            pinwheels=pinwheels,
-            steps=steps,
-            units=units,
-            seed=seed,
-            optimum=packing.height,
-            proof=PERFECT,
-        ),
-    )
+    return packing.drawing(f"pinwheels-{pinwheels}", PERFECT)
 
 
 def nest_pinwheels(pinwheels: int, steps: int, units: int, rng: Random) -> Packing:

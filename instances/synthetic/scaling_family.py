@@ -20,11 +20,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import Packing
-from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import UNIT_BYTES
 from planners.model.columns import IntColumn
-from planners.model.problem import Problem
 
 UNITS = 1 << 23
 LANES = 4
@@ -41,7 +40,8 @@ LEAST_FULL = 0.5
 NOISE = 0.3
 
 
-def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
+@family
+def scaling_family(tensors: int, *, seed: int = 0) -> Drawing:
     """Return a training-like run of any size with a known optimum; see Note [Scaling family].
 
     Parameters
@@ -63,18 +63,8 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Problem:
     """
     require_between("seed", seed, 0)
     packing = draw_training(tensors, np.random.default_rng(seed))
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
-        name=f"scaling-{tensors}",
-        origin=provenance(
-            "scaling_family",
-            tensors=tensors,
-            seed=seed,
-            optimum=packing.height,
-            proof="drawn as a plan of this height; the deepest layer needs all of it",
-        ),
+    return packing.drawing(
+        f"scaling-{tensors}", "drawn as a plan of this height; the deepest layer needs all of it"
     )
 
 

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from random import Random
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.packing import MOST_UNITS, Packing, Rectangle, pack
-from instances.synthetic.provenance import provenance, require_between
-from planners.model.problem import Problem
 
 STEPS_A_COPY = 7
 
 
-def size_order_trap(copies: int, *, units: int = 4096) -> Problem:
+@family
+def size_order_trap(copies: int, *, units: int = 4096) -> Drawing:
     """Return tensors that first fit and best fit by decreasing size place badly.
 
     Parameters
@@ -48,18 +48,9 @@ def size_order_trap(copies: int, *, units: int = 4096) -> Problem:
         A parameter is out of range.
     """
     packing = paths_of_four(copies, units)
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
-        name=f"size-order-trap-{copies}",
-        origin=provenance(
-            "size_order_trap",
-            copies=copies,
-            units=units,
-            optimum=packing.height,
-            proof="every other tensor of a path at the bottom; the first two are alive together",
-        ),
+    return packing.drawing(
+        f"size-order-trap-{copies}",
+        "every other tensor of a path at the bottom; the first two are alive together",
     )
 
 

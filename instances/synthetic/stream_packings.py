@@ -24,13 +24,14 @@ antichain bound meets that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import numpy as np
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.guillotine import cut_rectangle
 from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, Rectangle
-from instances.synthetic.provenance import provenance, require_between
 from instances.synthetic.sizes import UNIT_BYTES
 from planners.model.columns import IntColumn
 from planners.model.graph import Graph
@@ -40,9 +41,10 @@ from planners.model.problem import Problem
 STAYS = 0.98
 
 
+@family
 def multi_stream_packing(
     tensors: int, *, regions: int = 8, steps: int = 256, units: int = 4096, seed: int = 0
-) -> Problem:
+) -> Drawing:
     """Return a graph with streams that a plan is known for; see Note [Stream packing].
 
     Parameters
@@ -69,20 +71,11 @@ def multi_stream_packing(
         A parameter is out of range.
     """
     run = run_regions(tensors, regions, steps, units, Random(seed))
-    return Problem(
-        run.size,
-        graph=run.graph,
-        name=f"streams-{tensors}-{run.graph.stream_count}",
-        origin=provenance(
-            "multi_stream_packing",
-            tensors=tensors,
-            regions=regions,
-            steps=steps,
-            units=units,
-            seed=seed,
-            optimum=units * UNIT_BYTES,
-            proof="a perfect packing is a plan; regions side by side are an antichain as high",
-        ),
+    return Drawing(
+        partial(Problem, run.size, graph=run.graph),
+        f"streams-{tensors}-{run.graph.stream_count}",
+        units * UNIT_BYTES,
+        "a perfect packing is a plan; regions side by side are an antichain as high",
     )
 
 

@@ -6,12 +6,12 @@ from random import Random
 
 import numpy as np
 
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
-from instances.synthetic.provenance import provenance, require_between
-from planners.model.problem import Problem
 
 
+@family
 def tight_capacity(
     tensors: int,
     *,
@@ -19,7 +19,7 @@ def tight_capacity(
     steps: int = 256,
     units: int = 4096,
     seed: int = 0,
-) -> Problem:
+) -> Drawing:
     """Return tensors with a capacity in which they fit by construction, with little room to spare.
 
     A perfect packing loses some of its tensors; those alive at one step stay, so that this step
@@ -47,22 +47,10 @@ def tight_capacity(
         A parameter is out of range.
     """
     packing = thin_out(tensors, utilisation, steps, units, Random(seed))
-    return Problem(
-        packing.size,
-        packing.start,
-        packing.end,
+    return packing.drawing(
+        f"tight-{tensors}",
+        "part of a perfect packing; one step needs the whole capacity",
         capacity=packing.height,
-        name=f"tight-{tensors}",
-        origin=provenance(
-            "tight_capacity",
-            tensors=tensors,
-            utilisation=utilisation,
-            steps=steps,
-            units=units,
-            seed=seed,
-            optimum=packing.height,
-            proof="part of a perfect packing; one step needs the whole capacity",
-        ),
     )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 
-from instances.synthetic.provenance import provenance, require_between
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.sizes import random_size
 from planners.model.graph import Graph
 from planners.model.problem import Problem
 from planners.model.rules import MAX_TENSORS
 
 
+@family
 def training_graph(
     tensors: int, *, streams: int = 1, chains: int = 0, chain_length: int = 4, seed: int = 0
-) -> Problem:
+) -> Drawing:
     """Return a problem with the shape of a training step on several streams.
 
     A forward sweep makes one tensor a node; the backward sweep reads each again, in reverse,
@@ -72,17 +74,6 @@ def training_graph(
     gradients = list(range(half, tensors))
     rng.shuffle(gradients)
     picked = iter(gradients)
-    return Problem(
-        size,
-        graph=graph,
-        contiguous=[[next(picked) for _ in range(chain_length)] for _ in range(chains)],
-        name=f"training-{tensors}-{streams}",
-        origin=provenance(
-            "training_graph",
-            tensors=tensors,
-            streams=streams,
-            chains=chains,
-            chain_length=chain_length,
-            seed=seed,
-        ),
-    )
+    chained = [[next(picked) for _ in range(chain_length)] for _ in range(chains)]
+    make = partial(Problem, size, graph=graph, contiguous=chained)
+    return Drawing(make, f"training-{tensors}-{streams}")

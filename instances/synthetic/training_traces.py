@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 
-from instances.synthetic.provenance import provenance, require_between
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.sizes import random_size
 from planners.model.problem import Problem
 from planners.model.rules import MAX_TENSORS
@@ -14,7 +15,8 @@ from planners.model.rules import MAX_TENSORS
 OPERATIONS_PER_LAYER = 24
 
 
-def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) -> Problem:
+@family
+def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) -> Drawing:
     """Return lifetimes with the shape of a recorded training run.
 
     Weights live throughout. Then microbatch follows microbatch: a forward sweep over equal
@@ -46,7 +48,6 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
         require_between("layers", layers, 1)
     rng = random.Random(seed)
     depth = "" if layers is None else f"-{layers}-layers"
-    origin = provenance("training_trace", tensors=tensors, layers=layers, seed=seed)
     layers = layers or max(2, round(tensors ** (1 / 3) / 2))
     weights = min(tensors // 4, layers * 8)
     template = [
@@ -64,10 +65,5 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
             size.append(bytes_)
             end.append(begun + (2 * half - step if keeps else step + lasts))
     start = np.arange(tensors)
-    return Problem(
-        size[:tensors],
-        start,
-        np.clip(end[:tensors], start + 1, tensors),
-        name=f"trace-{tensors}{depth}",
-        origin=origin,
-    )
+    make = partial(Problem, size[:tensors], start, np.clip(end[:tensors], start + 1, tensors))
+    return Drawing(make, f"trace-{tensors}{depth}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
-from instances.synthetic.provenance import provenance, require_between
+from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.sizes import random_size
 from planners.model.problem import Problem
 from planners.model.rules import MAX_TENSORS
 
 
-def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
+@family
+def random_lifetimes(tensors: int, *, seed: int = 0) -> Drawing:
     """Return lifetimes and sizes without structure: hard on anything that merges what touches.
 
     Parameters
@@ -34,10 +36,10 @@ def random_lifetimes(tensors: int, *, seed: int = 0) -> Problem:
     rng = random.Random(seed)
     start = [rng.randrange(tensors) for _ in range(tensors)]
     longest = [tensors if rng.random() < 0.1 else 64 for _ in range(tensors)]
-    return Problem(
+    make = partial(
+        Problem,
         [random_size(rng) for _ in range(tensors)],
         start,
         [begin + 1 + rng.randrange(most) for begin, most in zip(start, longest, strict=True)],
-        name=f"random-{tensors}",
-        origin=provenance("random_lifetimes", tensors=tensors, seed=seed),
     )
+    return Drawing(make, f"random-{tensors}")

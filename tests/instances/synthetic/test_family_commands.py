@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from instances.synthetic import FAMILIES
+from instances.synthetic.family import COMMAND
 from instances.synthetic.family_commands import app
-from instances.synthetic.provenance import COMMAND
 from planners.files.problem_file import read_problem
 from planners.model.digest import problem_digest
 
