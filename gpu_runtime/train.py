@@ -33,6 +33,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
+from planners.command_line.shared_options import AsJson
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
@@ -74,7 +75,7 @@ def train_model(
     allocators: Annotated[
         str, typer.Option(metavar="NAMES", help="Of these, in this order.")
     ] = ALL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train on the GPU under a plan: the same bits, how much memory, how long.
 

@@ -23,6 +23,7 @@ from gpu_runtime.verification.verification_report import verification_record, ve
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
+from planners.command_line.shared_options import AsJson
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
 from planners.files.formats import read_any
@@ -86,7 +87,7 @@ def verify_plan(
             help="Off the GPU, hold every byte; else a word for all that the same tensors cover.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify a plan: stamp and check every tensor while the instance's streams run for real.
 

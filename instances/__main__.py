@@ -24,6 +24,7 @@ from instances.synthetic.family_commands import app as synthetic_app
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress
+from planners.command_line.shared_options import AsJson
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, InstanceError
 from planners.files.output_file import require_targets
@@ -43,7 +44,7 @@ Patterns = Annotated[
 def list_entries(
     names: Patterns = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag or kind; repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     catalogue: Catalogue = CATALOGUE,
 ) -> None:
     """List the instances: counts, bounds, the best plan known."""

@@ -26,8 +26,8 @@ ROOMS = {
 HEAVY = {"ortools", "pulp", "scipy", "torch", "transformers", "matplotlib", "rich", "typer"}
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
-    "planners/command_line/typer_frame.py:", "planners/compare/__main__.py:",
-    "planners/homosize/__main__.py:",
+    "planners/command_line/shared_options.py:", "planners/command_line/typer_frame.py:",
+    "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
 )  # fmt: skip
 # Never, not even inside a function.
 NEVER = {

@@ -14,6 +14,7 @@ from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
+from planners.command_line.shared_options import AsJson, Iteration, OnlyStatic, Persistent
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
 from planners.compare.comparison import Comparison, compare_planners
@@ -108,14 +109,8 @@ def compare(
         str | None,
         typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
     ] = None,
-    iteration: Annotated[
-        str,
-        typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned."),
-    ] = "all",
-    persistent: Annotated[
-        bool,
-        typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
-    ] = True,
+    iteration: Iteration = "all",
+    persistent: Persistent = True,
     round_to: Annotated[
         str,
         typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
@@ -126,10 +121,8 @@ def compare(
             metavar="PATTERNS", help="Modules of a recording whose sizes vary, by commas."
         ),
     ] = "",
-    only_static: Annotated[
-        bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    only_static: OnlyStatic = False,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     plugin: Annotated[
         list[Path] | None,

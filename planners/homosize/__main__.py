@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from planners.command_line import standard_output
+from planners.command_line.shared_options import Iteration, OnlyStatic, Persistent
 from planners.command_line.typer_frame import CommandLine
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
@@ -55,17 +56,9 @@ def homosize(
     explained: Annotated[
         bool, typer.Option("--explain", help="Show groups, fusions, layers and bubbles.")
     ] = False,
-    iteration: Annotated[
-        str,
-        typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned."),
-    ] = "all",
-    persistent: Annotated[
-        bool,
-        typer.Option(help="Plan blocks of a recording that were there before and stay as well."),
-    ] = True,
-    only_static: Annotated[
-        bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
-    ] = False,
+    iteration: Iteration = "all",
+    persistent: Persistent = True,
+    only_static: OnlyStatic = False,
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Wall-clock limit; none by default.")
     ] = None,
