@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 # What was found in a file may be long, and a message quotes it.
@@ -34,6 +35,15 @@ class DeviceError(GaplessError):
 
 class MissingDependencyError(GaplessError, ImportError):
     """An optional package, or the compiled core, is not installed."""
+
+
+@contextmanager
+def errors_at(where: object) -> Iterator[None]:
+    """Say of what is wrong with an instance or a plan where that is: in which file, say."""
+    try:
+        yield
+    except (InstanceError, InvalidPlanError) as error:
+        raise type(error)(f"{where}: {error}") from None
 
 
 def _one_line(text: str) -> str:

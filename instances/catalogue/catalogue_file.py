@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.catalogue.catalogue_entry import CatalogueEntry, entry_from_fields, entry_to_fields
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.output_file import write_output
 from planners.model.columns import shown
@@ -42,10 +42,8 @@ version = {VERSION}
 
 def read_catalogue(path: Path = CATALOGUE) -> dict[str, CatalogueEntry]:
     """Read the catalogue."""
-    try:
+    with errors_at(path):
         return _entries(_parse(read_bounded(path, MAX_FILE_BYTES)))
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
 
 
 def write_catalogue(entries: Iterable[CatalogueEntry], path: Path = CATALOGUE) -> None:

@@ -12,7 +12,7 @@ from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace
 from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.formats import format_of
 from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.files.replayed_pipe import readable_twice
@@ -79,10 +79,8 @@ def select_problem(source: Source, selection: Selection) -> Problem:
                 "found a problem"
             )
         return source.problem
-    try:
+    with errors_at(source.path):
         return _part_of(source.trace, selection)
-    except InstanceError as error:
-        raise InstanceError(f"{source.path}: {error}") from None
 
 
 def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from instances.formats.minimalloc_gaps import read_gaps
 from instances.formats.minimalloc_header import Header, is_header, read_header
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
 from planners.files.formats import Format
 from planners.model.plan import Plan
@@ -82,7 +82,7 @@ def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
 
 
 def _read(path: Path) -> tuple[Problem, NDArray[np.int64]]:
-    try:
+    with errors_at(path):
         table = _read_table(read_bounded_text(path, MAX_FILE_BYTES))
         problem = Problem(
             table.size,
@@ -94,8 +94,6 @@ def _read(path: Path) -> tuple[Problem, NDArray[np.int64]]:
             name=path.stem,
             origin={"format": MINIMALLOC_CSV.name, "file": path.name},
         )
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
     return problem, table.offset
 
 

@@ -19,7 +19,7 @@ from instances.traces.event_log import (
     EventLog,
     trace_of_events,
 )
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.model.columns import INT64_MAX, IntColumn, shown
 
@@ -58,7 +58,7 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
         The file cannot be read, is no such snapshot, or several devices were in use and none is
         named; the message names file, device and event.
     """
-    try:
+    with errors_at(path):
         snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_FILE_BYTES)))
         number = _device_in_use(snapshot) if device is None else device
         log = _log_of_device(snapshot, number)
@@ -67,8 +67,6 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
             name=path.stem,
             origin={"format": PYTORCH_SNAPSHOT.name, "file": path.name, "device": number},
         )
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
 
 
 def _recognises(path: Path, head: bytes) -> bool:

@@ -19,7 +19,7 @@ from instances.traces.event_log import (
     events_of_trace,
     trace_of_events,
 )
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.output_file import replacing
 from planners.model.columns import INT64_MAX, shown
 from planners.model.rules import MAX_TENSORS
@@ -56,10 +56,8 @@ def read_recorded_trace_file(path: Path) -> AllocationTrace:
     InstanceError
         The file cannot be read or breaks a rule; the message names file and event.
     """
-    try:
+    with errors_at(path):
         return _trace(_load(path), path)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
 
 
 def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from instances.formats.trace_format import trace_format
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
 from planners.model.columns import INT64_MAX
 
@@ -69,7 +69,7 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
     https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
     """
     recording = _Recording()
-    try:
+    with errors_at(path):
         text = read_bounded_text(path, MAX_FILE_BYTES)
         for number, line in enumerate(_LINE.finditer(text), start=1):
             try:
@@ -78,8 +78,6 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
             except InstanceError as error:
                 raise InstanceError(f"line {number}: {error}") from None
         return recording.trace(path)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
 
 
 def _recognises(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the first line says it

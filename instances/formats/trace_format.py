@@ -8,7 +8,7 @@ from pathlib import Path
 
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
-from planners.errors import InstanceError
+from planners.errors import errors_at
 from planners.files.formats import WHOLE, Format
 from planners.files.recording_slice import RecordingSlice
 from planners.model.problem import Problem
@@ -31,7 +31,5 @@ def _read_slice(
     recording_slice: RecordingSlice = WHOLE,
 ) -> Problem:
     trace = read_trace(path)
-    try:
+    with errors_at(path):
         return slice_problem(trace, recording_slice)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None

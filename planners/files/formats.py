@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from planners.errors import GaplessError, InstanceError
+from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import pieces_of
 from planners.files.json_file import GZIP_MAGIC
 from planners.files.problem_file import read_gapless_json
@@ -152,7 +152,5 @@ def _recognises(form: Format, path: Path, head: bytes) -> bool:
 
 
 def _head_of(path: Path) -> bytes:
-    try:
+    with errors_at(path):
         return b"".join(pieces_of(path, HEAD_BYTES))
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 from planners.dynamic.reusable_space import ReusableSpace
 from planners.dynamic.reusable_space_fields import space_from_fields, space_to_fields
-from planners.errors import GaplessError, InstanceError, InvalidPlanError
+from planners.errors import GaplessError, InstanceError, InvalidPlanError, errors_at
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.files.problem_file import PLAN_FORMAT
 from planners.model.columns import INT64_MAX, shown
@@ -92,7 +92,7 @@ def read_plan(problem: Problem, path: str | Path) -> Result:
 def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
     """Read an untrusted plan file and judge the plan and the idle space in it."""
     path = Path(path)
-    try:
+    with errors_at(path):
         fields = read_json(path)
         result = _result_from_fields(problem, fields)
         assert result.plan is not None
@@ -102,8 +102,6 @@ def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
         if _SPACE not in fields:
             return SavedPlan(result, None)
         return SavedPlan(result, space_from_fields(fields[_SPACE], problem, result.plan))
-    except (InstanceError, InvalidPlanError) as error:
-        raise type(error)(f"{path}: {error}") from None
 
 
 def _result_from_fields(problem: Problem, fields: Any) -> Result:

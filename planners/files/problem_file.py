@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import frozen_names, frozen_rows, shown
@@ -36,10 +36,8 @@ _GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
 def read_gapless_json(path: str | Path) -> Problem:
     """Read an instance file of this format; :func:`planners.read_problem` reads every format."""
     path = Path(path)
-    try:
+    with errors_at(path):
         return problem_from_fields(read_json(path))
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
 
 
 # The name of this function before it was that of one which reads every format.

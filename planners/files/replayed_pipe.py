@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from planners.errors import GaplessError, InstanceError
+from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
 
 MAX_STREAM_BYTES = 1 << 29
@@ -21,10 +21,8 @@ def readable_twice(path: Path) -> Iterator[Path]:
         yield path
         return
     # Whole before there is a folder: whoever waits for a pipe may be ended by any signal.
-    try:
+    with errors_at(path):
         data = read_bounded(path, MAX_STREAM_BYTES)
-    except InstanceError as error:
-        raise InstanceError(f"{path}: {error}") from None
     with TemporaryDirectory(prefix="gapless-") as folder:
         copy = Path(folder, path.name)
         try:
