@@ -75,6 +75,19 @@ def test_a_narrower_terminal_cuts_then_leaves_out_then_wraps() -> None:
     ]
 
 
+def test_columns_that_are_cut_share_what_room_there_is() -> None:
+    columns = [Column("a", is_left=True, cut_to=2), Column("b", is_left=True, cut_to=2)]
+    table = Table(columns, [Row(("first", "second"))])
+    assert in_a_terminal(table, 9)[-1] == "first  s…"
+    assert in_a_terminal(table, 8)[-1] == "fir…  s…"
+
+
+def test_a_column_of_marks_has_its_place_where_there_are_none() -> None:
+    table = Table(COLUMNS[1:3], [Row(("1,000", "99.123 %"))], is_marked=True)
+    assert in_a_terminal(table, 20)[-1] == "     1,000  99.123 %"
+    assert in_a_terminal(table, 19)[-1] == "    1,000 99.123 %"
+
+
 @pytest.mark.parametrize("width", range(24, 60))
 def test_a_terminal_is_never_too_narrow_for_the_table(width: int) -> None:
     assert max(map(len, in_a_terminal(TABLE, width))) <= width
