@@ -26,6 +26,7 @@ from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from planners.command_line import standard_output
+from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
@@ -234,6 +235,7 @@ def _publish(make: Callable[[], Page], output: Path | None, *files: Path) -> Non
     """Measure and print, where the page can be written and replaces none of the files."""
     require_targets({"-o": output}, files)
     text = make().render()
+    show_progress("")
     if output is not None:
         write_output(output, text.encode())
     standard_output.write(text)

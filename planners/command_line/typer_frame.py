@@ -40,15 +40,7 @@ class CommandLine(typer.Typer):
         return typer.main.get_command(self)(*args, **options)
 
     def run(self, args: Sequence[str] | None = None, prog_name: str | None = None) -> NoReturn:
-        """Run the command line as the program of this process, which ends with it.
-
-        Parameters
-        ----------
-        args
-            By default what the process was started with.
-        prog_name
-            What help texts call the program; by default what the user typed.
-        """
+        """Run the command line as the program of this process, which ends with it."""
         command: Any = typer.main.get_command(self)
         leave(run_in_order(lambda: _run(command, args, prog_name)))
 
