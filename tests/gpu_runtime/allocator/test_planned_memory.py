@@ -109,7 +109,7 @@ def test_places_are_those_of_the_first_mismatches() -> None:
     assert len(report.mismatches) == 64
     assert report.fallback_requests == report.mismatch_counts["size"] == 100
     assert all(place.startswith(__file__) for place in places(training))
-    assert str(report).endswith("\n  and 90 more")
+    assert str(report).endswith("\n  ... and 90 more")
     training.memory.reset_peaks()
     with training.memory.step():
         training.allocator.allocate(78)
@@ -161,9 +161,9 @@ def test_the_report_as_text() -> None:
         training.allocator.allocate(1234)
     report = training.memory.report()
     lines = str(report).splitlines()
-    assert lines[0] == "planner    many-objects-size-best: optimal"
-    assert lines[1] == "steps      4, 2 of them planned; plans made: 1"
-    values = {text[:11].strip(): " ".join(text[11:].split()) for text in lines}
+    assert lines[0] == "planner     many-objects-size-best: optimal"
+    assert lines[1] == "steps       4, 2 of them planned; plans made: 1"
+    values = {text[:12].strip(): " ".join(text[12:].split()) for text in lines}
     assert values["requested"] == "4,000 bytes, at its peak"
     assert values["allocated"] == "4,096 bytes, in whole blocks"
     assert values["reserved"] == (
