@@ -11,13 +11,14 @@ import pytest
 from tests.fuzz import readers
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.readers import faults_of, fuzz
+from tests.slow import one_by_one
 
 SEED = 13
-FILES = 3000
 
 
-def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
-    failures = fuzz(SEED, FILES, tmp_path)
+@one_by_one("files", [400, 3000], first=1)
+def test_mutated_files_are_read_or_refused(tmp_path: Path, files: int) -> None:
+    failures = fuzz(SEED, files, tmp_path)
     assert not failures, f"seed {SEED}: " + "\n".join(failures)
 
 

@@ -26,7 +26,7 @@ def new_folder() -> Path:
 def compile_cpp(name: str, sources: Sequence[Path], options: Sequence[str]) -> Path:
     """Compile C++ that finds the headers of the runtime's core, and return what was made."""
     made = new_folder() / name
-    command = ["g++", "-std=c++20", "-O1", "-g", f"-I{CORE}", *options]
+    command = ["g++", "-std=c++20", "-O1", "-g1", f"-I{CORE}", *options]
     command += ["-o", str(made), *map(str, sources), "-ldl"]
     subprocess.run(command, check=True, env=without_preload())
     return made

@@ -19,6 +19,7 @@ from tests.gpu_runtime.allocator.synthetic_training import (
     random_program,
     served,
 )
+from tests.slow import in_parts, one_by_one
 
 pytestmark = pytest.mark.core
 
@@ -40,8 +41,9 @@ def check_counts(training: Training, plan_requests: int) -> None:
 
 @pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda deviation: deviation.__name__)
 @pytest.mark.parametrize("streams", [1, 3])
-def test_one_deviation_and_back(deviation: Deviation, streams: int) -> None:
-    for seed in range(12):
+@in_parts("seeds", range(12), first=3)
+def test_one_deviation_and_back(deviation: Deviation, streams: int, seeds: range) -> None:
+    for seed in seeds:
         rng = Random(f"{deviation.__name__} {streams} {seed}")
         program = random_program(rng, rng.randint(1, 80), streams)
         training = planned_training(program)
@@ -53,7 +55,7 @@ def test_one_deviation_and_back(deviation: Deviation, streams: int) -> None:
         training.free_all()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@one_by_one("seed", range(40), first=10)
 def test_many_deviations_in_a_row(seed: int) -> None:
     rng = Random(seed)
     program = random_program(rng, rng.randint(2, 150), rng.randint(1, 3), kept=0.02)

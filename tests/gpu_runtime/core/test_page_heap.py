@@ -9,6 +9,7 @@ import pytest
 from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory, StepMode
 from tests.gpu_runtime.core.small_plans import stream_plan
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
+from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core
 
@@ -41,7 +42,7 @@ def pages_of(blocks: list[Block]) -> int:
 
 
 @pytest.mark.parametrize("mode", [StepMode.UNPLANNED, StepMode.PROFILED], ids=["outside", "inside"])
-@pytest.mark.parametrize("seed", range(4))
+@one_by_one("seed", range(4), first=1)
 def test_no_byte_is_lost(seed: int, mode: StepMode) -> None:
     random = Random(seed)
     memory = SimulatedMemory(PAGE, PLENTY)
@@ -72,7 +73,7 @@ def test_no_byte_is_lost(seed: int, mode: StepMode) -> None:
     assert heap.allocator.figures().reserved_bytes == 0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@one_by_one("seed", range(4), first=1)
 def test_what_other_streams_use_comes_back_when_they_are_done(seed: int) -> None:
     random = Random(seed)
     memory = SimulatedMemory(PAGE, PLENTY)

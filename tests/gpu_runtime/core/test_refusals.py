@@ -9,6 +9,7 @@ import pytest
 from gpu_runtime._core import BLOCK_ALIGNMENT, ESCAPES, PlannedAllocator, SimulatedMemory, StepMode
 from tests.gpu_runtime.core.small_plans import stream_plan
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
+from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core
 
@@ -130,7 +131,7 @@ def device_calls() -> int:
     return memory.calls
 
 
-@pytest.mark.parametrize("failures", [1, 2, 3, 20])
+@one_by_one("failures", [1, 20, 2, 3], first=2)
 def test_nothing_is_lost_by_a_refused_call(failures: int) -> None:
     refusals = refused_frees = 0
     for call in range(device_calls()):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
+from tests.slow import one_by_one
 
 STRESS = Path(__file__).with_name("stress.cpp")
 SOURCES = [STRESS, *(source for source in CORE.rglob("*.cpp") if source.stem != "entry_points")]
 
 
-@pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])
+@one_by_one("sanitizers", ["thread", "address,undefined"], first=1)
 def test_many_threads(sanitizers: str) -> None:
     options = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
     program = compile_cpp("stress", SOURCES, options)

@@ -10,6 +10,7 @@ import pytest
 from gpu_runtime._core import MismatchKind, PlannedAllocator, SimulatedMemory, StepMode, StreamPlan
 from tests.gpu_runtime.core.small_plans import stream_plan
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
+from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core
 
@@ -233,7 +234,7 @@ class RandomStep:
             yield stream, request, self.freed_before[stream][request]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@one_by_one("seed", range(8), first=3)
 def test_exactly_those_who_get_the_bytes_wait(seed: int) -> None:
     random = Random(seed)
     step = RandomStep(random, 30)
@@ -318,7 +319,7 @@ class WorkOfOthers:
                 assert self._waits.get((block.stream, stream), 0) >= position, (before, block)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@one_by_one("seed", range(12), first=4)
 def test_whatever_is_asked_for_nobody_is_at_work_there(seed: int) -> None:
     """Steps unlike the plan, blocks that are held, plans that come and go."""
     random = Random(seed)

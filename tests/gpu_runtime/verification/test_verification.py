@@ -29,6 +29,7 @@ from planners import Graph, Plan, Problem, Safety, place
 from planners.errors import GaplessError, InstanceError
 from tests.definitions import unsafe
 from tests.random_problems import random_problem
+from tests.slow import in_parts
 
 PLANS = 200
 TRIALS = 12
@@ -79,11 +80,11 @@ def verify_with(
 
 
 def require_a_right_judgement(
-    device: OpenDevice, unit: int, *, is_compressed: bool = False
+    device: OpenDevice, seeds: range, unit: int, *, is_compressed: bool = False
 ) -> None:
     """Fail where an injection goes unseen, or anything else is seen, in any of the plans."""
     injected, unseen = 0, []
-    for seed in range(PLANS):
+    for seed in seeds:
         problem, plan = random_plan(seed, unit)
         request = VerificationRequest(trials=TRIALS, seed=seed, is_compressed=is_compressed)
         untouched = verify(problem, plan.offsets, device, request)
@@ -94,17 +95,21 @@ def require_a_right_judgement(
         assert found.false_alarms(injections) == []
         unseen += [(seed, it.tensor) for it in injections if not found.caught(it)]
         injected += len(injections)
-    assert injected > 1.5 * PLANS
+    assert injected > 1.5 * len(seeds)
     assert unseen == []
 
 
 @pytest.mark.parametrize("unit", [1, 512])
-def test_all_injections_are_caught_and_nothing_else_is(device: OpenDevice, unit: int) -> None:
-    require_a_right_judgement(device, unit)
+@in_parts("seeds", range(PLANS), first=20)
+def test_all_injections_are_caught_and_nothing_else_is(
+    device: OpenDevice, seeds: range, unit: int
+) -> None:
+    require_a_right_judgement(device, seeds, unit)
 
 
-def test_compressed_memory_judges_as_every_byte_does(host_device: OpenDevice) -> None:
-    require_a_right_judgement(host_device, 1, is_compressed=True)
+@in_parts("seeds", range(PLANS), first=20)
+def test_compressed_memory_judges_as_every_byte_does(host_device: OpenDevice, seeds: range) -> None:
+    require_a_right_judgement(host_device, seeds, 1, is_compressed=True)
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])

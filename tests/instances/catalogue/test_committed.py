@@ -25,6 +25,7 @@ from planners import Problem, Result, run
 from planners.files.problem_file import read_problem
 from planners.model.digest import problem_digest
 from planners.registry import choose, planners
+from tests.slow import one_by_one
 
 ROOT = FOLDER.parent
 LIMIT_BYTES = 30_000_000
@@ -32,6 +33,9 @@ LIMIT_SYNTHETIC_BYTES = 100_000
 
 ENTRIES = read_catalogue()
 COMMITTED = [name for name, entry in ENTRIES.items() if entry.committed]
+SMALL_TENSORS = 5_000
+SMALLEST_FIRST = sorted(COMMITTED, key=lambda name: ENTRIES[name].facts.tensors)
+SMALL = sum(ENTRIES[name].facts.tensors < SMALL_TENSORS for name in COMMITTED)
 SYNTHETIC = [name for name in COMMITTED if ENTRIES[name].kind == "synthetic"]
 
 # The command line of each module that a recorded command may run.
@@ -106,7 +110,7 @@ def test_the_catalogue_is_as_its_writer_writes_it(tmp_path: Path) -> None:
 # --- facts ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@one_by_one("name", SMALLEST_FIRST, first=SMALL)
 def test_the_facts_of_an_instance_are_those_of_its_entry(name: str) -> None:
     assert facts_of(problem_of(name)) == ENTRIES[name].facts
 
@@ -114,7 +118,7 @@ def test_the_facts_of_an_instance_are_those_of_its_entry(name: str) -> None:
 # --- best known plans ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@one_by_one("name", SMALLEST_FIRST, first=SMALL)
 def test_no_greedy_plan_beats_the_best_known(name: str) -> None:
     require_not_beaten(name, GREEDY)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from planners.dynamic.layer_groups import layer_groups
 from planners.model.problem import Problem
@@ -53,7 +53,6 @@ def span_of(problem: Problem, visit: Visit) -> tuple[int, int]:
     return first, last
 
 
-@settings(deadline=None)
 @given(dynamic_problems())
 def test_groups_are_pairs_of_visits(problem: Problem) -> None:
     assert problem.dynamic is not None

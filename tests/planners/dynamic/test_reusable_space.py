@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planners.dynamic.idle_space import idle_space
@@ -49,7 +49,6 @@ def in_one_list(intervals: IntColumn) -> bool:
     return all(a < b for a, b in pairwise(edges))
 
 
-@settings(deadline=None)
 @given(dynamic_problems(), st.integers(1, 3))
 def test_idle_is_what_no_static_tensor_needs(problem: Problem, stretch: int) -> None:
     static = static_part(problem).problem
@@ -66,7 +65,6 @@ def test_idle_is_what_no_static_tensor_needs(problem: Problem, stretch: int) -> 
         assert bytes_of(found) == sorted(idle)
 
 
-@settings(deadline=None)
 @given(dynamic_problems(), st.data())
 def test_spans_of_any_kind_share_their_lists(problem: Problem, data: st.DataObject) -> None:
     static = static_part(problem).problem
@@ -83,7 +81,6 @@ def test_spans_of_any_kind_share_their_lists(problem: Problem, data: st.DataObje
     assert list(dict.fromkeys(space.tolist())) == list(range(len(lists)))
 
 
-@settings(deadline=None)
 @given(dynamic_problems(), st.integers(0, 2**32))
 def test_what_an_allocator_places_there_collides_with_nothing(problem: Problem, seed: int) -> None:
     """Another iteration: dynamic sizes differ, everything is asked for in the same steps."""
@@ -133,7 +130,6 @@ def joined(rows: list[list[int]]) -> IntColumn:
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-@settings(deadline=None)
 @given(INTERVALS, INTERVALS)
 def test_an_intersection_holds_what_both_hold(a: IntColumn, b: IntColumn) -> None:
     both = intersection(a, b)

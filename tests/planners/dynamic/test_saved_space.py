@@ -43,7 +43,7 @@ def saved(path: Path, **change: object) -> Path:
     return path
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(dynamic_problems())
 def test_what_is_written_is_read(tmp_path: Path, problem: Problem) -> None:
     part = static_part(problem)
@@ -58,7 +58,7 @@ def test_what_is_written_is_read(tmp_path: Path, problem: Problem) -> None:
     assert read.result.plan.offsets.tolist() == plan.offsets.tolist()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(dynamic_problems())
 def test_a_plan_of_all_tensors_carries_the_space_of_its_static_ones(
     tmp_path: Path, problem: Problem

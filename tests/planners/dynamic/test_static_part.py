@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from planners.dynamic.static_part import static_part
 from planners.errors import InstanceError
@@ -60,7 +60,6 @@ def test_without_dynamic_tensors_it_is_the_problem() -> None:
         assert part.tensors.tolist() == list(range(problem.tensor_count))
 
 
-@settings(deadline=None)
 @given(dynamic_problems())
 def test_static_tensors_are_unsafe_as_before(problem: Problem) -> None:
     part = static_part(problem)

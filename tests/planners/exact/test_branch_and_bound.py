@@ -18,6 +18,7 @@ from planners.registry import get
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.search_cases import RULES, varied_problem, varied_rules
 from tests.random_problems import FEATURES
+from tests.slow import in_parts, one_by_one
 
 PROBLEMS = 5_000
 LONG_PROBLEMS = 100_000
@@ -95,17 +96,19 @@ def compare(seed: int, indices: range) -> Counter[object]:
 
 
 @pytest.mark.usefixtures("worst_started")
-def test_agrees_with_brute_force() -> None:
-    seen = compare(20_260_801, range(PROBLEMS))
+@in_parts("indices", range(PROBLEMS), first=400)
+def test_agrees_with_brute_force(indices: range) -> None:
+    seen = compare(20_260_801, indices)
     # A test of the search that never searches tests nothing.
-    assert seen["searched"] > PROBLEMS / 2
-    assert seen["canonical"] > PROBLEMS / 10
-    assert seen["disjunctive"] > PROBLEMS / 10
-    assert seen[Status.OPTIMAL] > PROBLEMS / 2
-    assert seen[Status.INFEASIBLE] > PROBLEMS / 50
-    assert seen[Status.FEASIBLE] > PROBLEMS / 50
+    problems = len(indices)
+    assert seen["searched"] > problems / 2
+    assert seen["canonical"] > problems / 10
+    assert seen["disjunctive"] > problems / 10
+    assert seen[Status.OPTIMAL] > problems / 2
+    assert seen[Status.INFEASIBLE] > problems / 50
+    assert seen[Status.FEASIBLE] > problems / 50
     for rule in ("by_section", "by_passed_over", "dominated", "identical", "raised", "splits"):
-        assert seen[rule] > 20, rule
+        assert seen[rule] > problems / 250, rule
 
 
 @pytest.mark.long
@@ -121,18 +124,22 @@ def test_agrees_with_brute_force_on_a_hundred_thousand() -> None:
 @pytest.mark.usefixtures("worst_started")
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_alone_is_right_and_so_are_all_others(rule: str, alone: bool) -> None:
+@in_parts("indices", range(150), first=30)
+def test_a_rule_alone_is_right_and_so_are_all_others(
+    rule: str, alone: bool, indices: range
+) -> None:
     rules = {other: (other == rule) == alone for other in RULES}
-    for index in range(150):
+    for index in indices:
         problem = varied_problem(random.Random(f"rule {rule} {index}"), (6, 9))
         wrong = find_mistake(problem, answer(problem, rules))
         assert wrong is None, f"problem {index}: {wrong}"
 
 
 @pytest.mark.usefixtures("worst_started")
-def test_no_node_limit_proves_anything_wrong() -> None:
+@in_parts("indices", range(300), first=60)
+def test_no_node_limit_proves_anything_wrong(indices: range) -> None:
     seen: Counter[Status] = Counter()
-    for index in range(300):
+    for index in indices:
         problem = varied_problem(random.Random(f"limit {index}"), (6, 9))
         for nodes in NODE_LIMITS:
             result = answer(problem, node_limit=nodes, seed=index)
@@ -141,7 +148,7 @@ def test_no_node_limit_proves_anything_wrong() -> None:
             assert int(result.statistics.get("nodes", 0)) <= nodes
             seen[result.status] += 1
     for status in (Status.OPTIMAL, Status.FEASIBLE, Status.INFEASIBLE, Status.NO_PLAN_FOUND):
-        assert seen[status] > 10, status
+        assert seen[status] > len(indices) / 30, status
 
 
 @pytest.mark.usefixtures("worst_started")
@@ -176,8 +183,9 @@ def test_scaled_sizes_take_the_same_nodes(factor: int) -> None:
 
 
 @pytest.mark.usefixtures("worst_started")
-def test_cp_sat_confirms_what_does_not_fit() -> None:
-    assert confirm_infeasible(20_260_802, 30) == 30
+@one_by_one("proofs", [8, 30], first=1)
+def test_cp_sat_confirms_what_does_not_fit(proofs: int) -> None:
+    assert confirm_infeasible(20_260_802, proofs) == proofs
 
 
 @pytest.mark.long

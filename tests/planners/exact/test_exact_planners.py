@@ -26,6 +26,7 @@ from planners.referee.check import find_violation
 from planners.registry import get
 from tests.planners.exact.test_agreement import PLANNERS
 from tests.random_problems import random_problem
+from tests.slow import in_parts
 
 Rectangle = tuple[int, int, int, int]
 
@@ -123,8 +124,9 @@ def test_a_time_limit_proves_nothing(
 @every_planner
 @pytest.mark.usefixtures("weakly_started")
 @pytest.mark.parametrize("nodes", [0, 1, 20])
-def test_a_node_limit_proves_nothing_wrong(planner: str, nodes: int) -> None:
-    for seed in range(12):
+@in_parts("seeds", range(12), first=3)
+def test_a_node_limit_proves_nothing_wrong(planner: str, nodes: int, seeds: range) -> None:
+    for seed in seeds:
         problem = random_problem(
             random.Random(seed),
             list(Safety)[seed % 3],
@@ -207,9 +209,12 @@ def test_a_model_too_large_leaves_the_greedy_plan(
 
 @every_planner
 @pytest.mark.usefixtures("weakly_started")
-def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(planner: str) -> None:
-    rng = random.Random(2)
-    for _ in range(8):
+@in_parts("seeds", range(8), first=2)
+def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(
+    planner: str, seeds: range
+) -> None:
+    for seed in seeds:
+        rng = random.Random(seed)
         problem = random_problem(rng, rng.choice(list(Safety)), 6, features=frozenset())
         size = [int(size) * 10**13 + rng.randint(0, 9) for size in problem.size]
         safety = {"graph": problem.graph, "unsafe_pairs": problem.unsafe_pairs}

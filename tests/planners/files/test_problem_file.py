@@ -20,6 +20,7 @@ from planners import Graph, InstanceError, Problem, Safety, read_problem, write_
 from planners.files.problem_file import FORMAT, problem_from_fields, problem_to_fields
 from planners.model.problem import Scalar
 from tests.random_problems import random_problem
+from tests.slow import one_by_one
 
 GRAPH = Graph(
     op=["matmul", "add", "matmul"],
@@ -129,7 +130,6 @@ def test_a_file_is_one_line_a_field(tmp_path: Path) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(rng=st.randoms(use_true_random=False), safety=st.sampled_from(Safety))
 def test_random_problems_come_back(rng: Random, safety: Safety) -> None:
     problem = random_problem(rng, safety)
@@ -434,7 +434,7 @@ def assert_read_or_refused(data: bytes, path: Path) -> None:
             assert_same(read_problem(again), problem)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(rng=st.randoms(use_true_random=False), example=st.sampled_from(sorted(FIELDS)))
 def test_fuzz_fields(tmp_path_factory: pytest.TempPathFactory, rng: Random, example: str) -> None:
     fields = mutate(rng, FIELDS[example])
@@ -473,8 +473,9 @@ def fuzz_bytes(rng: Random, suffix: str, count: int, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_fuzz_bytes(suffix: str, tmp_path: Path) -> None:
-    fuzz_bytes(Random(7), suffix, 3000, tmp_path)
+@one_by_one("count", [500, 3000], first=1)
+def test_fuzz_bytes(suffix: str, count: int, tmp_path: Path) -> None:
+    fuzz_bytes(Random(7), suffix, count, tmp_path)
 
 
 def test_fuzz_bytes_below_the_compression(tmp_path: Path) -> None:

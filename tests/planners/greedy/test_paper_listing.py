@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import Plan, Problem, Safety, _core, place, place_in_objects
@@ -16,6 +16,7 @@ from planners.greedy.sort_keys import ORDERS, block_order
 from tests import definitions
 from tests.planners.greedy import paper_listing
 from tests.random_problems import random_problem
+from tests.slow import in_parts
 
 pytestmark = pytest.mark.core
 
@@ -53,15 +54,15 @@ def draw_as_in_paper(rng: Random, safety: Safety, max_tensors: int) -> Problem:
 
 
 @pytest.mark.parametrize("safety", Safety)
-@settings(max_examples=120, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_engine_is_the_listing(rng: Random, safety: Safety) -> None:
     assert_as_listed(draw_as_in_paper(rng, safety, 9), "example")
 
 
 @pytest.mark.parametrize("safety", Safety)
-def test_engine_is_the_listing_on_seeded_problems(safety: Safety) -> None:
-    for seed in range(250):
+@in_parts("seeds", range(250), first=50)
+def test_engine_is_the_listing_on_seeded_problems(safety: Safety, seeds: range) -> None:
+    for seed in seeds:
         assert_as_listed(draw_as_in_paper(Random(seed), safety, 14), f"seed {seed}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import (
@@ -78,7 +78,6 @@ def assert_lowest(problem: Problem, plan: Plan, order: str) -> None:
 
 
 @pytest.mark.parametrize("safety", Safety)
-@settings(max_examples=150, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_every_plan_is_valid(rng: Random, safety: Safety) -> None:
     problem = random_problem(rng, safety, features=SOLVABLE)

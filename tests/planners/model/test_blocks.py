@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import InstanceError, Problem, Safety
@@ -38,7 +38,6 @@ def test_the_strictest_member_decides_where_the_head_may_lie() -> None:
     assert (blocks.modulus.tolist(), blocks.residue.tolist()) == ([8], [3])
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_residue_and_pin_stand_for_the_conditions_of_all_members(rng: Random) -> None:
     problem = random_problem(rng, Safety.PAIRS, features=SOLVABLE)
@@ -73,7 +72,6 @@ def solvable_alignment(size: list[int], alignment: list[int]) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([1, 2, 4, 8])), min_size=2,
                 max_size=5))  # fmt: skip
 def test_a_chain_is_refused_where_no_head_aligns_all(members: list[tuple[int, int]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import Graph, InstanceError
@@ -128,7 +128,6 @@ def test_a_workspace_is_no_cycle() -> None:
     assert [column.tolist() for column in graph.lifetimes()] == [[0], [1]]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_lifetimes_end_with_the_last_user(rng: Random) -> None:
     graph = random_graph(rng)
@@ -139,7 +138,6 @@ def test_lifetimes_end_with_the_last_user(rng: Random) -> None:
     assert graph.stream_count == len(set(graph.stream.tolist()))
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_cycle_is_found_where_there_is_one(rng: Random) -> None:
     nodes = rng.randint(1, 7)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import Graph, InstanceError, Problem, Safety
@@ -381,7 +381,6 @@ def steps(rows: Iterable[list[int]], tensor: int) -> list[int]:
     return [step for t, first, last in rows if t == tensor for step in range(first, last)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_segments_are_the_steps_without_the_gaps(rng: Random) -> None:
     problem = random_problem(rng, Safety.LIFETIMES, features=frozenset({"gaps"}))

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from planners import GaplessError, Graph, InstanceError, Problem
@@ -64,7 +64,6 @@ def has_safe_pair_between_streams(graph: Graph) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_all_algorithms_return_the_defined_relation(rng: Random) -> None:
     graph = random_graph(rng, max_nodes=12)
@@ -163,7 +162,6 @@ def test_a_workspace_is_unsafe_with_the_outputs_of_its_node() -> None:
         assert pairs_of(graph, algorithm) == {(0, 1), (1, 2), (1, 3), (2, 3)}
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_one_stream_is_the_relation_of_its_lifetimes(rng: Random) -> None:
     graph = random_graph(rng, max_streams=1)

@@ -1,0 +1,33 @@
+"""How many examples a property is tried on, and how many processes share the tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# By default, and with ``--hypothesis-profile=many`` in CI. No machine is too slow for an example.
+settings.register_profile("few", max_examples=30, deadline=None)
+settings.register_profile("many", max_examples=300, deadline=None)
+settings.load_profile("few")
+
+MOST_PROCESSES = 8
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Spread the whole suite over the cores where nothing else is asked for (see ``-n``)."""
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if not is_whole or not config.pluginmanager.hasplugin("xdist") or config.option.usepdb:
+        return
+    if config.option.numprocesses is None and not hasattr(config, "workerinput"):
+        config.option.numprocesses = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+        config.option.dist = "loadgroup"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process has the GPU to itself."""
+    for item in items:
+        if item.get_closest_marker("gpu") or item.get_closest_marker("gpus"):
+            item.add_marker(pytest.mark.xdist_group("gpu"))
