@@ -38,7 +38,7 @@ from planners.model.graph import Graph
 from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem, Safety
 from planners.plugins.built_in import load_built_in
-from planners.referee.check import check
+from planners.referee.naive import check
 from planners.registry import UnsupportedProblemError, get, register
 from planners.run import run, solve
 

@@ -16,7 +16,7 @@ from planners.model.columns import shown
 from planners.model.plan import Claim, Plan, Result, Status, infeasible
 from planners.model.problem import Problem
 from planners.plugins.planner_answer import OnError, answer_of, plain_parameters
-from planners.referee.check import find_violation_fast
+from planners.referee.fast import find_violation_fast
 from planners.registry import ChosenPlanner, choose_one
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planners.errors import InvalidPlanError
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.referee.check import find_violation_fast
+from planners.referee.fast import find_violation_fast
 
 
 def require_valid_plan(problem: Problem, plan: Plan) -> None:

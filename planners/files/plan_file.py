@@ -15,7 +15,7 @@ from planners.model.columns import INT64_MAX, shown
 from planners.model.digest import problem_digest
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
-from planners.referee.check import find_violation_fast
+from planners.referee.fast import find_violation_fast
 
 VERSION = 1
 # With the part `reusable_space`, which readers of version 1 do not know.

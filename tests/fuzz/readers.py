@@ -28,7 +28,7 @@ from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
 from planners.files.formats import formats
 from planners.files.plan_file import read_saved_plan
 from planners.files.recording_slice import RecordingSlice
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.mutations import mutated
 from tests.fuzz.valid_files import DYNAMIC, PLANNED, valid_files

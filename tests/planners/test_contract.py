@@ -18,7 +18,7 @@ from planners.model.budget import Budget
 from planners.model.graph import Graph
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem, Safety
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from planners.run import run
 from tests.random_problems import random_problem
 from tests.slow import one_by_one

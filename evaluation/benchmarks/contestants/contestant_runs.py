@@ -9,7 +9,7 @@ from typing import Any
 from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall, run_isolated
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from planners import Problem, place, place_in_objects
 from planners.command_line.progress_line import show_progress
 from planners.model.bounds import Bound, KnownBounds, antichain_bound, lifetime_bound
 from planners.model.core_instance import make_core_instance
-from planners.referee.check import find_violation_fast
+from planners.referee.fast import find_violation_fast
 
 LIFETIME_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 RANDOM_SIZES = (1_000, 10_000, 100_000)

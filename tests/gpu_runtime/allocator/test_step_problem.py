@@ -13,7 +13,7 @@ from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory
 from gpu_runtime.allocator.step_problem import StreamProblem, block_bytes, step_problems
 from gpu_runtime.allocator.step_profile import NEVER, StreamProfile
 from planners import Plan
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from tests.gpu_runtime.allocator.synthetic_training import PAGE_BYTES
 
 

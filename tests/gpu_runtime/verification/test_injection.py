@@ -12,7 +12,7 @@ from instances.synthetic import training_graph
 from planners import Problem, place
 from planners.errors import GaplessError, InstanceError
 from planners.model.plan import Plan
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 
 PROBLEM = training_graph(200, streams=5, chains=3)
 

@@ -10,7 +10,7 @@ import pytest
 from planners import Budget, Plan, Problem, Safety, get
 from planners.compare.comparison import MAX_PAIRS_WITH_GAPS, Comparison, compare_planners
 from planners.compare.report import instance_line
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from tests.random_problems import random_problem
 
 

@@ -20,7 +20,7 @@ from planners.greedy.place import place
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.referee.check import check
+from planners.referee.naive import check
 from tests.definitions import steps_needed
 from tests.planners.dynamic.dynamic_problems import MAX_STEP, dynamic_problems
 

@@ -9,7 +9,7 @@ import pytest
 
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
 from planners.exact import plan_exactly
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.weak_start import weak_start

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from planners import Plan, Problem, Safety, Status, run
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import random_problem

@@ -22,7 +22,7 @@ from planners.exact.cp_sat import offset_model
 from planners.exact.cp_sat.cp_sat import cp_sat
 from planners.exact.ilp import big_m
 from planners.exact.warm_start import WarmStart
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.test_agreement import PLANNERS
 from tests.random_problems import random_problem

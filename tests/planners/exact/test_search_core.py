@@ -18,7 +18,7 @@ from planners import Budget, Plan, Problem, Status, _core, run
 from planners.exact.branch_and_bound.branch_and_bound import NAME, Rules
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.search_cases import RULES, varied_problem, varied_rules

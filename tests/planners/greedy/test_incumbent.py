@@ -14,7 +14,7 @@ from planners.greedy.naive import naive
 from planners.greedy.place import place_blocks
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from tests.definitions import unsafe
 from tests.random_problems import SOLVABLE, random_problem
 

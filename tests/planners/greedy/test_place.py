@@ -22,7 +22,7 @@ from planners import (
 )
 from planners.greedy.place import CHAIN_RULES, FITS, sort_keys
 from planners.greedy.sort_keys import ORDERS, block_order
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from tests import definitions
 from tests.random_problems import SOLVABLE, random_problem
 

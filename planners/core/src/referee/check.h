@@ -1,7 +1,7 @@
 // The referee's fast twin: finds two unsafe tensors that share a byte.
 //
 // It shares no code with the planners: lifetimes are swept over raw steps, graphs are decided by
-// descendant sets. The slow referee, planners/referee/check.py, is what it is tested against.
+// descendant sets. The slow referee, planners/referee/naive.py, is what it is tested against.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ from evaluation.benchmarks.contestants.omnimalloc_peer import (
 from instances.synthetic import random_lifetimes, training_graph, training_trace
 from planners import Budget, Problem, Result, Safety, Status, place
 from planners.errors import MissingDependencyError
-from planners.referee.check import find_violation
+from planners.referee.naive import find_violation
 from planners.registry import UnsupportedProblemError
 from planners.run import judge
 from tests.planners.exact.brute_force import optimal_peak

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planners import _core
 from planners.errors import InvalidPlanError
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
@@ -37,7 +35,7 @@ def check(problem: Problem, plan: Plan) -> None:
 
 def find_violation(problem: Problem, plan: Plan) -> str | None:
     """Return what is wrong with a plan, by pure Python and NumPy."""
-    wrong = _find_wrong_offset(problem, plan)
+    wrong = find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong
     if problem.safety is Safety.LIFETIMES:
@@ -45,28 +43,12 @@ def find_violation(problem: Problem, plan: Plan) -> str | None:
     elif problem.safety is Safety.GRAPH:
         pair = _overlap_in_graph(problem, plan.offsets)
     else:
-        pair = _overlap_of_pairs(problem, plan.offsets)
-    return None if pair is None else _describe_overlap(problem, plan, pair)
+        pair = overlap_of_pairs(problem, plan.offsets)
+    return None if pair is None else describe_overlap(problem, plan, pair)
 
 
-def find_violation_fast(problem: Problem, plan: Plan) -> str | None:
-    """Return what is wrong with a plan, by the referee's twin in the core."""
-    wrong = _find_wrong_offset(problem, plan)
-    if wrong is not None:
-        return wrong
-    pair: tuple[int, int] | None
-    # Nodes of a single stream run in the global order, where overlap in time is all there is.
-    in_order = problem.safety is Safety.GRAPH and problem.stream_count <= 1
-    if problem.safety is Safety.LIFETIMES or in_order:
-        pair = _core.find_overlap_in_time(plan.offsets, problem.size, problem.segments())
-    elif problem.safety is Safety.GRAPH:
-        pair = _descendant_safety(problem).find_overlap(plan.offsets, problem.size)
-    else:
-        pair = _overlap_of_pairs(problem, plan.offsets)
-    return None if pair is None else _describe_overlap(problem, plan, pair)
-
-
-def _find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
+def find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
+    """Return what is wrong with the offsets of single tensors and chains, and with the peak."""
     offsets = plan.offsets
     if len(offsets) != problem.tensor_count:
         return f"one offset a tensor is needed, found {len(offsets)} for {problem.tensor_count}"
@@ -100,7 +82,8 @@ def _find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
     return None
 
 
-def _describe_overlap(problem: Problem, plan: Plan, pair: tuple[int, int]) -> str:
+def describe_overlap(problem: Problem, plan: Plan, pair: tuple[int, int]) -> str:
+    """Return two unsafe tensors that share bytes in words."""
     spans = [
         f"{problem.describe(t)} at [{plan.offsets[t]}, {plan.offsets[t] + problem.size[t]})"
         for t in pair
@@ -132,7 +115,8 @@ def _overlap_in_time(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int,
     return None
 
 
-def _overlap_of_pairs(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
+def overlap_of_pairs(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return two tensors of an unsafe pair that share a byte, if any."""
     assert problem.unsafe_pairs is not None
     a, b = problem.unsafe_pairs.T
     size = problem.size
@@ -190,16 +174,3 @@ def _nodes_after_tensors(problem: Problem) -> NDArray[np.uint8]:
             reached &= descendants[user]
         rows[tensor] = np.frombuffer(reached.to_bytes(width, "little"), dtype=np.uint8)
     return rows
-
-
-@lru_cache(maxsize=1)
-def _descendant_safety(problem: Problem) -> _core.DescendantSafety:
-    graph = problem.graph
-    assert graph is not None
-    return _core.DescendantSafety(
-        np.unique(graph.stream, return_inverse=True)[1].astype(np.int32),
-        graph.producer.astype(np.int32),
-        graph.consumer_offsets,
-        graph.consumer_nodes.astype(np.int32),
-        np.ascontiguousarray(graph.control, dtype=np.int32),
-    )
