@@ -34,7 +34,7 @@ class Portfolio:
             )
         ]
 
-    def run(self, attempts: Incumbent, prove: Callable[[], None] = lambda: None) -> None:
+    def run(self, incumbent: Incumbent, prove: Callable[[], None] = lambda: None) -> None:
         """Run every planner, and between the first and the others look for a proof.
 
         Note: what a proof may cost. Whoever asks for a plan within a time is owed the best that
@@ -44,35 +44,35 @@ class Portfolio:
         which mostly succeeds and saves all the others.
         """
         started = time.monotonic()
-        self.run_first(attempts)
-        if attempts.over:
+        self.run_first(incumbent)
+        if incumbent.over:
             return
-        with attempts.leaving((time.monotonic() - started) * len(self._planners[1:])):
-            attempts.require_time()
+        with incumbent.leaving((time.monotonic() - started) * len(self._planners[1:])):
+            incumbent.require_time()
             prove()
-        self.run_others(attempts, only_goal=False)
+        self.run_others(incumbent, only_goal=False)
 
-    def run_first(self, attempts: Incumbent) -> None:
+    def run_first(self, incumbent: Incumbent) -> None:
         """Run the first planner to its end, so that there is a plan."""
-        self._run(self._planners[:1], attempts, only_goal=False)
+        self._run(self._planners[:1], incumbent, only_goal=False)
 
-    def run_others(self, attempts: Incumbent, *, only_goal: bool) -> None:
+    def run_others(self, incumbent: Incumbent, *, only_goal: bool) -> None:
         """Run the other planners one after the other, until the attempts are over."""
-        self._run(self._planners[1:], attempts, only_goal=only_goal)
+        self._run(self._planners[1:], incumbent, only_goal=only_goal)
 
     def _run(
         self,
         planners: Iterable[tuple[str, str, str, bool]],
-        attempts: Incumbent,
+        incumbent: Incumbent,
         *,
         only_goal: bool,
     ) -> None:
         for name, order, fit, objects in planners:
-            if attempts.over:
+            if incumbent.over:
                 return
-            attempts.require_time()
+            incumbent.require_time()
             blocks = self._by(order)
-            attempts.place(blocks, name, fit, objects=objects, only_goal=only_goal)
+            incumbent.place(blocks, name, fit, objects=objects, only_goal=only_goal)
 
     def orders(self) -> Iterator[tuple[str, IntColumn]]:
         """Yield the name of each order, and the blocks in it."""

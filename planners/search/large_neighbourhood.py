@@ -47,53 +47,53 @@ FIRST_SHARE = 0.5
 class LargeNeighbourhoodSearch:
     """Mends the best plan window by window."""
 
-    def __init__(self, attempts: Incumbent, search: WindowSearch) -> None:
-        self._attempts = attempts
+    def __init__(self, incumbent: Incumbent, search: WindowSearch) -> None:
+        self._incumbent = incumbent
         self._search = search
-        self._random = Random(attempts.budget.seed)
+        self._random = Random(incumbent.budget.seed)
         self._share = FIRST_SHARE
-        blocks = attempts.problem.blocks
+        blocks = incumbent.problem.blocks
         self._first_member = blocks.members[blocks.indptr[:-1]]
 
     def improve(self, targets: int) -> None:
         """Try to mend the best plan below one target after the other."""
         for _ in range(targets):
-            if self._attempts.over:
+            if self._incumbent.over:
                 return
             self.improve_once()
 
     def improve_once(self) -> bool:
         """Try to mend the best plan below one target."""
-        attempts = self._attempts
-        assert attempts.best is not None
-        missing = attempts.best.peak - attempts.goal
+        incumbent = self._incumbent
+        assert incumbent.best is not None
+        missing = incumbent.best.peak - incumbent.goal
         wanted = max(1, int(missing * self._share))
-        target = attempts.best.peak - wanted
-        heads = attempts.best.offsets[self._first_member].copy()
-        ends = heads + attempts.problem.blocks.size
+        target = incumbent.best.peak - wanted
+        heads = incumbent.best.offsets[self._first_member].copy()
+        ends = heads + incumbent.problem.blocks.size
         # The highest first: its window is the one most likely to fail.
         for block in sorted(np.flatnonzero(ends > target).tolist(), key=lambda b: -int(ends[b])):
-            if attempts.over:
+            if incumbent.over:
                 return False
-            if heads[block] + attempts.problem.blocks.size[block] <= target:
+            if heads[block] + incumbent.problem.blocks.size[block] <= target:
                 continue  # mended in the window of another
             if not self._mend(block, heads, target):
                 self._share = self._share / 2 if wanted > 1 else FIRST_SHARE
                 return False
-        attempts.offer(Plan.of_blocks(attempts.problem, heads), "windows placed anew")
+        incumbent.offer(Plan.of_blocks(incumbent.problem, heads), "windows placed anew")
         return True
 
     def _mend(self, block: int, heads: IntColumn, target: int) -> bool:
-        attempts = self._attempts
+        incumbent = self._incumbent
         count = FIRST_WINDOW
         for _ in range(WINDOWS_A_BLOCK):
-            if attempts.over:
+            if incumbent.over:
                 return False
-            attempts.require_time()
+            incumbent.require_time()
             free = self._free(block, count, heads, target)
-            window = Subproblem(attempts.problem, free, heads, target)
+            window = Subproblem(incumbent.problem, free, heads, target)
             plan, nodes = self._search(window.problem, self._budget())
-            attempts.count += attempts.most(max(1, nodes))
+            incumbent.count += incumbent.most(max(1, nodes))
             if plan is not None:
                 window.write_heads(plan, heads)
                 return True
@@ -102,14 +102,14 @@ class LargeNeighbourhoodSearch:
 
     def _budget(self) -> Budget:
         return replace(
-            self._attempts.budget,
-            node_limit=self._attempts.most(NODES_A_WINDOW),
+            self._incumbent.budget,
+            node_limit=self._incumbent.most(NODES_A_WINDOW),
             seed=self._random.getrandbits(31),
         )
 
     def _free(self, block: int, count: int, heads: IntColumn, target: int) -> list[int]:
         """Return the blocks of a window: one, and others within reach of it."""
-        ends = heads + self._attempts.problem.blocks.size
+        ends = heads + self._incumbent.problem.blocks.size
         free = [block]
         seen = {block}
         for centre in free:  # grows while it is read: neighbours first, then their neighbours
@@ -127,7 +127,7 @@ class LargeNeighbourhoodSearch:
         return free
 
     def _near(self, block: int) -> set[int]:
-        problem = self._attempts.problem
+        problem = self._incumbent.problem
         blocks = problem.blocks
         near: set[int] = set()
         for tensor in blocks.members[blocks.indptr[block] : blocks.indptr[block + 1]].tolist():

@@ -30,41 +30,41 @@ class OrderSearch:
     it has found nothing for a while, the next start in turn replaces it.
     """
 
-    def __init__(self, attempts: Incumbent, starts: Sequence[IntColumn]) -> None:
-        self._attempts = attempts
+    def __init__(self, incumbent: Incumbent, starts: Sequence[IntColumn]) -> None:
+        self._incumbent = incumbent
         self._starts = [start.astype(np.int32) for start in starts]
-        self._instance = attempts.problem.core.with_rows()
-        self._random = Random(attempts.budget.seed)
+        self._instance = incumbent.problem.core.with_rows()
+        self._random = Random(incumbent.budget.seed)
         self._order: NDArray[np.int32] = self._starts[0]
         self._restarts = 0
         self._idle = 0
 
     def run(self) -> None:
         """Try orders until the attempts are over."""
-        while not self._attempts.over:
+        while not self._incumbent.over:
             self._slice()
 
     def walk(self, slices: int) -> None:
         """Try orders until the attempts are over, at most so many slices of them."""
         for _ in range(slices):
-            if self._attempts.over:
+            if self._incumbent.over:
                 return
             self._slice()
 
     def _slice(self) -> None:
-        attempts = self._attempts
-        assert attempts.best is not None
+        incumbent = self._incumbent
+        assert incumbent.best is not None
         offsets, self._order, made = _core.search_orders(
             self._instance,
             self._order,
-            attempts.best.peak,
-            attempts.most(max(LEAST_ATTEMPTS, EFFORT_A_SLICE // len(self._order))),
+            incumbent.best.peak,
+            incumbent.most(max(LEAST_ATTEMPTS, EFFORT_A_SLICE // len(self._order))),
             self._random.getrandbits(64),
-            attempts.budget.remaining_seconds(),
+            incumbent.budget.remaining_seconds(),
         )
-        attempts.count += made
+        incumbent.count += made
         if len(offsets):
-            attempts.offer(Plan.of(attempts.problem, offsets), "local search over orders")
+            incumbent.offer(Plan.of(incumbent.problem, offsets), "local search over orders")
             self._idle = 0
             return
         self._idle += 1
