@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.model.budget import Budget
 from planners.model.columns import shown
+from planners.model.findings import Findings
 from planners.model.plan import Parameters, Plan, Result
 from planners.model.problem import Problem, Scalar
 from planners.plugins.entry_points import load_group
@@ -24,7 +25,7 @@ ENTRY_POINT_GROUP = "gapless.planners"
 
 MOST_NAME_CHARACTERS = 100
 
-PlannerFunction = Callable[[Problem, Budget], Plan | Result]
+PlannerFunction = Callable[[Problem, Budget], Plan | Result | Findings]
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 

@@ -174,7 +174,7 @@ class StepPlanner:
             run(stream.problem, self.planner, self._budget, bounds_of(stream.problem))
             for stream in problems
         )
-        if any(result.statistics.get("interrupted") for result in results):
+        if any(result.interrupted for result in results):
             # A planner may keep its best plan at Ctrl-C. That is the program's to end by; where it
             # goes on, the next step asks again.
             raise KeyboardInterrupt

@@ -13,11 +13,13 @@ import numpy as np
 from planners.compare.reference import Reference, reference_of
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
-from planners.model.plan import Claim, Result, Status
+from planners.model.findings import Findings
+from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.plugins.planner_answer import OnError, plain_parameters
+from planners.referee.judge import judge, settle
 from planners.registry import ChosenPlanner
-from planners.run import run, with_bounds
+from planners.run import run
 
 if TYPE_CHECKING:
     from planners.plugins.isolated_run import Isolation
@@ -146,9 +148,10 @@ def compare_planners(
                 run(problem, planner, budget, bounds, isolation=isolation, on_error=on_error)
             )
         except KeyboardInterrupt:
-            results.append(_lost(planner, budget))
+            results.append(_lost(problem, planner, budget))
             interrupted = True
-        interrupted |= is_interrupted() or _says_interrupted(planner, results[-1])
+        # What a third party says ends nothing.
+        interrupted |= is_interrupted() or (planner.info.built_in and results[-1].interrupted)
         if interrupted:
             break
     labels = [planner.label for planner in chosen]
@@ -166,61 +169,12 @@ def compare_planners(
     )
 
 
-def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:
-    """Hold the answers of several planners against each other.
-
-    A claim that another planner's valid plan refutes makes the one who claims it invalid; the
-    best bound that stands then holds for all, so that a plan which meets it is optimal, whoever
-    made it.
-    """
-    settled = list(results)
-    peaks = {index: peak for index, r in enumerate(results) if (peak := _valid_peak(r)) is not None}
-    if peaks:
-        best = min(peaks, key=lambda index: peaks[index])
-        witness = f"the valid plan of {labels[best]} has a peak of {peaks[best]}"
-        fits = problem.capacity is None or peaks[best] <= problem.capacity
-        for index, result in enumerate(results):
-            claim = _refuted_claim(result, peaks[best], fits)
-            if claim:
-                reason = f"{labels[index]} {claim}, and {witness}"
-                settled[index] = replace(result, status=Status.INVALID, reason=reason, claim=None)
-    standing = [r.status not in (Status.INVALID, Status.UNSUPPORTED) for r in settled]
-    nothing = np.empty(0, dtype=np.int64)
-    bounds = [
-        Bound(result.certificate, result.lower_bound, nothing)
-        for result, stands in zip(settled, standing, strict=True)
-        if stands
-    ]
-    return [
-        with_bounds(problem, result, bounds) if stands else result
-        for result, stands in zip(settled, standing, strict=True)
-    ]
-
-
 def _count_quickly(problem: Problem) -> int | None:
     """Count the unsafe pairs; None where each tensor with gaps against all others takes long."""
     with_gaps = len(np.unique(problem.gaps[:, 0]))
     if with_gaps * problem.tensor_count > MAX_PAIRS_WITH_GAPS:
         return None
     return int(problem.core.unsafe_degrees().sum()) // 2
-
-
-def _says_interrupted(planner: ChosenPlanner, result: Result) -> bool:
-    # What a third party counts under this name ends nothing.
-    return planner.info.built_in and bool(result.statistics.get("interrupted"))
-
-
-def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
-    """Return what a result says, if a valid plan of this peak shows that it is wrong."""
-    if result.status in (Status.INVALID, Status.UNSUPPORTED):
-        return ""
-    own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)
-    for claim in filter(None, (own, result.claim)):
-        if claim.lower_bound > peak:
-            return str(replace(claim, infeasible=False))
-        if claim.infeasible and fits:
-            return str(claim)
-    return ""
 
 
 def _as_rows(labels: Sequence[str], results: Sequence[Result]) -> tuple[ComparisonRow, ...]:
@@ -242,10 +196,9 @@ def _gap(peak: int | None, reference: int) -> float | None:
     return 0.0 if reference == 0 else peak / reference - 1
 
 
-def _lost(planner: ChosenPlanner, budget: Budget) -> Result:
-    return Result(
-        Status.NO_PLAN_FOUND,
-        reason="interrupted",
+def _lost(problem: Problem, planner: ChosenPlanner, budget: Budget) -> Result:
+    return replace(
+        judge(problem, Findings(reason="interrupted", interrupted=True)),
         planner=planner.info.name,
         parameters=plain_parameters({**planner.info.defaults, **planner.parameters}),
         seed=budget.seed,

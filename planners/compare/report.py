@@ -10,7 +10,6 @@ from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
 from planners.compare.verdict import Answer, Verdict, verdict_of
 from planners.model.plan import Result, Status
 from planners.model.problem import MOST_SHOWN_NAME
-from planners.run import over_capacity
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table
@@ -113,7 +112,7 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
     verdict = verdict_of(comparison)
     told: dict[str, list[str]] = {}
     for row in rows:
-        said = [_beside_the_verdict(row.result, verdict, comparison.problem.capacity)]
+        said = [_beside_the_verdict(row.result, verdict)]
         if row.result.claim is not None:
             said.append(f"{row.result.claim}, which nothing here confirms")
         reason = "; ".join(filter(None, said))
@@ -199,15 +198,13 @@ def _in_words(verdict: Verdict) -> str:
     return f"{said[verdict.answer]}: {one_line(verdict.because)}"
 
 
-def _beside_the_verdict(result: Result, verdict: Verdict | None, capacity: int | None) -> str:
+def _beside_the_verdict(result: Result, verdict: Verdict | None) -> str:
     """Return the reason of a result, less what the verdict and the peaks say already."""
     proven = verdict is not None and verdict.answer is Answer.DOES_NOT_FIT
     if proven and result.status is Status.INFEASIBLE:
         return ""
-    reason = result.reason
-    if capacity is not None and result.status is Status.NO_PLAN_FOUND and result.plan is not None:
-        reason = reason.removeprefix(over_capacity(result.plan, capacity)).removeprefix("; ")
-    return one_line(reason)
+    is_over = result.status is Status.NO_PLAN_FOUND and result.plan is not None
+    return one_line(result.said or "" if is_over else result.reason)
 
 
 def _last_without(value: float | None) -> tuple[bool, float]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planners.exact.model_limits import ModelTooLargeError
-from planners.exact.search_outcome import SearchOutcome, result_of
-from planners.exact.warm_start import WarmStart, warm_start_of
+from planners.exact.search_outcome import SearchOutcome
+from planners.exact.warm_start import WarmStart, warm_incumbent
 from planners.model.budget import Budget
-from planners.model.plan import Plan, Result
+from planners.model.findings import Findings
+from planners.model.plan import Plan
 from planners.model.problem import Problem
 
 
@@ -17,21 +18,26 @@ def plan_exactly(
     budget: Budget,
     planner: str,
     search: Callable[[WarmStart], SearchOutcome],
-    incumbent: Plan | None = None,
+    known: Plan | None = None,
     require: Callable[[], object] | None = None,
-) -> Result:
+) -> Findings:
     """Start from the greedy plans, search where that proves nothing yet, and answer."""
     if require is not None:
         require()
-    start = warm_start_of(problem, budget, incumbent)
-    if isinstance(start, Result):
-        return start
+    incumbent = warm_incumbent(problem, budget, known)
+    if incumbent.over or incumbent.bound.bytes > incumbent.goal:
+        return incumbent.findings()
+    if incumbent.best is None:
+        return incumbent.findings("the time limit passed before the first greedy plan")
     try:
-        outcome = search(start)
+        outcome = search(WarmStart(incumbent.best, incumbent.bound))
     except (TimeoutError, ModelTooLargeError) as error:
         outcome = SearchOutcome(reason=f"the search was not started: {error}")
     except KeyboardInterrupt:
-        outcome = SearchOutcome(
-            reason="interrupted while the model was built", statistics={"interrupted": True}
-        )
-    return result_of(problem, start, planner, outcome)
+        outcome = SearchOutcome(reason="interrupted while the model was built", interrupted=True)
+    if outcome.plan is not None:
+        incumbent.offer(outcome.plan, planner)
+    incumbent.prove(outcome.lower_bound, planner)
+    if outcome.exhausted:
+        incumbent.exhaust(planner)
+    return incumbent.findings(outcome.reason, outcome.statistics, interrupted=outcome.interrupted)

@@ -1,9 +1,9 @@
-"""Many orders, one after the other: the best plan of all, and what found it."""
+"""The incumbent: the best plan of many attempts, what found it, and what is proven beside it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,7 +19,8 @@ from planners.model.bounds import (
     bounds_so_far,
 )
 from planners.model.budget import Budget
-from planners.model.plan import Plan, Result, feasible, optimal
+from planners.model.findings import Findings
+from planners.model.plan import Plan
 from planners.model.problem import Problem, Scalar
 
 # What a large problem needs besides the placement loop, which watches the time: to compute and sort
@@ -40,6 +41,8 @@ class Incumbent:
         self.budget = budget
         self._target = target
         self._bound: Bound | None = None
+        # Bytes that a search has proven, and which one; the goal stays what the bounds say.
+        self._proven, self._certificate = 0, ""
         self.best: Plan | None = None
         self.found_by = ""
         self.count = 0
@@ -74,9 +77,10 @@ class Incumbent:
         """
         if self.best is None:
             return False
-        if self.best.peak <= self.goal or self.most(1) == 0:
+        if self.best.peak <= max(self.goal, self._proven) or self.most(1) == 0:
             return True
-        return self._bound is not None and self._bound.bytes > self.goal
+        known = 0 if self._bound is None else self._bound.bytes
+        return self._target is not None and max(known, self._proven) > self._target
 
     @contextmanager
     def leaving(self, seconds: float, attempts: int = 0) -> Iterator[None]:
@@ -97,9 +101,14 @@ class Incumbent:
         finally:
             self.budget = whole
 
+    @property
+    def has_room_for_an_order(self) -> bool:
+        """Whether an order can be computed in the time that is left."""
+        return self.budget.remaining_seconds() > self.problem.blocks.count * SECONDS_A_BLOCK
+
     def require_time(self) -> None:
         """Raise where not even an order can be computed in the time that is left."""
-        if self.budget.remaining_seconds() <= self.problem.blocks.count * SECONDS_A_BLOCK:
+        if not self.has_room_for_an_order:
             raise TimeoutError("the time limit leaves no room for another order")
 
     def _placement_budget(self) -> Budget:
@@ -119,6 +128,37 @@ class Incumbent:
         """Keep a plan if it is better than the best so far."""
         if self.best is None or plan.peak < self.best.peak:
             self.best, self.found_by = plan, found_by
+
+    def prove(self, lower_bound: int, certificate: str) -> None:
+        """Keep what a search proved: bytes that no plan can stay below."""
+        if lower_bound > self._proven:
+            self._proven, self._certificate = lower_bound, certificate
+
+    def exhaust(self, certificate: str) -> None:
+        """Keep that a search left nothing: no better plan, or none that meets the target."""
+        assert self.best is not None
+        least = self.best.peak if self._target is None else self._target + 1
+        self.prove(least, certificate)
+
+    def findings(
+        self,
+        reason: str = "",
+        statistics: Mapping[str, Scalar] | None = None,
+        *,
+        interrupted: bool = False,
+    ) -> Findings:
+        """Return what was found and proved, and how the search ended where that is no proof."""
+        bound, certificate = self.bound.bytes, self.bound.name
+        if self._proven > bound:
+            bound, certificate = self._proven, self._certificate
+        if self.best is not None:
+            # A search below the incumbent may prove more than its peak.
+            bound = min(bound, self.best.peak)
+            if bound == self.best.peak:
+                reason = ""
+            elif self._target is not None and bound <= self._target < self.best.peak:
+                reason = reason or "the search ended before it found a plan that fits"
+        return Findings(self.best, bound, certificate, reason, interrupted, statistics or {})
 
     def place(
         self,
@@ -151,24 +191,3 @@ class Incumbent:
         if attempt.out_of_time:
             raise TimeoutError("the time limit passed before the plan was complete")
         return attempt.placed
-
-
-def answer_with_best(attempts: Incumbent, search: Callable[[Incumbent], None]) -> Result:
-    """Search, and answer with the best plan, also where time or Ctrl-C ended the search."""
-    interrupted = False
-    try:
-        search(attempts)
-    except (TimeoutError, KeyboardInterrupt) as stop:
-        if attempts.best is None:
-            raise
-        interrupted = isinstance(stop, KeyboardInterrupt)
-    assert attempts.best is not None
-    bound = attempts.bound
-    if attempts.best.peak == bound.bytes:
-        answer = optimal(attempts.best, bound.name)
-    else:
-        answer = feasible(attempts.best, bound.bytes, bound.name)
-    statistics: dict[str, Scalar] = {"attempts": attempts.count, "order": attempts.found_by}
-    if interrupted:
-        return replace(answer, reason="interrupted", statistics=statistics | {"interrupted": True})
-    return replace(answer, statistics=statistics)

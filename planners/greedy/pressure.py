@@ -41,13 +41,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.greedy.incumbent import Incumbent, answer_with_best
+from planners.greedy.incumbent import Incumbent
 from planners.greedy.sort_keys import block_order
+from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
+from planners.model.findings import Findings
 from planners.model.liveness import liveness
-from planners.model.plan import Result
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
 
@@ -77,7 +78,7 @@ KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
     summary="First fit in levels, tensors of the tightest steps first, over many pairs of keys",
     source="Gapless",
 )
-def pressure_planner(problem: Problem, budget: Budget) -> Result:
+def pressure_planner(problem: Problem, budget: Budget) -> Findings:
     """Try first fit in levels of falling pressure until a plan meets a bound.
 
     Parameters
@@ -90,30 +91,36 @@ def pressure_planner(problem: Problem, budget: Budget) -> Result:
 
     Returns
     -------
-    Result
-        ``statistics``: ``attempts``, ``order`` of the best plan, and ``interrupted`` after Ctrl-C.
+    Findings
+        ``statistics``: ``attempts``, and ``found_by`` of the best plan.
 
     Raises
     ------
     UnsupportedProblemError
         Nothing is known of lifetimes.
-    TimeoutError, KeyboardInterrupt
-        Before the first plan was complete.
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")
-    return answer_with_best(Incumbent(problem, budget), try_pressure_orders)
+    incumbent = Incumbent(problem, budget)
+    return plan_in_stages(
+        incumbent,
+        [
+            lambda: ask_for_bounds_after_a_plan(incumbent, first_orders),
+            lambda: _run_both_rounds(incumbent),
+        ],
+    )
 
 
-def try_pressure_orders(attempts: Incumbent) -> None:
-    """Place the blocks in every order of levels and keys, until the attempts are over."""
-    if not attempts.bounds_are_known:
-        # The witness of the best bound makes better levels, but a plan comes before it.
-        PressureOrders(attempts.problem, attempts.bound).run_first(attempts)
-        attempts.ask_for_bounds()
-    orders = PressureOrders(attempts.problem, attempts.bound)
+def _run_both_rounds(incumbent: Incumbent) -> None:
+    orders = PressureOrders(incumbent.problem, incumbent.bound)
     for only_goal in (True, False):
-        orders.run(attempts, only_goal=only_goal)
+        orders.run(incumbent, only_goal=only_goal)
+
+
+def first_orders(problem: Problem, bound: Bound) -> Iterator[tuple[str, IntColumn]]:
+    """Return the orders of the first family."""
+    _, orders = next(PressureOrders(problem, bound).families())
+    return orders
 
 
 class PressureOrders:
@@ -129,21 +136,15 @@ class PressureOrders:
             self._pressure = np.maximum.reduceat(pressure[blocks.members], blocks.indptr[:-1])
         self._sorted: dict[str, IntColumn] = {}
 
-    def run_first(self, attempts: Incumbent) -> None:
-        """Place the blocks in the first order, to its end."""
-        _, orders = next(self.families())
-        name, order = next(orders)
-        attempts.place(order, name)
-
-    def run(self, attempts: Incumbent, *, only_goal: bool) -> None:
+    def run(self, incumbent: Incumbent, *, only_goal: bool) -> None:
         """Place the blocks in one order after the other, until the attempts are over."""
         for first_level, orders in self.families():
-            attempts.require_time()
+            incumbent.require_time()
             for name, order in orders:
-                if attempts.over:
+                if incumbent.over:
                     return
-                placed = attempts.place(
-                    order, name, only_goal=only_goal and attempts.best is not None
+                placed = incumbent.place(
+                    order, name, only_goal=only_goal and incumbent.best is not None
                 )
                 if placed < first_level:
                     break

@@ -97,6 +97,7 @@ def _stages(problem: Problem, choices: PaperVariant) -> str:
 
 def _summary(problem: Problem, result: Result) -> str:
     statistics = ", ".join(f"{key} {value}" for key, value in result.statistics.items())
+    statistics += ", interrupted" if result.interrupted else ""
     if result.plan is None:
         return f"{problem.name}: {result.status.value}, {result.reason}\n"
     peak = result.plan.peak

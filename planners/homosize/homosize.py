@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from typing import Literal
 
-from planners.greedy.incumbent import Incumbent, answer_with_best
+from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
+from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages, with_node_limit
 from planners.homosize.dynamic_placement import place_dynamic
 from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import require_plain_lifetimes, static_requests
@@ -18,7 +19,8 @@ from planners.homosize.structured_orders import address_order, structured_orders
 from planners.homosize.synthesis import Synthesis, synthesize
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.plan import Plan, Result, feasible
+from planners.model.findings import Findings
+from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety, Scalar
 from planners.registry import UnsupportedProblemError, register
 
@@ -47,7 +49,7 @@ def homosize(
     acceptance: Literal["average", "product"] = "average",
     least_product: float = 0.0,
     layers_too: bool = False,
-) -> Result:
+) -> Findings:
     """Plan by computation phases and sizes.
 
     Parameters
@@ -70,16 +72,16 @@ def homosize(
 
     Returns
     -------
-    Result
-        ``statistics``: of ``paper`` the counts of every stage; of ``best``: ``attempts``,
-        ``order`` of the best plan, and ``interrupted`` after Ctrl-C.
+    Findings
+        ``statistics``: of ``paper`` the counts of every stage; of ``best``: ``attempts``, and
+        ``found_by`` of the best plan.
 
     Raises
     ------
     UnsupportedProblemError
         Nothing is known of lifetimes, or the variant does not handle a feature.
     TimeoutError, KeyboardInterrupt
-        Before the first plan was complete.
+        The variant ``paper`` was not done.
     """
     choices = PaperVariant(
         phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
@@ -87,7 +89,7 @@ def homosize(
     )  # fmt: skip
     if variant == "paper":
         plan, synthesis = plan_as_published(problem, choices, budget)
-        return replace(feasible(plan), statistics=_counts(synthesis))
+        return Findings(plan, statistics=_counts(synthesis))
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: phases and layers are made of lifetimes")
     return _plan_best(problem, choices, budget)
@@ -103,20 +105,7 @@ def plan_as_published(
     return place_dynamic(problem, offsets, budget), synthesis
 
 
-def _plan_best(problem: Problem, choices: PaperVariant, budget: Budget) -> Result:
-    attempts = Incumbent(problem, _with_node_limit(problem, budget))
-    return answer_with_best(attempts, partial(_attempt_all, choices=choices))
-
-
-def _with_node_limit(problem: Problem, budget: Budget) -> Budget:
-    """Return the budget with a limit on attempts where the user set none at all."""
-    if budget.node_limit is not None or budget.time_limit_seconds is not None:
-        return budget
-    limit = max(LEAST_ATTEMPTS, DEFAULT_EFFORT // max(1, problem.blocks.count))
-    return replace(budget, node_limit=limit)
-
-
-def _attempt_all(attempts: Incumbent, choices: PaperVariant) -> None:
+def _plan_best(problem: Problem, choices: PaperVariant, budget: Budget) -> Findings:
     """Improve the best plan until it meets the bound or the attempts are over.
 
     Note: why two rounds. An attempt that asks for no less than the bound ends at the first request
@@ -124,61 +113,81 @@ def _attempt_all(attempts: Incumbent, choices: PaperVariant) -> None:
     proof, and only the second for anything better than the best plan: the published one, those of
     all greedy planners, and the orders of the first round again, to their ends.
     """
-    if not attempts.bounds_are_known:
-        # The witness of the best bound makes better orders, but a plan comes before it.
-        name, order = next(structured_orders(attempts.problem, attempts.bound))
-        attempts.place(order, name)
-        attempts.ask_for_bounds()
-    given_up = list[tuple[str, IntColumn]]()
-    for name, order in structured_orders(attempts.problem, attempts.bound):
-        only_goal = attempts.best is not None
-        attempts.place(order, name, only_goal=only_goal)
-        if only_goal:
-            given_up.append((name, order))
-        if attempts.over:
-            return
-        attempts.require_time()
-    pressure = PressureOrders(attempts.problem, attempts.bound)
-    seconds, left = _share_kept(attempts)
-    with attempts.leaving(seconds, left):
-        pressure.run(attempts, only_goal=True)
-    if attempts.over:
-        return
-    _offer_published(attempts, choices)
-    for name, order in given_up:
-        if not attempts.over:
-            attempts.place(order, name)
-    Portfolio(attempts.problem).run(attempts)
-    pressure.run(attempts, only_goal=False)
-
-
-def _share_kept(attempts: Incumbent) -> tuple[float, int]:
-    """Return the seconds and attempts that the search for a proof leaves to what follows it."""
-    budget, kept = attempts.budget, 1 - SHARE_FOR_A_PROOF
-    limit = budget.node_limit
-    return (
-        0.0 if budget.time_limit_seconds is None else kept * budget.remaining_seconds(),
-        0 if limit is None else math.ceil(kept * (limit - attempts.count)),
+    budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_ATTEMPTS)
+    incumbent = Incumbent(problem, budget)
+    orders = _Orders(incumbent)
+    return plan_in_stages(
+        incumbent,
+        [
+            lambda: ask_for_bounds_after_a_plan(incumbent, structured_orders),
+            orders.prove,
+            lambda: _offer_published(incumbent, choices),
+            orders.place_given_up,
+            lambda: Portfolio(problem).run(incumbent),
+            lambda: orders.pressure.run(incumbent, only_goal=False),
+        ],
     )
 
 
-def _offer_published(attempts: Incumbent, choices: PaperVariant) -> None:
+class _Orders:
+    """Structured orders, then those by pressure; what asked in vain for the goal is kept."""
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self._incumbent = incumbent
+        self._given_up: list[tuple[str, IntColumn]] = []
+
+    @cached_property
+    def pressure(self) -> PressureOrders:
+        return PressureOrders(self._incumbent.problem, self._incumbent.bound)
+
+    def prove(self) -> None:
+        """Ask every order for the goal, and the first one for a plan where there is none."""
+        incumbent = self._incumbent
+        for name, order in structured_orders(incumbent.problem, incumbent.bound):
+            only_goal = incumbent.best is not None
+            incumbent.place(order, name, only_goal=only_goal)
+            if only_goal:
+                self._given_up.append((name, order))
+            if incumbent.over:
+                return
+            incumbent.require_time()
+        with incumbent.leaving(*_share_kept(incumbent)):
+            self.pressure.run(incumbent, only_goal=True)
+
+    def place_given_up(self) -> None:
+        """Place the structured orders to their ends."""
+        for name, order in self._given_up:
+            if not self._incumbent.over:
+                self._incumbent.place(order, name)
+
+
+def _share_kept(incumbent: Incumbent) -> tuple[float, int]:
+    """Return the seconds and attempts that the search for a proof leaves to what follows it."""
+    budget, kept = incumbent.budget, 1 - SHARE_FOR_A_PROOF
+    limit = budget.node_limit
+    return (
+        0.0 if budget.time_limit_seconds is None else kept * budget.remaining_seconds(),
+        0 if limit is None else math.ceil(kept * (limit - incumbent.count)),
+    )
+
+
+def _offer_published(incumbent: Incumbent, choices: PaperVariant) -> None:
     """Try the published plan, with groups and with layers alone, each with every tensor sunk."""
-    problem = attempts.problem
+    problem = incumbent.problem
     readings = {
         "published": choices,
         "published, no fusion": replace(choices, fusion=False),
         "published, no phases": replace(choices, phases=False),
     }
     for name, reading in readings.items():
-        if attempts.over:
+        if incumbent.over:
             return
-        attempts.require_time()
+        incumbent.require_time()
         try:
-            plan, _ = plan_as_published(problem, reading, attempts.budget)
+            plan, _ = plan_as_published(problem, reading, incumbent.budget)
         except UnsupportedProblemError:
             return
-        attempts.place(address_order(problem, plan.offsets), name)
+        incumbent.place(address_order(problem, plan.offsets), name)
 
 
 def _counts(synthesis: Synthesis) -> Mapping[str, Scalar]:

@@ -135,6 +135,10 @@ class Result:
         Counters of the search, such as nodes.
     claim
         What a third party's planner says it has proven, and nothing of ours has confirmed.
+    interrupted
+        Whether Ctrl-C ended the planner, which kept what it had.
+    said
+        The planner's own reason, which the judge keeps beside what it makes of it; None before.
     """
 
     status: Status
@@ -149,6 +153,8 @@ class Result:
     cpu_seconds: float = 0.0
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
     claim: Claim | None = None
+    interrupted: bool = False
+    said: str | None = None
 
     def __repr__(self) -> str:
         # A third party may have put anything anywhere.
@@ -194,14 +200,6 @@ def feasible(plan: Plan, lower_bound: int = 0, certificate: str = "") -> Result:
 def infeasible(certificate: str, reason: str) -> Result:
     """Return the answer of a planner that proved that no plan fits."""
     return Result(Status.INFEASIBLE, certificate=certificate, reason=reason)
-
-
-def above_capacity(certificate: str, lower_bound: int, capacity: int) -> Result:
-    """Return the answer where a lower bound proves that no plan fits."""
-    reason = f"at least {lower_bound} bytes are needed, the capacity is {capacity}"
-    return Result(
-        Status.INFEASIBLE, lower_bound=lower_bound, certificate=certificate, reason=reason
-    )
 
 
 def no_plan_found(reason: str, lower_bound: int = 0, certificate: str = "") -> Result:

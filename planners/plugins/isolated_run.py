@@ -12,7 +12,8 @@ import numpy as np
 from planners.command_line import standard_output
 from planners.errors import GaplessError
 from planners.model.budget import Budget
-from planners.model.plan import Plan, Result, Status, no_plan_found
+from planners.model.findings import Findings
+from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
 from planners.plugins.isolated_call import Ended, call_isolated
 from planners.plugins.planner_answer import MalformedAnswerError, take_in
@@ -56,8 +57,8 @@ class Isolation:
 
 
 def answer_in_isolation(
-    problem: Problem, budget: Budget, isolation: Isolation, answer: Callable[[], Result]
-) -> Result:
+    problem: Problem, budget: Budget, isolation: Isolation, answer: Callable[[], Findings]
+) -> Findings:
     """Return what a call answers in a process of its own, well formed and not judged.
 
     A planner that did not end in time, or was killed for want of memory, has found no plan; one
@@ -79,43 +80,45 @@ def answer_in_isolation(
     try:
         return take_in(problem, _unpacked(sent))
     except (MalformedAnswerError, ValueError, KeyError, TypeError):
-        return Result(Status.INVALID, reason="its process sent what is no answer")
+        return Findings(reason="its process sent what is no answer", claimed=Status.INVALID)
 
 
-def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Result:
+def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Findings:
     if ended.late:
-        return no_plan_found(
-            f"its process was killed (SIGKILL) {isolation.grace_seconds:g} s after its time limit "
-            f"of {budget.time_limit_seconds:g} s"
+        return Findings(
+            reason=f"its process was killed (SIGKILL) {isolation.grace_seconds:g} s after its time "
+            f"limit of {budget.time_limit_seconds:g} s"
         )
     reason = f"its process {ended.how}"
     if ended.signal == signal.SIGKILL:
-        return no_plan_found(f"{reason}, as the system does where memory is short")
-    return Result(Status.INVALID, reason=reason)
+        return Findings(reason=f"{reason}, as the system does where memory is short")
+    return Findings(reason=reason, claimed=Status.INVALID)
 
 
-def _packed(answer: Result) -> bytes:
+def _packed(found: Findings) -> bytes:
     header = {
-        "status": answer.status.value,
-        "peak": answer.peak,
-        "lower_bound": answer.lower_bound,
-        "certificate": answer.certificate,
-        "reason": answer.reason,
-        "statistics": dict(answer.statistics),
+        "peak": None if found.plan is None else found.plan.peak,
+        "lower_bound": found.lower_bound,
+        "certificate": found.certificate,
+        "reason": found.reason,
+        "interrupted": found.interrupted,
+        "statistics": dict(found.statistics),
+        "claimed": None if found.claimed is None else found.claimed.value,
     }
-    offsets = b"" if answer.plan is None else answer.plan.offsets.astype(OFFSET).tobytes()
+    offsets = b"" if found.plan is None else found.plan.offsets.astype(OFFSET).tobytes()
     return json.dumps(header).encode("ascii") + b"\n" + offsets
 
 
-def _unpacked(sent: bytes) -> Result:
+def _unpacked(sent: bytes) -> Findings:
     text, _, offsets = sent.partition(b"\n")
     header = json.loads(text)
-    peak = header["peak"]
-    return Result(
-        Status(header["status"]),
+    peak, claimed = header["peak"], header["claimed"]
+    return Findings(
         None if peak is None else Plan(np.frombuffer(offsets, OFFSET), peak),
         header["lower_bound"],
         header["certificate"],
         header["reason"],
-        statistics=header["statistics"],
+        header["interrupted"],
+        header["statistics"],
+        None if claimed is None else Status(claimed),
     )

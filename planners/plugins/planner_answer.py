@@ -1,4 +1,4 @@
-"""What a planner answers, taken in as a plain result of our own, or refused by name.
+"""What a planner answers, taken in as plain findings of our own, or refused by name.
 
 Nothing of a third party's lives on behind this border: its objects are read here, each attribute
 once, and only copies of numbers and text go on.
@@ -17,7 +17,8 @@ import numpy as np
 from planners.errors import MissingDependencyError
 from planners.model.budget import Budget
 from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integer_type, shown
-from planners.model.plan import Plan, Result, Status, no_plan_found
+from planners.model.findings import Findings
+from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Scalar
 from planners.plugins.process_state import kept_process_state
 from planners.registry import ChosenPlanner, UnsupportedProblemError
@@ -35,7 +36,7 @@ class MalformedAnswerError(Exception):
 
 def answer_of(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
-) -> Result:
+) -> Findings:
     """Call a planner, and take in its answer, whatever it does; one that fails is ``invalid``."""
     try:
         if chosen.info.built_in:
@@ -47,17 +48,17 @@ def answer_of(
     except KeyboardInterrupt:
         raise
     except (UnsupportedProblemError, MissingDependencyError) as error:
-        return Result(Status.UNSUPPORTED, reason=text_of(error))
+        return Findings(reason=text_of(error), claimed=Status.UNSUPPORTED)
     except TimeoutError as error:
-        return no_plan_found(text_of(error))
+        return Findings(reason=text_of(error))
     except MemoryError as error:
-        return no_plan_found(f"out of memory: {text_of(error)}")
+        return Findings(reason=f"out of memory: {text_of(error)}")
     except MalformedAnswerError as error:
-        return Result(Status.INVALID, reason=str(error))
+        return Findings(reason=str(error), claimed=Status.INVALID)
     except BaseException as error:
         # A third party's planner may fail in any way; the rest goes on.
         on_error(error)
-        return Result(Status.INVALID, reason=describe_error(error))
+        return Findings(reason=describe_error(error), claimed=Status.INVALID)
 
 
 def _apart(problem: Problem) -> Problem:
@@ -69,30 +70,32 @@ def _apart(problem: Problem) -> Problem:
     return theirs
 
 
-def take_in(problem: Problem, answer: object) -> Result:
-    """Return a planner's answer as a result of plain values.
+def take_in(problem: Problem, answer: object) -> Findings:
+    """Return a planner's answer as findings of plain values.
 
     It has no planner, parameters or cost, which are not the planner's to tell. What reading the
     answer raises comes through.
     """
     if isinstance(answer, Plan):
-        return Result(Status.FEASIBLE, _plan(problem, answer))
-    if not isinstance(answer, Result):
+        return Findings(_plan(problem, answer))
+    if not isinstance(answer, (Findings, Result)):
         raise MalformedAnswerError(f"a planner returns a Plan or a Result, found {_kind(answer)}")
-    status, plan = answer.status, answer.plan
-    if type(status) is not Status:
+    status = answer.claimed if isinstance(answer, Findings) else answer.status
+    plan = answer.plan
+    if type(status) is not Status and not (status is None and isinstance(answer, Findings)):
         raise MalformedAnswerError(f"a result has a status of planners.Status, found {_of(status)}")
     if plan is not None and not isinstance(plan, Plan):
         raise MalformedAnswerError(f"a result has a planners.Plan or None, found {_kind(plan)}")
     if plan is None and status in (Status.OPTIMAL, Status.FEASIBLE):
         raise MalformedAnswerError(f"a result that is {status.value} needs a plan, found none")
-    return Result(
-        status,
+    return Findings(
         None if plan is None else _plan(problem, plan),
         _bytes("a lower bound", answer.lower_bound),
         _text("a certificate", answer.certificate, MOST_NAME_CHARACTERS),
         _text("a reason", answer.reason),
-        statistics=_statistics(answer.statistics),
+        _truth("interrupted", answer.interrupted),
+        _statistics(answer.statistics),
+        status,
     )
 
 
@@ -126,6 +129,12 @@ def _bytes(what: str, value: object) -> int:
     raise MalformedAnswerError(
         f"{what} is a whole number of bytes from 0 to 2**63 - 1, found {_of(value)}"
     )
+
+
+def _truth(what: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise MalformedAnswerError(f"{what} is true or false, found {_of(value)}")
+    return bool(value)
 
 
 def _text(what: str, value: object, most: int | None = None) -> str:

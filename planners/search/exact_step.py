@@ -8,13 +8,13 @@ from dataclasses import replace
 from planners.greedy.incumbent import Incumbent
 from planners.model.budget import Budget
 from planners.model.core_instance import lifetimes_decide
-from planners.model.plan import Plan, Result, Status
+from planners.model.findings import Findings
+from planners.model.plan import Plan
 from planners.model.problem import Problem
 
-ExactSearch = Callable[[Problem, Budget, Plan | None], Result]
-"""Minimises, or with a capacity says whether a plan fits. Takes the best plan so far. ``optimal``
-and ``infeasible`` are proofs. ``statistics`` may hold ``nodes``, and ``interrupted`` after
-Ctrl-C."""
+ExactSearch = Callable[[Problem, Budget, Plan | None], Findings]
+"""Minimises, or with a capacity says whether a plan fits; takes the best plan so far. Its bound is
+a proof. ``statistics`` may hold ``nodes``."""
 
 # An exact search gets nowhere with more blocks, and would only keep the others waiting: over
 # lifetimes; over other unsafe pairs, which it first covers by cliques; and with chains.
@@ -32,17 +32,17 @@ class ExactStep:
     One that remembers the problem goes on where it stopped, with the best plan of all searches.
     """
 
-    def __init__(self, attempts: Incumbent, search: ExactSearch) -> None:
-        self.search = search
-        self.exhausted = False
-        self.lower_bound = 0
-        self._attempts = attempts
-        self._nodes = NODES_A_TURN_WITH_CHAINS if attempts.problem.contiguous else NODES_A_TURN
+    def __init__(self, incumbent: Incumbent, search: ExactSearch, certificate: str) -> None:
+        self._incumbent = incumbent
+        self._search = search
+        self._certificate = certificate
+        chains = incumbent.problem.contiguous
+        self._nodes = NODES_A_TURN_WITH_CHAINS if chains else NODES_A_TURN
 
     @property
     def applies(self) -> bool:
         """Whether the problem is small enough."""
-        problem = self._attempts.problem
+        problem = self._incumbent.problem
         if problem.contiguous:
             return problem.blocks.count <= MOST_BLOCKS_WITH_CHAINS
         most = MOST_BLOCKS if lifetimes_decide(problem) else MOST_BLOCKS_IN_GENERAL
@@ -50,15 +50,14 @@ class ExactStep:
 
     def run(self, length: int) -> None:
         """Search once."""
-        attempts = self._attempts
-        nodes = attempts.most(self._nodes * length)
-        budget = replace(attempts.budget, node_limit=nodes)
-        result = self.search(attempts.problem, budget, attempts.best)
-        used = result.statistics.get("nodes", nodes)
-        attempts.count += min(int(used), nodes)
-        if result.plan is not None:
-            attempts.offer(result.plan, "exact search")
-        self.exhausted = result.status in (Status.OPTIMAL, Status.INFEASIBLE)
-        self.lower_bound = max(self.lower_bound, result.lower_bound)
-        if result.statistics.get("interrupted"):
+        incumbent = self._incumbent
+        nodes = incumbent.most(self._nodes * length)
+        budget = replace(incumbent.budget, node_limit=nodes)
+        found = self._search(incumbent.problem, budget, incumbent.best)
+        used = found.statistics.get("nodes", nodes)
+        incumbent.count += min(int(used), nodes)
+        if found.plan is not None:
+            incumbent.offer(found.plan, "exact search")
+        incumbent.prove(found.lower_bound, self._certificate)
+        if found.interrupted:
             raise KeyboardInterrupt

@@ -12,9 +12,12 @@ from evaluation.benchmarks.contestants.omnimalloc_peer import Allocation, Peer, 
 from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall
 from planners import registry
 from planners.model.budget import Budget
-from planners.model.plan import Parameters, Plan, Result, feasible
+from planners.model.findings import Findings
+from planners.model.plan import Parameters, Plan, Result
 from planners.model.problem import Problem
-from planners.run import judge, run
+from planners.plugins.planner_answer import take_in
+from planners.referee.judge import judge
+from planners.run import run
 
 # A problem is read or made again in each process: it travels as what makes it, by pickle.
 Source = Callable[[], Problem]
@@ -26,7 +29,7 @@ TINY = ([1, 2], [0, 0], [1, 1])
 
 def planner_call(
     source: Source, planner: str, budget: Budget | None = None
-) -> MeasuredCall[Problem, Plan | Result, Result]:
+) -> MeasuredCall[Problem, Plan | Result | Findings, Result]:
     """Return the call that plans with one of ours: a problem in, a plan out."""
     plan = partial(_plan, planner=planner, budget=budget or Budget())
     return MeasuredCall(partial(_warm_planner, source, plan), plan, _as_result)
@@ -63,12 +66,12 @@ def judged_peer_call(
     return MeasuredCall(partial(_warm_peer, source, peer, place), place, _as_placed_result)
 
 
-def _warm_planner(source: Source, plan: Callable[[Problem], Plan | Result]) -> Problem:
+def _warm_planner(source: Source, plan: Callable[[Problem], Plan | Result | Findings]) -> Problem:
     plan(Problem(*TINY))
     return source()
 
 
-def _plan(problem: Problem, *, planner: str, budget: Budget) -> Plan | Result:
+def _plan(problem: Problem, *, planner: str, budget: Budget) -> Plan | Result | Findings:
     chosen = registry.get(planner)
     return chosen.info.build(**chosen.parameters)(problem, budget.started())
 
@@ -77,8 +80,8 @@ def _run(problem: Problem, *, planner: str, budget: Budget, parameters: Paramete
     return run(problem, registry.get(planner, **parameters), budget)
 
 
-def _as_result(_problem: Problem, answer: Plan | Result) -> Result:
-    return feasible(answer) if isinstance(answer, Plan) else answer
+def _as_result(problem: Problem, answer: Plan | Result | Findings) -> Result:
+    return answer if isinstance(answer, Result) else judge(problem, take_in(problem, answer))
 
 
 def _warm_peer(
@@ -100,7 +103,8 @@ def _finish(peer: Peer, state: PeerState, placed: Placed) -> Result:
 
 
 def _place_and_judge(peer: Peer, state: PeerState) -> Result:
-    return judge(state[0], peer.result(state[0], _place(peer, state)))
+    problem, _ = state
+    return judge(problem, take_in(problem, peer.result(problem, _place(peer, state))))
 
 
 def _as_placed_result(_state: PeerState, result: Result) -> Result:

@@ -185,7 +185,7 @@ def _took(runs: VariantRuns, label: str) -> str:
 def _found_by(runs: VariantRuns) -> str:
     """Return the order of the best plan, and how many were tried for it."""
     statistics = runs.results[-1].statistics
-    return f"{statistics.get('order')} ({statistics.get('attempts')})"
+    return f"{statistics.get('found_by')} ({statistics.get('attempts')})"
 
 
 def _is_compared(case: RecordedCase) -> bool:

@@ -18,7 +18,8 @@ from planners.exact.search_outcome import SearchOutcome
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.plan import Plan, Result
+from planners.model.findings import Findings
+from planners.model.plan import Plan
 from planners.model.problem import Problem, Scalar
 from planners.registry import register
 
@@ -126,7 +127,7 @@ def branch_and_bound(
     split: bool = True,
     memory: bool = True,
     forced: bool = True,
-) -> Result:
+) -> Findings:
     """Search between the best bound and the best greedy plan until both meet.
 
     Parameters
@@ -140,7 +141,7 @@ def branch_and_bound(
 
     Returns
     -------
-    Result
+    Findings
         ``statistics``: ``nodes``, ``questions``, the ``order`` of the best plan, and how often
         which rule pruned.
     """
@@ -151,16 +152,16 @@ def branch_and_bound(
 def search(
     problem: Problem,
     budget: Budget,
-    incumbent: Plan | None = None,
+    known: Plan | None = None,
     rules: Rules | None = None,
-) -> Result:
+) -> Findings:
     """Search for a better plan than the best known, or for a proof that there is none."""
     return plan_exactly(
         problem,
         budget,
         NAME,
         lambda start: _Search(problem, start, budget, rules or Rules()).outcome(),
-        incumbent,
+        known,
     )
 
 
@@ -175,12 +176,12 @@ class Resumable:
         self._problem = problem
         self._search: _Search | None = None
 
-    def __call__(self, problem: Problem, budget: Budget, incumbent: Plan | None) -> Result:
+    def __call__(self, problem: Problem, budget: Budget, known: Plan | None) -> Findings:
         """Search as far as a budget reaches."""
         if problem is not self._problem:
-            return search(problem, budget, incumbent)
+            return search(problem, budget, known)
         return plan_exactly(
-            problem, budget, NAME, lambda start: self._resume(start, budget).outcome(), incumbent
+            problem, budget, NAME, lambda start: self._resume(start, budget).outcome(), known
         )
 
     def _resume(self, start: WarmStart, budget: Budget) -> _Search:
@@ -272,7 +273,8 @@ class _Search:
             exhausted=target is not None and self.least > target,
             lower_bound=self.least * self.scaled.unit,
             reason=reason,
-            statistics=self._statistics(interrupted),
+            statistics=self._statistics(),
+            interrupted=interrupted,
         )
 
     def _known(self, part: Component, known: IntColumn) -> _Part:
@@ -418,14 +420,12 @@ class _Search:
             heads[part.part.blocks] = part.heads
         return self.scaled.plan(self.problem, heads)
 
-    def _statistics(self, interrupted: bool) -> dict[str, Scalar]:
+    def _statistics(self) -> dict[str, Scalar]:
         statistics: dict[str, Scalar] = {name: self.counters[name] for name in COUNTERS}
         statistics["nodes"] = self._nodes()
         statistics["questions"] = self.counters["questions"]
         statistics["parts"] = len(self.parts)
         statistics["order"] = self.order
-        if interrupted:
-            statistics["interrupted"] = True
         return statistics
 
 

@@ -16,8 +16,9 @@ from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time, require_package
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
-from planners.model.plan import Plan, Result
-from planners.model.problem import Problem, Scalar
+from planners.model.findings import Findings
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.plugins.isolated_call import Ended, call_isolated
 from planners.registry import register
 
@@ -40,7 +41,7 @@ GRACE_SECONDS = 10.0
     summary="CP-SAT: no-overlap of rectangles, or of cliques of unsafe tensors; proves its optimum",
     source="OR-Tools CP-SAT; greedy start",
 )
-def cp_sat(problem: Problem, budget: Budget) -> Result:
+def cp_sat(problem: Problem, budget: Budget) -> Findings:
     """Search with OR-Tools' CP-SAT, between the best bound and the best greedy plan.
 
     Note: two questions. Most best plans meet the bound, and a peak that is fixed there prunes far
@@ -58,8 +59,8 @@ def cp_sat(problem: Problem, budget: Budget) -> Result:
 
     Returns
     -------
-    Result
-        ``statistics``: ``branches``, ``conflicts``, and ``interrupted`` after Ctrl-C.
+    Findings
+        ``statistics``: ``branches`` and ``conflicts``.
 
     Raises
     ------
@@ -155,17 +156,13 @@ class _Search:
 
     def _outcome(self, answer: _Answer, least: int) -> SearchOutcome:
         """Answer with what was found, and with the bound in units that was proven."""
-        statistics: dict[str, Scalar] = {"branches": self.branches, "conflicts": self.conflicts}
-        reason = self.reason
-        if self.interrupted:
-            statistics["interrupted"] = True
-            reason = "interrupted"
         return SearchOutcome(
             answer.plan,
             exhausted=answer.infeasible,
             lower_bound=least * self.scaled.unit,
-            reason=reason,
-            statistics=statistics,
+            reason="interrupted" if self.interrupted else self.reason,
+            statistics={"branches": self.branches, "conflicts": self.conflicts},
+            interrupted=self.interrupted,
         )
 
     def _ask(self, peaks: tuple[int, int], *, decide: bool, share: float) -> _Answer:

@@ -95,7 +95,7 @@ def _solve(
         reason = "interrupted" if interrupted else "CBC did not end within its time limit"
         if ended:
             reason = "CBC wrote no solution"
-        return MilpAnswer(reason=reason, statistics=_flags(interrupted))
+        return MilpAnswer(reason=reason, interrupted=interrupted)
     log.seek(0)
     answer = _read_answer(model, log.read(), said)
     if stopped:
@@ -106,7 +106,7 @@ def _solve(
             infeasible=False,
             bound=-INFINITE if claimed else answer.bound,
             reason=reason,
-            statistics={**answer.statistics, **_flags(interrupted)},
+            interrupted=interrupted,
         )
     return answer
 
@@ -160,10 +160,6 @@ def _read_answer(model: MilpModel, log: str, solution: list[str]) -> MilpAnswer:
 def _number(log: str, pattern: str) -> float | None:
     found = re.findall(pattern, log)
     return float(found[-1]) if found else None
-
-
-def _flags(interrupted: bool) -> dict[str, bool]:
-    return {"interrupted": True} if interrupted else {}
 
 
 def write_mps(model: MilpModel, path: Path) -> None:

@@ -89,7 +89,7 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
             interrupt_grace_seconds=0,
         )
     except KeyboardInterrupt:
-        return MilpAnswer(reason="interrupted", statistics={"interrupted": True})
+        return MilpAnswer(reason="interrupted", interrupted=True)
     if isinstance(answer, Ended):
         return MilpAnswer(reason=f"HiGHS {answer.how}")
     return MilpAnswer(**json.loads(answer))

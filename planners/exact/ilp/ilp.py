@@ -15,7 +15,7 @@ from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
-from planners.model.plan import Result
+from planners.model.findings import Findings
 from planners.model.problem import Problem
 from planners.registry import register
 
@@ -31,7 +31,7 @@ def _register(
         summary=f"Big-M integer program, solved by {solver}; a reference for n <= 20 or so",
         source=source,
     )
-    def plan(problem: Problem, budget: Budget) -> Result:
+    def plan(problem: Problem, budget: Budget) -> Findings:
         return plan_exactly(
             problem,
             budget,
@@ -81,7 +81,10 @@ def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer)
         bound = min(math.ceil(answer.bound - margin), most + 1) * scaled.unit
         if plan is not None and not reason and bound < plan.peak:
             reason = f"the solver's bound is no proof within its tolerance of {TOLERANCE}"
-    return SearchOutcome(plan, answer.infeasible and safe, max(0, bound), reason, answer.statistics)
+    return SearchOutcome(
+        plan, answer.infeasible and safe, max(0, bound), reason, answer.statistics,
+        answer.interrupted,
+    )  # fmt: skip
 
 
 _register(

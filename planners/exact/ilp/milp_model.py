@@ -63,3 +63,5 @@ class MilpAnswer:
     reason: str = ""
     # Counters of the search.
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
+    # Whether Ctrl-C ended it.
+    interrupted: bool = False

@@ -270,7 +270,7 @@ def test_an_interrupted_planner_is_asked_again(
         best = registry.get("many-objects-size-best").info.build()(problem, budget)
         if len(calls) > 1 or isinstance(best, Result):
             return best
-        return replace(feasible(best), statistics={"interrupted": True})
+        return replace(feasible(best), interrupted=True)
 
     program = small_program(True)
     training = Training(own(interrupted))

@@ -77,7 +77,7 @@ HOSTILE: dict[str, tuple[str, str, str]] = {
     ),
     "claims to be interrupted": (
         "return planners.Result(planners.Status.FEASIBLE, "
-        f"{PLACE}, statistics={{'interrupted': True}})", "optimal", "optimal",
+        f"{PLACE}, interrupted=True)", "optimal", "optimal",
     ),
     "lists offsets": (FORGED + "'offsets', plan.offsets.tolist()); return plan",
                       "optimal", "optimal"),

@@ -14,13 +14,13 @@ from tests.planners.exact.weak_start import weak_start, worst_start
 @pytest.fixture
 def weakly_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave everything to the search: no good plan and no bound to start from."""
-    monkeypatch.setattr(plan_exactly, "warm_start_of", weak_start)
+    monkeypatch.setattr(plan_exactly, "warm_incumbent", weak_start)
 
 
 @pytest.fixture
 def worst_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave even more to the search: a plan in which no byte is used twice."""
-    monkeypatch.setattr(plan_exactly, "warm_start_of", worst_start)
+    monkeypatch.setattr(plan_exactly, "warm_incumbent", worst_start)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.random_problems import random_problem
 from tests.slow import in_parts
 
 PLANNERS = ("branch-and-bound", "cp-sat", "ilp-highs", "ilp-cbc")
-START = {"greedy": plan_exactly.warm_start_of, "weak": weak_start}
+START = {"greedy": plan_exactly.warm_incumbent, "weak": weak_start}
 
 NORMAL_PROBLEMS = 250
 LONG_PROBLEMS = 10_000
@@ -26,7 +26,7 @@ LONG_PROBLEMS = 10_000
 @pytest.fixture(params=START)
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Start from greedy plans and bounds, or so badly that all is left to the search."""
-    monkeypatch.setattr(plan_exactly, "warm_start_of", START[request.param])
+    monkeypatch.setattr(plan_exactly, "warm_incumbent", START[request.param])
     return str(request.param)
 
 

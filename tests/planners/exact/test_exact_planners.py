@@ -21,10 +21,10 @@ from planners.exact.branch_and_bound import components
 from planners.exact.cp_sat import offset_model
 from planners.exact.cp_sat.cp_sat import cp_sat
 from planners.exact.ilp import big_m
-from planners.exact.warm_start import WarmStart
 from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.test_agreement import PLANNERS
+from tests.planners.exact.weak_start import Given
 from tests.random_problems import random_problem
 from tests.slow import in_parts
 
@@ -159,7 +159,7 @@ def test_no_bound_is_above_an_optimum_known_by_construction(
     bound = max(bounds_of(problem), key=lambda bound: bound.bytes)
     assert bound.bytes == height
     bad = place(problem, [rng.random() for _ in rectangles])
-    monkeypatch.setattr(plan_exactly, "warm_start_of", lambda *_: WarmStart(bad, bound))
+    monkeypatch.setattr(plan_exactly, "warm_incumbent", lambda p, b, _: Given(p, b, bad, bound))
     # CP-SAT's first question stays open.
     monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST_DETERMINISTIC_TIME", 1e-6)
     result = answer(planner, problem, node_limit=nodes, time_limit_seconds=3.0)
@@ -237,7 +237,7 @@ def test_ctrl_c_keeps_the_best_plan(planner: str, hard: Problem) -> None:
     result = answer(planner, hard, time_limit_seconds=8.0)
     timer.join()
     assert result.status is Status.FEASIBLE
-    assert result.statistics["interrupted"] is True
+    assert result.interrupted
     assert result.reason == "interrupted"
     assert result.seconds < 6
 
@@ -251,7 +251,7 @@ def test_ctrl_c_before_the_search(
         raise KeyboardInterrupt
 
     if phase == "start":
-        monkeypatch.setattr(plan_exactly, "warm_start_of", interrupted)
+        monkeypatch.setattr(plan_exactly, "warm_incumbent", interrupted)
         with pytest.raises(KeyboardInterrupt):
             answer(planner, hard)
         return
@@ -260,7 +260,7 @@ def test_ctrl_c_before_the_search(
     monkeypatch.setattr(components, "clique_cover", interrupted)
     result = answer(planner, hard)
     assert result.status is Status.FEASIBLE
-    assert result.statistics["interrupted"] is True
+    assert result.interrupted
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_slow_import_costs_no_greedy_plan(
     monkeypatch.setattr(module, "load_in_time", from_a_cold_disk)
     result = get(solver).info.build()(hard, budget)
     waited_enough.set()
-    assert result.status is Status.FEASIBLE
+    assert result.plan is not None
     assert "not started: the time limit passed while" in result.reason
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, registry, run
 from planners.greedy.place import place
+from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Safety
 from planners.plugins.built_in import load_built_in
@@ -138,6 +139,7 @@ MALFORMED: dict[str, tuple[object, str]] = {
     "a key": (replace(feasible(BEST), statistics={3: 1}), "a name in statistics is a string"),
     "a reason": (replace(feasible(BEST), reason=404), "a reason is a string, found 404"),
     "bytes": (replace(feasible(BEST), reason=b"x"), "a reason is a string, found b'x'"),
+    "an interrupt": (replace(feasible(BEST), interrupted=1), "interrupted is true or false"),
     "a certificate": (feasible(BEST, 3, None), "a certificate is a string, found None"),
     "a bound": (feasible(BEST, 3.0), "a lower bound is a whole number of bytes"),
     "a truth": (feasible(BEST, True), "found True"),
@@ -329,6 +331,16 @@ def test_a_claim_that_a_bound_confirms_is_none() -> None:
     result = run(tight, no, bounds=bounds_of(tight))
     assert (result.status, result.certificate) == (Status.INFEASIBLE, "lifetime")
     assert result.claim is None
+
+
+@pytest.mark.parametrize("isolation", [None, Isolation()])
+def test_findings_without_a_status_are_taken_as_they_are(isolation: Isolation | None) -> None:
+    found = Findings(BEST, 5, "own", "Ctrl-C", True, {"nodes": 3})
+    result = run(PROBLEM, third_party(lambda _problem, _budget: found), isolation=isolation)
+    assert (result.status, result.peak) == (Status.FEASIBLE, BEST.peak)
+    assert str(result.claim) == "claims by 'own' that no plan is below 5 bytes"
+    assert (result.reason, result.interrupted) == ("Ctrl-C", True)
+    assert result.statistics == {"nodes": 3}
 
 
 def test_trust_is_not_a_third_partys_to_give() -> None:

@@ -110,7 +110,7 @@ def test_ctrl_c_keeps_the_best_plan(attempts: int, monkeypatch: pytest.MonkeyPat
     result = auto(HARD)
     assert result.status is Status.FEASIBLE
     assert result.reason == "interrupted"
-    assert result.statistics["interrupted"] is True
+    assert result.interrupted
     assert result.statistics["attempts"] == attempts
 
 
@@ -125,7 +125,7 @@ def test_before_the_first_plan_there_is_one_without_reuse(
         result = auto(problem)
         assert result.plan is not None, result
         assert result.statistics["found_by"] == "no reuse"
-        assert result.statistics.get("interrupted", False) == (ends is KeyboardInterrupt)
+        assert result.interrupted == (ends is KeyboardInterrupt)
 
 
 def test_no_plan_without_reuse_leaves_int64() -> None:

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from planners import Budget, Plan, Problem, Result, Safety, Status, bounds_of, check, place
-from planners.model.plan import no_plan_found
+from planners.model.findings import Findings
+from planners.referee.judge import judge
 from planners.registry import get
-from planners.run import judge
 from planners.search.auto import place_window, plan_any
 from planners.search.exact_step import ExactSearch
 from tests.planners.exact.brute_force import optimal_peak
@@ -19,15 +19,14 @@ RING = Problem([2] * 5, unsafe_pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
 """Two at a time, and yet five cannot share two places: 6 is the optimum, and no bound says so."""
 
 
-def cp_sat(problem: Problem, budget: Budget, _: Plan | None) -> Result:
-    answer = get("cp-sat").info.build()(problem, budget)
-    assert isinstance(answer, Result)
-    return answer
+def cp_sat(problem: Problem, budget: Budget, _: Plan | None) -> Findings:
+    found = get("cp-sat").info.build()(problem, budget)
+    assert isinstance(found, Findings)
+    return found
 
 
 def auto(problem: Problem, exact: ExactSearch = cp_sat) -> Result:
-    answer = plan_any(problem, Budget().started(), exact)
-    return judge(problem, answer, bounds_of(problem))
+    return judge(problem, plan_any(problem, Budget().started(), exact), bounds_of(problem))
 
 
 @pytest.mark.parametrize("safety", Safety)
@@ -64,26 +63,26 @@ def test_a_proof_of_the_search_is_named_after_the_planner() -> None:
 
 
 def test_ctrl_c_in_the_exact_search_ends_everything() -> None:
-    def interrupted(problem: Problem, budget: Budget, incumbent: Plan | None) -> Result:
+    def interrupted(problem: Problem, budget: Budget, incumbent: Plan | None) -> Findings:
         answer = cp_sat(problem, budget, incumbent)
-        return Result(Status.FEASIBLE, answer.plan, lower_bound=5, statistics={"interrupted": True})
+        return Findings(answer.plan, lower_bound=5, interrupted=True)
 
     result = auto(RING, interrupted)
     assert (result.status, result.peak, result.lower_bound) == (Status.FEASIBLE, 6, 5)
-    assert result.statistics["interrupted"] is True
+    assert result.interrupted
     assert result.reason == "interrupted"
 
 
 def test_the_limit_of_the_exact_search_doubles() -> None:
     limits = []
 
-    def fruitless(_: Problem, budget: Budget, incumbent: Plan | None) -> Result:
+    def fruitless(_: Problem, budget: Budget, incumbent: Plan | None) -> Findings:
         assert incumbent is not None
         limits.append(budget.node_limit)
-        return no_plan_found("nothing")
+        return Findings(reason="nothing")
 
     result = plan_any(RING, Budget(node_limit=3_000_000).started(), fruitless)
-    assert result.status is Status.FEASIBLE
+    assert (result.plan is not None, result.certificate) == (True, "clique")
     assert limits[:3] == [5_000, 10_000, 20_000]
     assert sum(limit for limit in limits if limit is not None) <= 3_000_000
 

@@ -18,9 +18,10 @@ from evaluation.benchmarks.contestants.omnimalloc_peer import (
 from instances.synthetic import random_lifetimes, training_graph, training_trace
 from planners import Budget, Problem, Result, Safety, Status, place
 from planners.errors import MissingDependencyError
+from planners.plugins.planner_answer import take_in
+from planners.referee.judge import judge
 from planners.referee.naive import find_violation
 from planners.registry import UnsupportedProblemError
-from planners.run import judge
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import random_problem
 
@@ -38,7 +39,7 @@ def answer_of(problem: Problem, allocator: str, **limits: float) -> Result:
     """Return what an allocator answers, judged."""
     peer = Peer(allocator, Budget(**limits))
     placed = peer.run(peer.allocations_of(problem), problem.capacity)
-    return judge(problem, peer.result(problem, placed))
+    return judge(problem, take_in(problem, peer.result(problem, placed)))
 
 
 @pytest.mark.parametrize("ask", [greedy_allocators, lambda: to_allocations(SMALL)])

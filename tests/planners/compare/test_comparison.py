@@ -1,13 +1,11 @@
-"""Answers held against each other: refuted claims, shared bounds, best rows."""
+"""Several answers in one comparison: gaps, best rows, interrupts, and the table."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import pytest
 
 from planners import get
-from planners.compare.comparison import Comparison, compare_planners, settle
+from planners.compare.comparison import Comparison, compare_planners
 from planners.compare.report import (
     SortBy,
     comparison_table,
@@ -17,66 +15,13 @@ from planners.compare.report import (
     sorted_rows,
 )
 from planners.model.budget import Budget
-from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
+from planners.model.plan import Status
 from planners.model.problem import Problem
-
-LOW, HIGH = Plan([0, 0], 4), Plan([0, 4], 8)
 
 
 def two_tensors(capacity: int | None = None) -> Problem:
-    """Return the problem whose plans are LOW, which is optimal, and HIGH."""
+    """Return a problem whose plans have a peak of 4, which is optimal, or 8."""
     return Problem(size=[4, 4], start=[0, 1], end=[1, 2], capacity=capacity)
-
-
-def settled(problem: Problem, **results: Result) -> dict[str, Result]:
-    return dict(zip(results, settle(problem, list(results), list(results.values())), strict=True))
-
-
-def test_a_bound_that_one_proves_holds_for_all() -> None:
-    answers = settled(
-        two_tensors(),
-        prover=no_plan_found("", 4, "search"),
-        lucky=feasible(LOW),
-        other=feasible(HIGH),
-    )
-    assert answers["lucky"].status is Status.OPTIMAL
-    assert answers["lucky"].certificate == "search"
-    assert answers["other"].status is Status.FEASIBLE
-    assert answers["other"].lower_bound == 4
-
-
-def test_a_bound_above_a_valid_plan_is_refuted_and_holds_for_none() -> None:
-    answers = settled(
-        two_tensors(), boaster=optimal(HIGH, "pride"), honest=feasible(LOW, 2, "half")
-    )
-    assert answers["boaster"].status is Status.INVALID
-    assert answers["boaster"].reason == (
-        "boaster claims by 'pride' that no plan is below 8 bytes, and the valid plan of honest "
-        "has a peak of 4"
-    )
-    assert answers["honest"].status is Status.FEASIBLE
-    assert (answers["honest"].lower_bound, answers["honest"].certificate) == (2, "half")
-
-
-def test_a_proof_that_nothing_fits_is_refuted_by_a_plan_that_does() -> None:
-    problem = two_tensors(capacity=4)
-    answers = settled(problem, no=infeasible("gloom", "too much"), yes=feasible(LOW))
-    assert answers["no"].status is Status.INVALID
-    assert "no claims by 'gloom' that no plan fits, and the valid plan of yes" in (
-        answers["no"].reason
-    )
-    too_high = replace(no_plan_found("over the capacity"), plan=HIGH)
-    answers = settled(problem, no=infeasible("gloom", "too much"), over=too_high)
-    assert answers["no"].status is Status.INFEASIBLE
-
-
-def test_what_is_invalid_or_unsupported_neither_claims_nor_refutes() -> None:
-    wrong = Result(Status.INVALID, Plan([0, 0], 1), lower_bound=9, certificate="x", reason="bad")
-    silent = Result(Status.UNSUPPORTED, reason="no")
-    answers = settled(two_tensors(), wrong=wrong, silent=silent, right=feasible(LOW, 3, "half"))
-    assert answers["wrong"] is wrong
-    assert answers["silent"] is silent
-    assert answers["right"].lower_bound == 3
 
 
 def comparison(problem: Problem, patterns: list[str]) -> Comparison:

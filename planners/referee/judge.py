@@ -1,0 +1,171 @@
+"""The judge: makes a result of what a planner found, and alone decides its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from planners.model.bounds import Bound
+from planners.model.findings import Findings
+from planners.model.plan import Claim, Result, Status
+from planners.model.problem import Problem
+from planners.referee.fast import find_violation_fast
+
+# Of these nothing counts but the reason.
+NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
+
+
+def judge(
+    problem: Problem, found: Findings, bounds: Sequence[Bound] = (), *, proofs_count: bool = True
+) -> Result:
+    """Hold what a planner found against the referee, the capacity and the bounds."""
+    result = Result(
+        Status.NO_PLAN_FOUND, found.plan, found.lower_bound, found.certificate, found.reason,
+        statistics=found.statistics, interrupted=found.interrupted,
+    )  # fmt: skip
+    if found.claimed in NO_ANSWER:
+        return replace(result, status=found.claimed, plan=None, lower_bound=0, certificate="")
+    wrong = _what_is_wrong(problem, found)
+    if wrong:
+        return replace(result, status=Status.INVALID, reason=wrong)
+    if found.claimed is Status.INFEASIBLE:
+        result = replace(result, status=Status.INFEASIBLE)
+    return _held_against(problem, result if proofs_count else _as_claim(result), bounds)
+
+
+def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:
+    """Hold the answers of several planners against each other.
+
+    A claim that another planner's valid plan refutes makes the one who claims it invalid; the
+    best bound that stands then holds for all, so that a plan which meets it is optimal, whoever
+    made it.
+    """
+    settled = _without_refuted(problem, labels, results)
+    nothing = np.empty(0, dtype=np.int64)
+    bounds = [
+        Bound(result.certificate, result.lower_bound, nothing)
+        for result in settled
+        if result.status not in NO_ANSWER
+    ]
+    return [
+        result if result.status in NO_ANSWER else _held_against(problem, result, bounds)
+        for result in settled
+    ]
+
+
+def _what_is_wrong(problem: Problem, found: Findings) -> str:
+    """Say how a planner's plan is wrong, or refutes what the planner says of it."""
+    plan, capacity = found.plan, problem.capacity
+    if plan is None:
+        return ""
+    violation = find_violation_fast(problem, plan)
+    if violation is not None:
+        return violation
+    if found.lower_bound > plan.peak:
+        return (
+            f"claims that no plan is below {found.lower_bound} bytes, and its own plan has "
+            f"{plan.peak}"
+        )
+    if found.claimed is Status.OPTIMAL and found.lower_bound != plan.peak:
+        return "claims an optimum without a bound to match"
+    if found.claimed is Status.INFEASIBLE and (capacity is None or plan.peak <= capacity):
+        return f"claims that no plan fits, and its own plan does, with a peak of {plan.peak}"
+    return ""
+
+
+def _as_claim(result: Result) -> Result:
+    """Set apart what a planner says it has proven, and leave what can be judged."""
+    claim = Claim(
+        result.certificate, result.lower_bound, infeasible=result.status is Status.INFEASIBLE
+    )
+    return replace(result, status=Status.NO_PLAN_FOUND, lower_bound=0, certificate="", claim=claim)
+
+
+def _held_against(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Result:
+    """Give a result the best of the bounds that are known, and the status that follows.
+
+    Note: a result may come here again, with more bounds. Its status and its reason are made anew
+    each time, of its plan, its bound and the planner's own words, which it keeps apart; so nothing
+    is said twice. A proof that nothing fits stays: it needs no better one.
+    """
+    result = _with_status(problem, result)
+    if result.status is Status.INFEASIBLE:
+        return result
+    best = max(bounds, key=lambda bound: bound.bytes, default=None)
+    # A planner that proved nothing has a bound of 0 without a certificate, and so may give way
+    # to a bound of 0 that has one.
+    if best is not None and (
+        best.bytes > result.lower_bound
+        or (best.bytes == result.lower_bound and not result.certificate)
+    ):
+        result = replace(result, lower_bound=best.bytes, certificate=best.name)
+        result = _with_status(problem, result)
+    return replace(result, claim=None) if _is_confirmed(result) else result
+
+
+def _with_status(problem: Problem, result: Result) -> Result:
+    plan, bound, capacity = result.plan, result.lower_bound, problem.capacity
+    said = result.reason if result.said is None else result.said
+    reason = said
+    if result.status is Status.INFEASIBLE:
+        return result
+    if capacity is not None and bound > capacity:
+        status = Status.INFEASIBLE
+        reason = f"at least {bound} bytes are needed, the capacity is {capacity}"
+    elif plan is None:
+        status = Status.NO_PLAN_FOUND
+    elif capacity is not None and plan.peak > capacity:
+        status = Status.NO_PLAN_FOUND
+        over = plan.peak - capacity
+        reason = f"the best plan needs {over} bytes more than the capacity of {capacity}"
+        # What ended the planner says whether more time could help.
+        reason += f"; {said}" if said else ""
+    else:
+        status = Status.OPTIMAL if plan.peak == bound else Status.FEASIBLE
+    return replace(result, status=status, reason=reason, said=said)
+
+
+def _is_confirmed(result: Result) -> bool:
+    """Return whether a claim says no more than is known; one that says nothing never does."""
+    claim = result.claim
+    if claim is None or claim.lower_bound > result.lower_bound:
+        return False
+    return not claim.infeasible or result.status is Status.INFEASIBLE
+
+
+def _without_refuted(
+    problem: Problem, labels: Sequence[str], results: Sequence[Result]
+) -> list[Result]:
+    """Return the results, and as invalid those whose claims a valid plan refutes."""
+    plans = {
+        index: result.plan.peak
+        for index, result in enumerate(results)
+        if result.valid and result.plan is not None
+    }
+    if not plans:
+        return list(results)
+    best = min(plans, key=lambda index: plans[index])
+    witness = f"the valid plan of {labels[best]} has a peak of {plans[best]}"
+    fits = problem.capacity is None or plans[best] <= problem.capacity
+    settled = list(results)
+    for index, result in enumerate(results):
+        claim = _refuted_claim(result, plans[best], fits)
+        if claim:
+            reason = f"{labels[index]} {claim}, and {witness}"
+            settled[index] = replace(result, status=Status.INVALID, reason=reason, claim=None)
+    return settled
+
+
+def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
+    """Return what a result says, if a valid plan of this peak shows that it is wrong."""
+    if result.status in NO_ANSWER:
+        return ""
+    own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)
+    for claim in filter(None, (own, result.claim)):
+        if claim.lower_bound > peak:
+            return str(replace(claim, infeasible=False))
+        if claim.infeasible and fits:
+            return str(claim)
+    return ""

@@ -1,0 +1,228 @@
+"""The judge: what a planner found and proved, and the status that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planners.model.bounds import Bound
+from planners.model.findings import Findings
+from planners.model.plan import (
+    Claim,
+    Plan,
+    Result,
+    Status,
+    feasible,
+    infeasible,
+    no_plan_found,
+    optimal,
+)
+from planners.model.problem import Problem
+from planners.referee.judge import judge, settle
+
+LOW, HIGH, WRONG = Plan([0, 0], 4), Plan([0, 4], 8), Plan([0, 1], 4)
+NO, FITS, BEST = Status.NO_PLAN_FOUND, Status.FEASIBLE, Status.OPTIMAL
+NEVER, BAD, NOT_MINE = Status.INFEASIBLE, Status.INVALID, Status.UNSUPPORTED
+OVER = "the best plan needs 3 bytes more than the capacity of 5"
+
+
+def two_tensors(capacity: int | None = None) -> Problem:
+    """Return the problem whose plans are LOW, which is optimal, and HIGH."""
+    return Problem(size=[4, 4], start=[0, 1], end=[1, 2], capacity=capacity)
+
+
+def bound(size: int, name: str) -> Bound:
+    return Bound(name, size, np.empty(0, dtype=np.int64))
+
+
+# Capacity, findings, known bounds; status, bound, certificate, and what is said.
+CASES: dict[str, tuple[int | None, Findings, list[Bound], tuple[Status, int, str, str]]] = {
+    "nothing": (None, Findings(reason="time"), [], (NO, 0, "", "time")),
+    "a plan": (None, Findings(HIGH, reason="time"), [], (FITS, 0, "", "time")),
+    "its own bound is met": (None, Findings(LOW, 4, "own"), [], (BEST, 4, "own", "")),
+    "its own bound is not": (None, Findings(HIGH, 4, "own"), [], (FITS, 4, "own", "")),
+    "a known bound is met": (None, Findings(LOW, 2, "own"), [bound(4, "x")], (BEST, 4, "x", "")),
+    "the best bound counts": (
+        None, Findings(HIGH), [bound(3, "x"), bound(4, "y"), bound(2, "z")], (FITS, 4, "y", ""),
+    ),
+    "equal bounds stay": (None, Findings(HIGH, 4, "own"), [bound(4, "x")], (FITS, 4, "own", "")),
+    "0 has a certificate": (None, Findings(HIGH), [bound(0, "x")], (FITS, 0, "x", "")),
+    "a bound alone": (None, Findings(reason="r"), [bound(4, "x")], (NO, 4, "x", "r")),
+    "it fits": (8, Findings(HIGH), [], (FITS, 0, "", "")),
+    "over the capacity": (5, Findings(HIGH), [], (NO, 0, "", OVER)),
+    "over, and why": (5, Findings(HIGH, reason="time"), [], (NO, 0, "", f"{OVER}; time")),
+    "a bound above the capacity": (
+        3, Findings(HIGH, 4, "own", "time"), [],
+        (NEVER, 4, "own", "at least 4 bytes are needed, the capacity is 3"),
+    ),
+    "a known bound above it": (
+        3, Findings(), [bound(4, "x")],
+        (NEVER, 4, "x", "at least 4 bytes are needed, the capacity is 3"),
+    ),
+    "a proof needs no better one": (
+        2, Findings(None, 3, "own"), [bound(4, "x")],
+        (NEVER, 3, "own", "at least 3 bytes are needed, the capacity is 2"),
+    ),
+    "a proof without a bound": (
+        None, Findings(None, 0, "pinned", "both at 0", claimed=NEVER), [bound(4, "x")],
+        (NEVER, 0, "pinned", "both at 0"),
+    ),
+    "a wrong plan": (None, Findings(WRONG, 4, "own"), [bound(4, "x")],
+                     (BAD, 4, "own", "the peak is the largest offset + size, 5, found 4")),
+    "a bound above the plan": (
+        None, Findings(LOW, 5, "own"), [],
+        (BAD, 5, "own", "claims that no plan is below 5 bytes, and its own plan has 4"),
+    ),
+    "an optimum without a bound": (
+        None, Findings(LOW, 3, "own", claimed=BEST), [],
+        (BAD, 3, "own", "claims an optimum without a bound to match"),
+    ),
+    "no plan fits, but its own": (
+        4, Findings(LOW, 0, "own", claimed=NEVER), [],
+        (BAD, 0, "own", "claims that no plan fits, and its own plan does, with a peak of 4"),
+    ),
+    "no plan fits, nor its own": (
+        5, Findings(HIGH, 0, "own", "search over", claimed=NEVER), [],
+        (NEVER, 0, "own", "search over"),
+    ),
+    "a claimed status is none": (None, Findings(LOW, claimed=NO), [], (FITS, 0, "", "")),
+    "unsupported": (
+        None, Findings(LOW, 3, "own", "chains", claimed=NOT_MINE), [bound(4, "x")],
+        (NOT_MINE, 0, "", "chains"),
+    ),
+    "it failed": (
+        None, Findings(LOW, 3, "own", "it raised", claimed=BAD), [], (BAD, 0, "", "it raised"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_status_follows_from_plan_bound_and_capacity(name: str) -> None:
+    capacity, found, bounds, expected = CASES[name]
+    result = judge(two_tensors(capacity), found, bounds)
+    said = (result.status, result.lower_bound, result.certificate, result.reason)
+    assert said == expected
+    assert result.plan is (None if found.claimed in (NOT_MINE, BAD) else found.plan)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("proofs_count", [True, False])
+def test_to_settle_a_judged_answer_again_changes_nothing(name: str, proofs_count: bool) -> None:
+    capacity, found, bounds, _ = CASES[name]
+    problem = two_tensors(capacity)
+    once = judge(problem, found, bounds, proofs_count=proofs_count)
+    assert settle(problem, ["one"], [once]) == [once]
+
+
+def test_what_ended_the_planner_and_its_counters_stay() -> None:
+    found = Findings(HIGH, reason="interrupted", interrupted=True, statistics={"nodes": 3})
+    result = judge(two_tensors(), found)
+    assert (result.interrupted, result.statistics) == (True, {"nodes": 3})
+    assert not judge(two_tensors(), Findings(HIGH)).interrupted
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "claim"),
+    [
+        (Findings(LOW, 4, "own"), FITS, Claim("own", 4, False)),
+        (Findings(LOW, 4, "own", claimed=BEST), FITS, Claim("own", 4, False)),
+        (Findings(None, 4, "own"), NO, Claim("own", 4, False)),
+        (Findings(None, 0, "own", "r", claimed=NEVER), NO, Claim("own", 0, True)),
+        (Findings(LOW), FITS, None),
+    ],
+)
+def test_a_proof_that_does_not_count_is_a_claim(
+    found: Findings, status: Status, claim: Claim | None
+) -> None:
+    result = judge(two_tensors(), found, proofs_count=False)
+    assert (result.status, result.lower_bound, result.certificate) == (status, 0, "")
+    assert result.claim == claim
+
+
+@pytest.mark.parametrize(
+    ("capacity", "claimed", "known", "stays"),
+    [
+        (None, Findings(LOW, 4, "own"), 4, False),
+        (None, Findings(LOW, 4, "own"), 3, True),
+        (3, Findings(None, 0, "own", claimed=NEVER), 4, False),
+        (4, Findings(None, 0, "own", claimed=NEVER), 4, True),
+    ],
+)
+def test_a_claim_stays_until_a_bound_confirms_it(
+    capacity: int | None, claimed: Findings, known: int, stays: bool
+) -> None:
+    result = judge(two_tensors(capacity), claimed, [bound(known, "x")], proofs_count=False)
+    assert (result.claim is not None) == stays
+
+
+def settled(problem: Problem, **results: Result) -> dict[str, Result]:
+    return dict(zip(results, settle(problem, list(results), list(results.values())), strict=True))
+
+
+def test_a_bound_that_one_proves_holds_for_all() -> None:
+    answers = settled(
+        two_tensors(),
+        prover=no_plan_found("", 4, "search"),
+        lucky=feasible(LOW),
+        other=feasible(HIGH),
+    )
+    assert answers["lucky"].status is Status.OPTIMAL
+    assert answers["lucky"].certificate == "search"
+    assert answers["other"].status is Status.FEASIBLE
+    assert answers["other"].lower_bound == 4
+
+
+def test_a_bound_above_a_valid_plan_is_refuted_and_holds_for_none() -> None:
+    answers = settled(
+        two_tensors(), boaster=optimal(HIGH, "pride"), honest=feasible(LOW, 2, "half")
+    )
+    assert answers["boaster"].status is Status.INVALID
+    assert answers["boaster"].reason == (
+        "boaster claims by 'pride' that no plan is below 8 bytes, and the valid plan of honest "
+        "has a peak of 4"
+    )
+    assert answers["honest"].status is Status.FEASIBLE
+    assert (answers["honest"].lower_bound, answers["honest"].certificate) == (2, "half")
+
+
+def test_a_proof_that_nothing_fits_is_refuted_by_a_plan_that_does() -> None:
+    problem = two_tensors(capacity=4)
+    answers = settled(problem, no=infeasible("gloom", "too much"), yes=feasible(LOW))
+    assert answers["no"].status is Status.INVALID
+    assert "no claims by 'gloom' that no plan fits, and the valid plan of yes" in (
+        answers["no"].reason
+    )
+    too_high = replace(no_plan_found("over the capacity"), plan=HIGH)
+    answers = settled(problem, no=infeasible("gloom", "too much"), over=too_high)
+    assert answers["no"].status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("claim", [Claim("x", 5, False), Claim("x", 0, True)])
+def test_a_claim_that_counts_for_nobody_is_refuted_as_well(claim: Claim) -> None:
+    shy = replace(no_plan_found("shy"), claim=claim)
+    answers = settled(two_tensors(), shy=shy, honest=feasible(LOW))
+    assert (answers["shy"].status, answers["shy"].claim) == (Status.INVALID, None)
+
+
+def test_a_bound_above_the_capacity_is_refuted_as_a_bound() -> None:
+    problem = two_tensors(capacity=4)
+    no = judge(problem, Findings(None, 6, "gloom"))
+    answers = settled(problem, no=no, yes=feasible(LOW))
+    assert "claims by 'gloom' that no plan is below 6 bytes, and" in answers["no"].reason
+
+
+def test_what_is_invalid_or_unsupported_neither_claims_nor_refutes() -> None:
+    wrong = Result(Status.INVALID, Plan([0, 0], 1), lower_bound=9, certificate="x", reason="bad")
+    silent = Result(Status.UNSUPPORTED, reason="no", lower_bound=9, certificate="y")
+    answers = settled(two_tensors(), wrong=wrong, silent=silent, right=feasible(LOW, 3, "half"))
+    assert answers["wrong"] is wrong
+    assert answers["silent"] is silent
+    assert answers["right"].lower_bound == 3
+
+
+def test_a_plan_of_an_invalid_answer_refutes_nobody() -> None:
+    wrong: dict[str, Any] = {"wrong": Result(Status.INVALID, Plan([0, 0], 1), reason="bad")}
+    assert settled(two_tensors(), **wrong, right=optimal(LOW, "own"))["right"].status is BEST
