@@ -20,6 +20,7 @@ except ImportError as _error:
         f"the C++ core of Gapless is not built ({_error}); build it with: pip install -e ."
     ) from None
 
+from planners.built_in import load_built_in
 from planners.errors import (
     GaplessError,
     InstanceError,
@@ -37,7 +38,6 @@ from planners.model.budget import Budget
 from planners.model.graph import Graph
 from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem, Safety
-from planners.plugins.built_in import load_built_in
 from planners.referee.naive import check
 from planners.registry import UnsupportedProblemError, get, register
 from planners.run import run, solve

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
-from planners.compare.reference import Reference
 from planners.errors import InstanceError
+from planners.model.reference import Reference
 from planners.model.rules import MAX_TOTAL_BYTES
 
 # Traces with segments are recordings of PyTorch's allocator.

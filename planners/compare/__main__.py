@@ -71,7 +71,7 @@ class ComparisonRequest:
     """What the user asked for, after the first look at it."""
 
     files: Sequence[Path]
-    excerpt: RecordingSlice
+    recording_slice: RecordingSlice
     only_static: bool
     chosen: Sequence[ChosenPlanner]
     budget: Budget
@@ -171,7 +171,7 @@ def compare(
         return
     request = ComparisonRequest(
         files=files or [],
-        excerpt=RecordingSlice(
+        recording_slice=RecordingSlice(
             parse_iteration(iteration),
             persistent=persistent,
             round_to=parse_bytes("--round-to", round_to),
@@ -228,7 +228,7 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
         standard_output.write(",".join(CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
-            whole = read_problem(path, request.excerpt)
+            whole = read_problem(path, request.recording_slice)
             if request.plot is not None:
                 request.plot.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)

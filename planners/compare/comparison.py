@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planners.compare.reference import Reference, reference_of
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
+from planners.model.reference import Reference, reference_of
 from planners.plugins.planner_answer import OnError, plain_parameters
 from planners.referee.judge import judge, settle
 from planners.registry import ChosenPlanner

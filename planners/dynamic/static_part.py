@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planners.compare.reference import without_reference
 from planners.errors import InstanceError
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+from planners.model.reference import without_reference
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import pieces_of
 from planners.files.json_file import GZIP_MAGIC
@@ -16,7 +17,6 @@ from planners.files.problem_file import read_gapless_json
 from planners.files.recording_slice import RecordingSlice
 from planners.files.replayed_pipe import readable_twice
 from planners.model.problem import Problem
-from planners.plugins.entry_points import load_group, warn_left_out
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096

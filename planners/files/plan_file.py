@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from planners.dynamic.reusable_space import ReusableSpace
-from planners.dynamic.reusable_space_fields import space_from_fields, space_to_fields
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, errors_at
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.files.problem_file import PLAN_FORMAT
+from planners.files.reusable_space_fields import space_from_fields, space_to_fields
 from planners.model.columns import INT64_MAX, shown
 from planners.model.digest import problem_digest
 from planners.model.plan import Plan, Result, Status

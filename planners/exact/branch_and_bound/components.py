@@ -14,12 +14,12 @@ from planners.exact.cliques import clique_cover
 from planners.exact.common_unit import ScaledBlocks
 from planners.exact.model_limits import require_room
 from planners.exact.sections import sections_of
+from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 from planners.model.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem, Safety
-from planners.safety.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 
 # Beyond these a node takes too long for a search to get anywhere.
 MOST_TENSORS = _core.MOST_MEMBERS

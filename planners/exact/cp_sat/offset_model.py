@@ -13,12 +13,12 @@ from planners.exact.common_unit import ScaledBlocks
 from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import Sections, sections_of
 from planners.exact.symmetry import Symmetry, symmetry_of
+from planners.exact.unsafe_pairs import list_unsafe_pairs, neighbourhoods, require_unsafe_pairs
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem, Safety
-from planners.safety.unsafe_pairs import list_unsafe_pairs, neighbourhoods, require_unsafe_pairs
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -12,12 +12,12 @@ from planners.exact.ilp.milp_model import MilpModel
 from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import sections_of
 from planners.exact.symmetry import symmetry_of
+from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
-from planners.safety.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 
 # Far more than either solver gets through; below this the model is built within a second.
 MOST_PAIRS = 20_000

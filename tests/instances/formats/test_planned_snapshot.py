@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from instances.formats.planned_snapshot import SEGMENT_ADDRESS, write_planned_snapshot
 from instances.formats.pytorch_snapshot import read_pytorch_snapshot_trace
 from planners import Plan, Problem, place, read_problem
-from planners.compare.reference import reference_of
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.graph import Graph
+from planners.model.reference import reference_of
 
 # What the viewer's own reader, in JavaScript, knows of a pickle.
 VIEWER_OPCODES = {

@@ -17,10 +17,10 @@ from instances.formats.pytorch_snapshot import (
     read_pytorch_snapshot_trace,
 )
 from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
-from planners.compare.reference import Reference, reference_of
 from planners.errors import InstanceError
 from planners.files.formats import read_any
 from planners.files.recording_slice import RecordingSlice
+from planners.model.reference import Reference, reference_of
 
 BASE = 0x7F0000000000
 FRAMES = [{"name": "forward", "filename": "model.py", "line": 7}]

@@ -8,8 +8,8 @@ import pytest
 
 from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
 from instances.traces.reserved_bytes import peak_reserved
-from planners.compare.reference import Reference
 from planners.errors import InstanceError
+from planners.model.reference import Reference
 
 ALLOC, FREE, MAP, UNMAP = range(4)
 MIB = 1 << 20

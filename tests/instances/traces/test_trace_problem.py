@@ -15,10 +15,10 @@ from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
 from instances.traces.iterations import iteration_phases, iteration_window
 from instances.traces.trace_problem import iteration_problem, slice_problem, whole_problem
-from planners.compare.reference import Reference, reference_of
 from planners.errors import InstanceError
 from planners.files.recording_slice import RecordingSlice
 from planners.model.digest import problem_digest
+from planners.model.reference import Reference, reference_of
 
 FORWARD, BACKWARD, OPTIMIZER = (int(phase) for phase in Phase)
 

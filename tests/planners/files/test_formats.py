@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import planners
+from planners import entry_points
 from planners.errors import InstanceError
 from planners.files.formats import Format, formats, read_any
 from planners.files.recording_slice import RecordingSlice
 from planners.model.problem import Problem
-from planners.plugins import entry_points
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, registry, run
+from planners.built_in import load_built_in
 from planners.greedy.place import place
 from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Safety
-from planners.plugins.built_in import load_built_in
 from planners.plugins.isolated_run import Isolation
 from planners.plugins.planner_answer import answer_of
 from planners.registry import ChosenPlanner, PlannerInfo
