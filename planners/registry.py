@@ -15,11 +15,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from planners.entry_points import load_group
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.model.budget import Budget
-from planners.model.columns import shown
 from planners.model.findings import Findings
 from planners.model.plan import Parameters, Plan, Result
 from planners.model.problem import Problem, Scalar
-from planners.text.plain_text import describe_error, one_line, text_of
+from planners.text.plain_text import describe_error, one_line, shown, text_of
 
 ENTRY_POINT_GROUP = "gapless.planners"
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from planners.errors import InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
-from planners.model.columns import shown
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.plugins.planner_answer import OnError, answer_of, plain_parameters
 from planners.referee.judge import judge
 from planners.registry import ChosenPlanner, choose_one
+from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
     from planners.plugins.isolated_run import Isolation

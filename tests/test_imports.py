@@ -16,6 +16,48 @@ PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
 # The same of the rooms of a package: what each may import of its package beside itself. All else in
 # the package, its command lines, may import every room.
 ROOMS = {
+    "planners/text": {"planners.errors"},
+    "planners/safety": {"planners._core", "planners.errors", "planners.model"},
+    "planners/model": {"planners._core", "planners.errors", "planners.safety", "planners.text"},
+    "planners/referee": {"planners._core", "planners.errors", "planners.model"},
+    "planners/dynamic": {"planners.errors", "planners.model"},
+    "planners/files": {
+        "planners.dynamic",
+        "planners.entry_points",
+        "planners.errors",
+        "planners.model",
+        "planners.referee",
+        "planners.text",
+    },
+    "planners/command_line": {"planners.errors", "planners.text"},
+    "planners/plugins": {
+        "planners.command_line",
+        "planners.errors",
+        "planners.model",
+        "planners.registry",
+        "planners.text",
+    },
+    "planners/greedy": {
+        "planners._core",
+        "planners.errors",
+        "planners.model",
+        "planners.registry",
+    },
+    "planners/exact": {
+        "planners._core",
+        "planners.errors",
+        "planners.greedy",
+        "planners.model",
+        "planners.plugins",
+        "planners.registry",
+    },
+    "planners/search": {
+        "planners._core",
+        "planners.exact",
+        "planners.greedy",
+        "planners.model",
+        "planners.registry",
+    },
     "gpu_runtime/allocator": {"gpu_runtime._core"},
     "gpu_runtime/training": {"gpu_runtime.allocator"},
     "gpu_runtime/verification": set[str](),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
 from planners.errors import InstanceError
-from planners.model.columns import INT64_MAX, shown
+from planners.model.columns import INT64_MAX
 from planners.model.plan import Status
+from planners.text.plain_text import shown
 
 Kind = Literal["extracted graph", "extracted trace", "synthetic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

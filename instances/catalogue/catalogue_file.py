@@ -13,7 +13,7 @@ from instances.catalogue.catalogue_entry import CatalogueEntry, entry_from_field
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.output_file import write_output
-from planners.model.columns import shown
+from planners.text.plain_text import shown
 
 FOLDER = Path(__file__).parents[1]
 CATALOGUE = FOLDER / "catalogue.toml"

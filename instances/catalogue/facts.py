@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from instances.catalogue.catalogue_entry import Facts
+from planners.files.digest import problem_digest
 from planners.model.bounds import bounds_of
-from planners.model.digest import problem_digest
 from planners.model.problem import Problem, Scalar
 
 

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from planners._core import find_pickle_fault
 from planners.errors import InstanceError
-from planners.model.columns import shown
+from planners.text.plain_text import shown
 
 # A dictionary with one entry takes five bytes of a file and 232 of memory; a number of two bytes
 # takes three of a file and 36 of memory.

@@ -21,7 +21,8 @@ from instances.traces.event_log import (
 )
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
-from planners.model.columns import INT64_MAX, IntColumn, shown
+from planners.model.columns import INT64_MAX, IntColumn
+from planners.text.plain_text import shown
 
 # Stacks of calls take most of a snapshot: a thousand bytes an event and more.
 MAX_FILE_BYTES = 1 << 29

@@ -21,8 +21,9 @@ from instances.traces.event_log import (
 )
 from planners.errors import InstanceError, errors_at
 from planners.files.output_file import replacing
-from planners.model.columns import INT64_MAX, shown
+from planners.model.columns import INT64_MAX
 from planners.model.rules import MAX_TENSORS
+from planners.text.plain_text import shown
 
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")

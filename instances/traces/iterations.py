@@ -8,7 +8,8 @@ import numpy as np
 
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError
-from planners.model.columns import BoolColumn, IntColumn, shown
+from planners.model.columns import BoolColumn, IntColumn
+from planners.text.plain_text import shown
 
 
 def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from planners.errors import InstanceError
 from planners.files.bounded_file import CHUNK_BYTES, pieces_of
 from planners.files.output_file import write_output
-from planners.model.columns import shown
+from planners.text.plain_text import shown
 
 MAX_FILE_BYTES = 1 << 28
 

@@ -8,14 +8,15 @@ from typing import Any
 
 from planners.dynamic.reusable_space import ReusableSpace
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, errors_at
+from planners.files.digest import problem_digest
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.files.problem_file import PLAN_FORMAT
 from planners.files.reusable_space_fields import space_from_fields, space_to_fields
-from planners.model.columns import INT64_MAX, shown
-from planners.model.digest import problem_digest
+from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
+from planners.text.plain_text import shown
 
 VERSION = 1
 # With the part `reusable_space`, which readers of version 1 do not know.

@@ -11,9 +11,10 @@ import numpy as np
 from planners.errors import InstanceError, errors_at
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.model.blocks import NOT_PINNED
-from planners.model.columns import frozen_names, frozen_rows, shown
+from planners.model.columns import frozen_names, frozen_rows
 from planners.model.graph import Graph
 from planners.model.problem import Problem, Safety
+from planners.text.plain_text import shown
 
 FORMAT = "gapless-problem"
 SUFFIXES = (".json", ".json.gz")

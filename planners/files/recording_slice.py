@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planners.errors import GaplessError
-from planners.model.columns import shown
+from planners.text.plain_text import shown
 
 LAST = -1
 MAX_ROUND_TO = 1 << 40

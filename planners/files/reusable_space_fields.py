@@ -9,9 +9,10 @@ from planners.dynamic.reusable_space import ReusableSpace, space_of_groups
 from planners.dynamic.static_part import static_part
 from planners.errors import InstanceError
 from planners.files.json_file import refuse, require_fields, require_list
-from planners.model.columns import INT64_MAX, shown
+from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.text.plain_text import shown
 
 COLUMNS = ("visits", "times", "space", "offsets", "intervals")
 PREFIX = "reusable_space."

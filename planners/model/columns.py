@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.errors import InstanceError
+from planners.text.plain_text import shown
 
 INT64_MAX = int(np.iinfo(np.int64).max)
 
@@ -74,25 +74,6 @@ def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...
                 f"found {shown(name)}"
             )
     return tuple(listed)
-
-
-def shown(value: object) -> str:
-    """Return how a message shows what was found: on one line, cut where it is long or deep."""
-    return " ".join(_SHORT.repr(value).split())
-
-
-class _ShortRepr(reprlib.Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel = 3
-        self.maxstring = self.maxother = 60
-
-    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
-        # Python refuses to write out whole numbers of many digits.
-        return repr(x) if x.bit_length() <= 128 else f"a whole number of {x.bit_length()} bits"
-
-
-_SHORT = _ShortRepr()
 
 
 def read_only(column: NDArray[Entry]) -> NDArray[Entry]:

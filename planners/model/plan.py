@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planners.model.columns import IntColumn, frozen_column, shown
+from planners.model.columns import IntColumn, frozen_column
 from planners.model.problem import Problem, Scalar
 from planners.text.byte_units import both_bytes, counted
+from planners.text.plain_text import shown
 
 Parameters = Mapping[str, Scalar]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planners.model.blocks import Blocks, make_blocks
-from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_rows, shown
+from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_rows
 from planners.model.graph import Graph
 from planners.model.rules import (
     require_length,
@@ -28,7 +28,7 @@ from planners.model.rules import (
     take_sizes,
 )
 from planners.text.byte_units import both_bytes, counted
-from planners.text.plain_text import one_line
+from planners.text.plain_text import one_line, shown
 
 if TYPE_CHECKING:
     from planners._core import Instance

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planners.errors import InstanceError
-from planners.model.columns import shown
 from planners.model.problem import Problem, Scalar
+from planners.text.plain_text import shown
 
 ALLOCATOR, PEAK, EXACT = "reserved_by", "peak_reserved", "peak_reserved_is_exact"
 

@@ -21,8 +21,8 @@ from planners.model.columns import (
     frozen_rows,
     is_integer_type,
     read_only,
-    shown,
 )
+from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
     from planners.model.graph import Graph

@@ -16,13 +16,13 @@ import numpy as np
 
 from planners.errors import MissingDependencyError
 from planners.model.budget import Budget
-from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integer_type, shown
+from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integer_type
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Scalar
 from planners.plugins.process_state import kept_process_state
 from planners.registry import ChosenPlanner, UnsupportedProblemError
-from planners.text.plain_text import describe_error, one_line, text_of
+from planners.text.plain_text import describe_error, one_line, shown, text_of
 
 OnError = Callable[[BaseException], object]
 

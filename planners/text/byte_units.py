@@ -6,10 +6,13 @@ import re
 from fractions import Fraction
 
 from planners.errors import GaplessError
-from planners.model.columns import INT64_MAX, shown
+from planners.text.plain_text import shown
 
 BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 DECIMAL_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+# An int64 holds no more.
+MOST_BYTES = (1 << 63) - 1
 
 _BYTES_OF_UNIT = {
     unit.lower(): base**power
@@ -54,7 +57,7 @@ def parse_bytes(where: str, text: str) -> int:
             f"{shown(text)}"
         )
     size = Fraction(re.sub("[,_]", "", written["number"])) * scale
-    if size > INT64_MAX or (scale == 1 and size.denominator != 1):
+    if size > MOST_BYTES or (scale == 1 and size.denominator != 1):
         raise GaplessError(
             f"{where}: whole bytes from 0 to 2**63 - 1 are needed, found {shown(text)}"
         )

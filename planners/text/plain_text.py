@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 
 MOST_CHARACTERS = 1000
 
@@ -41,3 +42,22 @@ def describe_error(error: BaseException) -> str:
     kind = type.__dict__["__name__"].__get__(type(error))
     said = text_of(error)
     return one_line(f"{kind}: {said}" if said else kind)
+
+
+def shown(value: object) -> str:
+    """Return how a message shows what was found: on one line, cut where it is long or deep."""
+    return " ".join(_SHORT.repr(value).split())
+
+
+class _ShortRepr(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+        # Python refuses to write out whole numbers of many digits.
+        return repr(x) if x.bit_length() <= 128 else f"a whole number of {x.bit_length()} bits"
+
+
+_SHORT = _ShortRepr()

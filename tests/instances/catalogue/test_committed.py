@@ -22,8 +22,8 @@ from instances.catalogue.update import instance_files
 from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
 from planners import Problem, Result, run
+from planners.files.digest import problem_digest
 from planners.files.problem_file import read_problem
-from planners.model.digest import problem_digest
 from planners.registry import choose, planners
 from tests.slow import one_by_one
 

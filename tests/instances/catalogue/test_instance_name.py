@@ -8,7 +8,7 @@ import pytest
 
 from instances.catalogue.instance_name import name_of_file, named_after
 from planners import Problem, read_problem, write_problem
-from planners.model.digest import problem_digest
+from planners.files.digest import problem_digest
 
 
 @pytest.mark.parametrize(

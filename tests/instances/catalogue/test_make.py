@@ -12,8 +12,8 @@ from instances.catalogue.facts import facts_of
 from instances.catalogue.make import make, module_and_arguments
 from instances.synthetic import neighbour_ring
 from planners.errors import GaplessError, InstanceError
+from planners.files.digest import problem_digest
 from planners.files.problem_file import read_problem
-from planners.model.digest import problem_digest
 from tests.instances.catalogue.entries import entry
 
 

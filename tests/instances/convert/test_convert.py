@@ -22,7 +22,7 @@ from instances.formats.stalloc_text import read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Graph, Problem, get, place, read_any, run, write_plan, write_problem
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
-from planners.model.digest import problem_digest
+from planners.files.digest import problem_digest
 
 # Two iterations of two phases each; the first block stays from before to the end.
 TRACE = AllocationTrace(

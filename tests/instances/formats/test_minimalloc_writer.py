@@ -13,7 +13,7 @@ from instances.formats.minimalloc_csv import read_minimalloc_csv, read_minimallo
 from instances.formats.minimalloc_writer import write_minimalloc_csv
 from planners import Plan, Problem, place
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
-from planners.model.digest import problem_digest
+from planners.files.digest import problem_digest
 from planners.model.graph import Graph
 
 

@@ -20,7 +20,7 @@ from planners import Problem, write_problem
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError, InstanceError
 from planners.files.formats import formats, read_any
 from planners.files.recording_slice import RecordingSlice
-from planners.model.columns import shown
+from planners.text.plain_text import shown
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 
 SECONDS = 4

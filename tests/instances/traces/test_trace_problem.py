@@ -16,8 +16,8 @@ from instances.traces.dynamic_requests import find_dynamic_requests, pair_reques
 from instances.traces.iterations import iteration_phases, iteration_window
 from instances.traces.trace_problem import iteration_problem, slice_problem, whole_problem
 from planners.errors import InstanceError
+from planners.files.digest import problem_digest
 from planners.files.recording_slice import RecordingSlice
-from planners.model.digest import problem_digest
 from planners.model.reference import Reference, reference_of
 
 FORWARD, BACKWARD, OPTIMIZER = (int(phase) for phase in Phase)

@@ -12,8 +12,8 @@ from instances.extract.eager.trace_command import trace
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
+from planners.files.digest import problem_digest
 from planners.files.problem_file import read_problem
-from planners.model.digest import problem_digest
 
 
 def trace_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
