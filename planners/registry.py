@@ -182,8 +182,6 @@ def get(name: str, **parameters: Scalar) -> ChosenPlanner:
 
     Parameters
     ----------
-    name
-        Its name.
     parameters
         Values for its parameters.
 

@@ -27,8 +27,6 @@ class MismatchRecord:
         Number, within its stream, of the request that was expected; -1 for none.
     size, expected_size
         Bytes that were asked for and expected, -1 where nothing was.
-    stream
-        Handle.
     in_the_way
         Number of the request whose place is still in use, -1 for none.
     where

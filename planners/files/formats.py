@@ -75,15 +75,10 @@ def read_problem(path: str | Path, recording_slice: RecordingSlice = WHOLE) -> P
     recording_slice
         What of a recording becomes the problem.
 
-    Returns
-    -------
-    Problem
-        Validated.
-
     Raises
     ------
     InstanceError
-        The file cannot be read, no format recognises it, it breaks a rule of its format, or an
+        The file cannot be read, no format recognises it, it breaks a rule of its format, or a
         slice is asked of what is no recording.
     """
     with readable_twice(Path(path)) as file:

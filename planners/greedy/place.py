@@ -57,11 +57,6 @@ def place(
     budget
         Limits; none by default.
 
-    Returns
-    -------
-    Plan
-        Deterministic.
-
     Raises
     ------
     GaplessError
@@ -90,11 +85,6 @@ def place_in_objects(
     ----------
     problem, order, fit, chain_rule, budget
         As for :func:`place`.
-
-    Returns
-    -------
-    Plan
-        Deterministic.
 
     Raises
     ------

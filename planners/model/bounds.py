@@ -50,8 +50,6 @@ class Bound:
     ----------
     name
         Name of the certificate.
-    bytes
-        The bound.
     witness
         int64 tensors that prove it: pairwise unsafe, with this sum of sizes; or, for ``block``,
         the members of the one block.

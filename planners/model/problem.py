@@ -230,11 +230,6 @@ class Problem:
         capacity
             Bytes; None asks for the smallest peak instead.
 
-        Returns
-        -------
-        Problem
-            Validated.
-
         Raises
         ------
         InstanceError
@@ -244,16 +239,6 @@ class Problem:
 
     def with_name(self, name: str) -> Problem:
         """Return the same problem under another name; the rest is shared, not copied.
-
-        Parameters
-        ----------
-        name
-            Printable.
-
-        Returns
-        -------
-        Problem
-            Validated.
 
         Raises
         ------
@@ -276,11 +261,6 @@ class Problem:
         **changes
             Fields of the selection that differ, as the constructor takes them. With another thing
             that decides safety, lifetimes, ``graph`` or ``unsafe_pairs``, the one before goes.
-
-        Returns
-        -------
-        Problem
-            Validated.
 
         Raises
         ------

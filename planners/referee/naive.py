@@ -16,13 +16,6 @@ from planners.model.problem import Problem, Safety
 def check(problem: Problem, plan: Plan) -> None:
     """Raise where a plan breaks a constraint of its problem.
 
-    Parameters
-    ----------
-    problem
-        What was planned.
-    plan
-        The plan.
-
     Raises
     ------
     InvalidPlanError

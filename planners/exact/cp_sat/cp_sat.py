@@ -51,8 +51,6 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
 
     Parameters
     ----------
-    problem
-        Any.
     budget
         All of it; ``node_limit`` counts conflicts, and with it several threads take turns, so
         that the run repeats exactly.
