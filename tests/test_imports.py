@@ -30,7 +30,7 @@ ROOMS = {
         "planners.text",
     },
     "planners/command_line": {"planners.errors", "planners.text"},
-    "planners/plugins": {
+    "planners/third_party": {
         "planners.command_line",
         "planners.errors",
         "planners.model",
@@ -48,7 +48,7 @@ ROOMS = {
         "planners.errors",
         "planners.greedy",
         "planners.model",
-        "planners.plugins",
+        "planners.third_party",
         "planners.registry",
     },
     "planners/search": {

@@ -13,7 +13,7 @@ from typing import IO
 
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult, read_result
-from planners.plugins import child_process
+from planners.third_party import child_process
 
 COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
 

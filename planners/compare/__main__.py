@@ -17,6 +17,7 @@ from planners.command_line.progress_line import show_progress
 from planners.command_line.shared_options import AsJson, Iteration, OnlyStatic, Persistent
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
+from planners.compare.capacity_verdict import Answer, verdict_of
 from planners.compare.comparison import Comparison, compare_planners
 from planners.compare.plots import Plot, find_plot
 from planners.compare.records import (
@@ -32,7 +33,6 @@ from planners.compare.report import (
     notes,
     sorted_rows,
 )
-from planners.compare.verdict import Answer, verdict_of
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
@@ -44,11 +44,11 @@ from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
-from planners.plugins.isolated_run import GRACE_SECONDS, Isolation
 from planners.registry import ChosenPlanner, choose, load_plugin
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
+from planners.third_party.isolated_planner import GRACE_SECONDS, Isolation
 
 # A planner that searches takes all the time it is given; with a handful of them, an instance of
 # some thousand tensors is answered in seconds.

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from planners.compare.capacity_verdict import Answer, Verdict, verdict_of
 from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
-from planners.compare.verdict import Answer, Verdict, verdict_of
 from planners.model.plan import Result, Status
 from planners.model.problem import MOST_SHOWN_NAME
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes

@@ -6,6 +6,7 @@ import re
 from itertools import dropwhile, takewhile
 
 from planners.compare.__main__ import EXIT_INVALID_PLAN, EXIT_OF_ANSWER, GRAVEST_FIRST
+from planners.compare.capacity_verdict import Answer
 from planners.compare.records import (
     CSV_COLUMNS,
     SCHEMA,
@@ -16,7 +17,6 @@ from planners.compare.records import (
     ReferenceFields,
     ResultFields,
 )
-from planners.compare.verdict import Answer
 from planners.model.plan import Status
 from tests.repository import ROOT
 

@@ -15,9 +15,9 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Parameters, Plan, Result
 from planners.model.problem import Problem
-from planners.plugins.planner_answer import take_in
 from planners.referee.judge import judge
 from planners.run import run
+from planners.third_party.planner_answer import take_in
 
 # A problem is read or made again in each process: it travels as what makes it, by pickle.
 Source = Callable[[], Problem]

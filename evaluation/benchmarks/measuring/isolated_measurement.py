@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from planners.errors import GaplessError
-from planners.plugins.child_process import tied_to_this_process
+from planners.third_party.child_process import tied_to_this_process
 
 State = TypeVar("State")
 Value = TypeVar("Value")

@@ -17,7 +17,7 @@ from evaluation.benchmarks.writing.page import Page, milliseconds
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
 from planners.command_line.progress_line import show_progress
-from planners.plugins.child_process import run_to_end
+from planners.third_party.child_process import run_to_end
 
 TENSORS = 20_000
 COMPARE = ("-m", "planners.compare")

@@ -19,8 +19,8 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.plugins.isolated_call import Ended, call_isolated
 from planners.registry import register
+from planners.third_party.isolated_process import Ended, call_isolated
 
 NAME = "cp-sat"
 

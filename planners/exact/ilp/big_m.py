@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from planners.exact.cliques import clique_cover
 from planners.exact.common_unit import ScaledBlocks
 from planners.exact.disjunctions import disjunctions_of
+from planners.exact.ilp.linear_program import MilpModel
 from planners.exact.ilp.longest_paths import longest_path_heads
-from planners.exact.ilp.milp_model import MilpModel
 from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import sections_of
 from planners.exact.symmetry import symmetry_of

@@ -22,11 +22,11 @@ from typing import IO
 
 from planners.errors import MissingDependencyError
 from planners.exact.ilp.highs import Solver
-from planners.exact.ilp.milp_model import INFINITE, MilpAnswer, MilpModel
+from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import RESERVE_SECONDS, require_time, solver_seconds
 from planners.exact.solver_package import require_package
 from planners.model.budget import Budget
-from planners.plugins import child_process
+from planners.third_party import child_process
 
 
 def require_cbc() -> None:

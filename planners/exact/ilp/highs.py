@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from planners.exact.ilp.milp_model import INFINITE, MilpAnswer, MilpModel
+from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import require_time, solver_seconds
 from planners.exact.solver_package import require_package
 from planners.model.budget import Budget
-from planners.plugins.isolated_call import Ended, call_isolated
+from planners.third_party.isolated_process import Ended, call_isolated
 
 Solver = Callable[[MilpModel, Budget], MilpAnswer]
 

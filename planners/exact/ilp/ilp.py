@@ -9,7 +9,7 @@ from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.ilp.big_m import BigM
 from planners.exact.ilp.cbc import load_cbc, require_cbc
 from planners.exact.ilp.highs import Solver, load_highs, require_highs
-from planners.exact.ilp.milp_model import MilpAnswer
+from planners.exact.ilp.linear_program import MilpAnswer
 from planners.exact.plan_exactly import plan_exactly
 from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from planners import GaplessError, Status
-from planners.plugins.isolated_run import Isolation
+from planners.third_party.isolated_planner import Isolation
 from tests.planners.compare.conftest import Compare
 
 Plugin = Callable[[str], Path]

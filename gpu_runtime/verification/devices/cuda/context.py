@@ -18,7 +18,7 @@ from gpu_runtime.verification.devices.cuda.compiler import compile_for
 from gpu_runtime.verification.devices.cuda.driver import Driver, open_driver
 from planners.errors import DeviceError
 
-KERNEL = Path(__file__).with_name("node_kernel.cu")
+KERNEL = Path(__file__).with_name("stamp_check_kernel.cu")
 COPY_BYTES = 1 << 30
 COPIES = 10
 

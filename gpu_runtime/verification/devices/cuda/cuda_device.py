@@ -54,7 +54,7 @@ FINDINGS = np.dtype(
 
 
 class KernelProgram(ctypes.Structure):
-    """What the kernel is told: ``Program`` of ``node_kernel.cu``, field by field."""
+    """What the kernel is told: ``Program`` of ``stamp_check_kernel.cu``, field by field."""
 
     _fields_ = (
         ("arena", c_uint64),

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planners.plugins.process_state import kept_process_state
+from planners.third_party.process_state import kept_process_state
 
 
 def current_umask() -> int:
