@@ -136,7 +136,7 @@ def _paper_rows(paper: PaperNetwork, instance: CollectionInstance) -> list[list[
         "" if paper.chains is None else f"{paper.chains:,}", f"{paper.naive_gb:.4f}",
         f"{paper.bound_gb:.4f}", f"{best:.4f}", gap(best, paper.bound_gb), "",
         percent_above(paper.many_gb, paper.single_gb),
-        f"{paper.many_ms / paper.single_ms - 1:+.0%}",
+        f"{paper.many_ms / paper.single_ms - 1:+z.0%}",
     ]  # fmt: skip
     problem, peak = instance.problem, instance.peak
     single, many = (instance.best(planners).result.peak or 0 for planners in (SINGLE, MANY))
@@ -145,7 +145,7 @@ def _paper_rows(paper: PaperNetwork, instance: CollectionInstance) -> list[list[
         paper.name, "ours", f"{problem.tensor_count:,}", f"{len(problem.contiguous):,}",
         f"{problem.naive_bytes / GB:.4f}", f"{instance.lifetime_bound / GB:.4f}",
         f"{peak / GB:.4f}", gap(peak, instance.lifetime_bound), gap(peak, instance.bound),
-        percent_above(many, single), f"{faster:+.0%}",
+        percent_above(many, single), f"{faster:+z.0%}",
     ]  # fmt: skip
     return [theirs, ours]
 

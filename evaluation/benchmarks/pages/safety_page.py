@@ -138,8 +138,8 @@ def _row(instance: SafetyInstance) -> list[str]:
         *(milliseconds(median(cost[name])) for name in ("1", "1opt", "2")),
         milliseconds(median(ours)),
         milliseconds(max(ours)),
-        f"{instance.change:+.0%}",
-        "" if paper is None else f"{paper.safety_2_ms / paper.safety_1opt_ms - 1:+.0%}",
+        f"{instance.change:+z.0%}",
+        "" if paper is None else f"{paper.safety_2_ms / paper.safety_1opt_ms - 1:+z.0%}",
         ratio(median(cost["1opt"]), median(ours)),
         ratio(median(cost["2"]), median(ours)),
     ]
