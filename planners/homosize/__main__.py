@@ -70,7 +70,7 @@ def homosize(
     problem = read_problem(file, RecordingSlice(parse_iteration(iteration), persistent=persistent))
     if only_static:
         problem = static_part(problem).problem
-    choices = PaperVariant(
+    paper_variant = PaperVariant(
         phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
         least_product=least_product, layers_too=layers_too,
     )  # fmt: skip
@@ -82,15 +82,15 @@ def homosize(
     result = run(problem, chosen, budget, bounds_of(problem))
     if result.status is Status.UNSUPPORTED:
         raise GaplessError(f"{file}: {result.reason}")
-    stages = _stages(problem, choices) if explained else ""
+    stages = _stages(problem, paper_variant) if explained else ""
     standard_output.write(stages + _summary(problem, result))
     raise typer.Exit(0 if result.valid else EXIT_INVALID_PLAN)
 
 
-def _stages(problem: Problem, choices: PaperVariant) -> str:
+def _stages(problem: Problem, paper_variant: PaperVariant) -> str:
     try:
         require_plain_lifetimes(problem)
-        return explain(synthesize(static_requests(problem), choices))
+        return explain(synthesize(static_requests(problem), paper_variant))
     except UnsupportedProblemError as error:
         raise GaplessError(f"--explain shows the published stages, without {error}") from None
 

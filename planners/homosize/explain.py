@@ -72,10 +72,10 @@ def _layers(synthesis: Synthesis) -> list[str]:
 
 
 def _sums(synthesis: Synthesis) -> list[str]:
-    bubbles = fragmentation_of(synthesis)
+    fragmentation = fragmentation_of(synthesis)
     used, in_groups, in_layers = (
-        human_bytes(bubbles.mean_bytes(share))
-        for share in (bubbles.used, bubbles.in_groups, bubbles.in_layers)
+        human_bytes(fragmentation.mean_bytes(share))
+        for share in (fragmentation.used, fragmentation.in_groups, fragmentation.in_layers)
     )
     return [
         f"Of {human_bytes(synthesis.plan.peak)}, on average over time: {used} used, "

@@ -38,7 +38,7 @@ class FusionAttempt:
 
 
 def fuse_adjacent(
-    plans: list[LocalPlan], choices: PaperVariant, budget: Budget | None = None
+    plans: list[LocalPlan], paper_variant: PaperVariant, budget: Budget | None = None
 ) -> tuple[list[LocalPlan], list[FusionAttempt]]:
     """Fuse adjacent plans as long as their merit grows.
 
@@ -53,17 +53,19 @@ def fuse_adjacent(
     trials: list[FusionAttempt] = []
     while waiting:
         plan = waiting.pop(0)
-        while choices.fusion and (found := _find_partner(plan, waiting, trials, choices, budget)):
+        while paper_variant.fusion and (
+            found := _find_partner(plan, waiting, trials, paper_variant, budget)
+        ):
             partner, (plan, *rest) = found
             waiting[partner : partner + 1] = rest
-            if not choices.again:
+            if not paper_variant.again:
                 break
         result.append(plan)
     return result, trials
 
 
 def fuse(
-    one: LocalPlan, other: LocalPlan, choices: PaperVariant, budget: Budget | None = None
+    one: LocalPlan, other: LocalPlan, paper_variant: PaperVariant, budget: Budget | None = None
 ) -> list[LocalPlan]:
     """Insert the smaller of two plans into the larger, by the published stepping.
 
@@ -73,7 +75,7 @@ def fuse(
     guests = guest.requests.select(np.lexsort((guest.requests.tensor, guest.requests.start)))
     address = _core.fuse_local_plans(
         host.requests.size, host.requests.start, host.requests.end, host.address,
-        guests.size, guests.start, guests.end, choices.leftover == "group",
+        guests.size, guests.start, guests.end, paper_variant.leftover == "group",
         math.inf if budget is None else budget.remaining_seconds(),
     )  # fmt: skip
     placed = address >= 0
@@ -86,7 +88,7 @@ def fuse(
     if placed.all():
         return [fused]
     rest = guests.select(~placed)
-    rest_plan = plan_locally(rest.select(stacking_order(rest, choices)), choices)
+    rest_plan = plan_locally(rest.select(stacking_order(rest, paper_variant)), paper_variant)
     return [
         fused,
         replace(rest_plan, phase_start=guest.phase_start, phase_end=guest.phase_end),
@@ -103,13 +105,13 @@ def are_adjacent(one: LocalPlan, other: LocalPlan) -> bool:
     return one.phase_end == other.phase_start or other.phase_end == one.phase_start
 
 
-def merit(plans: Sequence[LocalPlan], choices: PaperVariant) -> Fraction:
+def merit(plans: Sequence[LocalPlan], paper_variant: PaperVariant) -> Fraction:
     """Return what has to grow for a fusion to be accepted."""
-    if choices.acceptance == "product":
+    if paper_variant.acceptance == "product":
         return plans[0].product * plans[-1].product
     weights = [
         {"reserved": plan.reserved, "bytes": plan.size, "requests": plan.requests.count}[
-            choices.weight
+            paper_variant.weight
         ]
         for plan in plans
     ]
@@ -121,7 +123,7 @@ def _find_partner(
     plan: LocalPlan,
     waiting: list[LocalPlan],
     trials: list[FusionAttempt],
-    choices: PaperVariant,
+    paper_variant: PaperVariant,
     budget: Budget | None,
 ) -> tuple[int, list[LocalPlan]] | None:
     """Return which of the waiting plans is fused with this one, and what becomes of the two."""
@@ -130,21 +132,21 @@ def _find_partner(
     for index, partner in enumerate(waiting):
         if not are_adjacent(plan, partner):
             continue
-        fused = fuse(plan, partner, choices, budget)
-        trial = _trial(plan, partner, fused, choices)
+        fused = fuse(plan, partner, paper_variant, budget)
+        trial = _trial(plan, partner, fused, paper_variant)
         trials.append(trial)
         if not trial.accepted:
             continue
         saved = plan.reserved + partner.reserved - sum(part.reserved for part in fused)
         if best is None or saved > most_saved:
             best, most_saved = (index, fused), saved
-        if choices.partner == "first":
+        if paper_variant.partner == "first":
             break
     return best
 
 
 def _trial(
-    one: LocalPlan, other: LocalPlan, fused: list[LocalPlan], choices: PaperVariant
+    one: LocalPlan, other: LocalPlan, fused: list[LocalPlan], paper_variant: PaperVariant
 ) -> FusionAttempt:
     host, guest = host_and_guest(one, other)
     return FusionAttempt(
@@ -153,8 +155,8 @@ def _trial(
         host.size,
         guest.size,
         sum(part.size for part in fused),
-        merit([one, other], choices),
-        merit(fused, choices),
+        merit([one, other], paper_variant),
+        merit(fused, paper_variant),
     )
 
 

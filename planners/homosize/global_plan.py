@@ -55,7 +55,10 @@ class GlobalPlan:
 
 
 def plan_globally(
-    plans: list[LocalPlan], singles: Requests, choices: PaperVariant, budget: Budget | None = None
+    plans: list[LocalPlan],
+    singles: Requests,
+    paper_variant: PaperVariant,
+    budget: Budget | None = None,
 ) -> GlobalPlan:
     """Give every unit a place in a memory layer, from the largest size down.
 
@@ -70,7 +73,7 @@ def plan_globally(
     order = np.lexsort((start, -size))
     placed, below, layer_size = _core.plan_in_layers(
         size[order], start[order], end[order],
-        choices.layer == "smallest", choices.beside,
+        paper_variant.layer == "smallest", paper_variant.beside,
         math.inf if budget is None else budget.remaining_seconds(),
     )  # fmt: skip
     layer = np.empty_like(size)

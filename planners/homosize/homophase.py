@@ -77,33 +77,37 @@ class LocalPlan:
         return Fraction(self.used, self.reserved)
 
 
-def homophase_groups(requests: Requests, choices: PaperVariant) -> tuple[list[LocalPlan], Requests]:
+def homophase_groups(
+    requests: Requests, paper_variant: PaperVariant
+) -> tuple[list[LocalPlan], Requests]:
     """Group requests by the phases of allocation and free, and plan each group.
 
     Source: Huang et al. 2026, section 5.1, HomoPhase Group Planning.
     """
-    grouped = np.full(requests.count, choices.phases)
-    if choices.transients == "single":
+    grouped = np.full(requests.count, paper_variant.phases)
+    if paper_variant.transients == "single":
         grouped &= requests.phase_start != requests.phase_end
     members = requests.select(grouped)
-    order = np.lexsort((*_stacking_keys(members, choices), members.phase_end, members.phase_start))
+    order = np.lexsort(
+        (*_stacking_keys(members, paper_variant), members.phase_end, members.phase_start)
+    )
     members = members.select(order)
     borders = np.flatnonzero(
         (np.diff(members.phase_start) != 0) | (np.diff(members.phase_end) != 0)
     )
     groups = np.split(np.arange(members.count), borders + 1) if members.count else []
-    plans = [plan_locally(members.select(group), choices) for group in groups]
+    plans = [plan_locally(members.select(group), paper_variant) for group in groups]
     # As floats, so that 7/10 is not below 0.7.
-    kept = [float(plan.product) >= choices.least_product for plan in plans]
+    kept = [float(plan.product) >= paper_variant.least_product for plan in plans]
     position = np.flatnonzero(grouped)[order]
     for group in compress(groups, map(not_, kept)):
         grouped[position[group]] = False
     return list(compress(plans, kept)), requests.select(~grouped)
 
 
-def plan_locally(members: Requests, choices: PaperVariant) -> LocalPlan:
+def plan_locally(members: Requests, paper_variant: PaperVariant) -> LocalPlan:
     """Plan the requests of one group."""
-    if choices.packing == "stacked":
+    if paper_variant.packing == "stacked":
         address = np.cumsum(members.size) - members.size
     else:
         problem = Problem(members.size, members.start, members.end)
@@ -111,13 +115,13 @@ def plan_locally(members: Requests, choices: PaperVariant) -> LocalPlan:
     return LocalPlan(members, address, int(members.phase_start[0]), int(members.phase_end[0]))
 
 
-def stacking_order(members: Requests, choices: PaperVariant) -> IntColumn:
+def stacking_order(members: Requests, paper_variant: PaperVariant) -> IntColumn:
     """Return the order in which the members of one group are placed, as indices."""
-    return np.lexsort(_stacking_keys(members, choices))
+    return np.lexsort(_stacking_keys(members, paper_variant))
 
 
-def _stacking_keys(members: Requests, choices: PaperVariant) -> tuple[IntColumn, ...]:
+def _stacking_keys(members: Requests, paper_variant: PaperVariant) -> tuple[IntColumn, ...]:
     """Return sort keys, the least urgent first; ties stay in the order of the problem."""
-    if choices.order == "end":
+    if paper_variant.order == "end":
         return members.start, -members.end
-    return (members.start,) if choices.order == "start" else (members.start, -members.size)
+    return (members.start,) if paper_variant.order == "start" else (members.start, -members.size)

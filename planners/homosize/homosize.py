@@ -83,29 +83,29 @@ def homosize(
     TimeoutError, KeyboardInterrupt
         The variant ``paper`` was not done.
     """
-    choices = PaperVariant(
+    paper_variant = PaperVariant(
         phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
         least_product=least_product, layers_too=layers_too,
     )  # fmt: skip
     if variant == "paper":
-        plan, synthesis = plan_as_published(problem, choices, budget)
+        plan, synthesis = plan_as_published(problem, paper_variant, budget)
         return Findings(plan, statistics=_counts(synthesis))
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: phases and layers are made of lifetimes")
-    return _plan_best(problem, choices, budget)
+    return _plan_best(problem, paper_variant, budget)
 
 
 def plan_as_published(
-    problem: Problem, choices: PaperVariant, budget: Budget
+    problem: Problem, paper_variant: PaperVariant, budget: Budget
 ) -> tuple[Plan, Synthesis]:
     """Plan the static requests as the paper does, and the dynamic ones around them."""
     require_plain_lifetimes(problem)
-    synthesis = synthesize(static_requests(problem), choices, budget)
+    synthesis = synthesize(static_requests(problem), paper_variant, budget)
     offsets = synthesis.plan.offsets(problem.tensor_count)
     return place_dynamic(problem, offsets, budget), synthesis
 
 
-def _plan_best(problem: Problem, choices: PaperVariant, budget: Budget) -> Findings:
+def _plan_best(problem: Problem, paper_variant: PaperVariant, budget: Budget) -> Findings:
     """Improve the best plan until it meets the bound or the attempts are over.
 
     Note: why two rounds. An attempt that asks for no less than the bound ends at the first request
@@ -121,7 +121,7 @@ def _plan_best(problem: Problem, choices: PaperVariant, budget: Budget) -> Findi
         [
             lambda: ask_for_bounds_after_a_plan(incumbent, structured_orders),
             orders.prove,
-            lambda: _offer_published(incumbent, choices),
+            lambda: _offer_published(incumbent, paper_variant),
             orders.place_given_up,
             lambda: Portfolio(problem).run(incumbent),
             lambda: orders.pressure.run(incumbent, only_goal=False),
@@ -171,13 +171,13 @@ def _share_kept(incumbent: Incumbent) -> tuple[float, int]:
     )
 
 
-def _offer_published(incumbent: Incumbent, choices: PaperVariant) -> None:
+def _offer_published(incumbent: Incumbent, paper_variant: PaperVariant) -> None:
     """Try the published plan, with groups and with layers alone, each with every tensor sunk."""
     problem = incumbent.problem
     readings = {
-        "published": choices,
-        "published, no fusion": replace(choices, fusion=False),
-        "published, no phases": replace(choices, phases=False),
+        "published": paper_variant,
+        "published, no fusion": replace(paper_variant, fusion=False),
+        "published, no phases": replace(paper_variant, phases=False),
     }
     for name, reading in readings.items():
         if incumbent.over:

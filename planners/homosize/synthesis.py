@@ -31,20 +31,22 @@ class Synthesis:
 
 
 def synthesize(
-    requests: Requests, choices: PaperVariant, budget: Budget | None = None
+    requests: Requests, paper_variant: PaperVariant, budget: Budget | None = None
 ) -> Synthesis:
     """Plan requests by HomoPhase groups, fusion, and HomoSize layers.
 
     Source: Huang et al. 2026, section 5.1.
     """
-    whole = _synthesize(requests, choices, budget)
-    if not choices.layers_too:
+    whole = _synthesize(requests, paper_variant, budget)
+    if not paper_variant.layers_too:
         return whole
-    layers = _synthesize(requests, replace(choices, phases=False), budget)
+    layers = _synthesize(requests, replace(paper_variant, phases=False), budget)
     return min(whole, layers, key=lambda synthesis: synthesis.plan.peak)
 
 
-def _synthesize(requests: Requests, choices: PaperVariant, budget: Budget | None) -> Synthesis:
-    groups, singles = homophase_groups(requests, choices)
-    plans, trials = fuse_adjacent(groups, choices, budget)
-    return Synthesis(requests, groups, trials, plan_globally(plans, singles, choices, budget))
+def _synthesize(
+    requests: Requests, paper_variant: PaperVariant, budget: Budget | None
+) -> Synthesis:
+    groups, singles = homophase_groups(requests, paper_variant)
+    plans, trials = fuse_adjacent(groups, paper_variant, budget)
+    return Synthesis(requests, groups, trials, plan_globally(plans, singles, paper_variant, budget))

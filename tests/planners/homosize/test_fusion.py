@@ -78,8 +78,8 @@ def test_what_fits_nowhere_may_become_a_group_of_its_own() -> None:
 def test_a_group_that_finds_no_place_at_all_is_not_fused() -> None:
     groups = [local_plan([Request(4, 0, 9, 0, 1)]), local_plan([Request(2, 5, 14, 1, 2)])]
     for acceptance in ("average", "product"):
-        choices = PaperVariant(leftover="group", acceptance=acceptance)  # type: ignore[arg-type]
-        plans, (trial,) = fuse_adjacent(groups, choices)
+        paper_variant = PaperVariant(leftover="group", acceptance=acceptance)  # type: ignore[arg-type]
+        plans, (trial,) = fuse_adjacent(groups, paper_variant)
         assert trial.before == trial.after
         assert plans == groups
 
@@ -151,22 +151,22 @@ def test_weights_of_the_average() -> None:
     # Products 1 and 3/4; reserved 12 and 8 byte-steps, 3 and 2 bytes, 1 and 2 requests.
     expected = {"reserved": Fraction(9, 10), "bytes": Fraction(9, 10), "requests": Fraction(5, 6)}
     for weight, average in expected.items():
-        choices = PaperVariant(weight=weight)  # type: ignore[arg-type]
-        assert merit([one, other], choices) == average
+        paper_variant = PaperVariant(weight=weight)  # type: ignore[arg-type]
+        assert merit([one, other], paper_variant) == average
 
 
 def test_a_fusion_may_be_accepted_by_the_product_of_both_terms() -> None:
     one = local_plan([Request(3, 0, 3, 0, 1)])
     other = local_plan([Request(1, 2, 5, 1, 2), Request(1, 2, 3, 1, 2)])
-    choices = PaperVariant(acceptance="product")
-    assert merit([one, other], choices) == Fraction(3, 4)
-    assert merit([other], choices) == Fraction(9, 16)
+    paper_variant = PaperVariant(acceptance="product")
+    assert merit([one, other], paper_variant) == Fraction(3, 4)
+    assert merit([other], paper_variant) == Fraction(9, 16)
     groups = [
         local_plan([Request(4, 0, 7, 0, 1), Request(4, 0, 1, 0, 1)]),
         local_plan([Request(2, 4, 7, 1, 2), Request(2, 6, 7, 1, 2)]),
     ]
     _, (average,) = fuse_adjacent(groups, PaperVariant())
-    _, (product,) = fuse_adjacent(groups, choices)
+    _, (product,) = fuse_adjacent(groups, paper_variant)
     assert (average.before, average.after) == (Fraction(52, 80), Fraction(13, 16))
     assert (product.before, product.after) == (
         Fraction(5, 8) * Fraction(3, 4),
@@ -210,20 +210,20 @@ ALL_READINGS = [
 ]
 
 
-@given(drawn=requests(least=6, most=30), choices=st.sampled_from(ALL_READINGS))
+@given(drawn=requests(least=6, most=30), paper_variant=st.sampled_from(ALL_READINGS))
 def test_all_plans_are_valid_and_hold_every_request(
-    drawn: list[Request], choices: PaperVariant
+    drawn: list[Request], paper_variant: PaperVariant
 ) -> None:
-    groups, _ = homophase_groups(columns(drawn), choices)
-    plans, trials = fuse_adjacent(groups, choices)
+    groups, _ = homophase_groups(columns(drawn), paper_variant)
+    plans, trials = fuse_adjacent(groups, paper_variant)
     for trial in trials:
         assert trial.accepted == (trial.after > trial.before)
-    if choices.leftover == "top":
+    if paper_variant.leftover == "top":
         fused, accepted = len(groups) - len(plans), sum(trial.accepted for trial in trials)
         assert bool(fused) == bool(accepted)
         # Of several partners that would do, the best is taken and the others stay.
-        assert fused == accepted if choices.partner == "first" else fused <= accepted
-    if choices.acceptance == "average" and choices.weight == "reserved":
+        assert fused == accepted if paper_variant.partner == "first" else fused <= accepted
+    if paper_variant.acceptance == "average" and paper_variant.weight == "reserved":
         assert sum(plan.reserved for plan in plans) <= sum(group.reserved for group in groups)
     members = [sorted(tensor for plan in found for tensor in plan.requests.tensor.tolist())
                for found in (groups, plans)]  # fmt: skip

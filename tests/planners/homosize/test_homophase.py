@@ -53,7 +53,7 @@ def test_byte_steps_do_not_overflow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "addresses"),
+    ("paper_variant", "addresses"),
     [
         (PaperVariant(order="end"), {2: 0, 0: 2}),
         (PaperVariant(order="start"), {2: 0, 0: 2}),
@@ -61,8 +61,10 @@ def test_byte_steps_do_not_overflow() -> None:
     ],
     ids=lambda value: value.order if isinstance(value, PaperVariant) else "",
 )
-def test_the_order_of_members_is_a_choice(choices: PaperVariant, addresses: dict[int, int]) -> None:
-    (plan,), _ = homophase_groups(columns([B, T, A]), choices)
+def test_the_order_of_members_is_a_choice(
+    paper_variant: PaperVariant, addresses: dict[int, int]
+) -> None:
+    (plan,), _ = homophase_groups(columns([B, T, A]), paper_variant)
     found = dict(zip(plan.requests.tensor.tolist(), plan.address.tolist(), strict=True))
     assert found == addresses
 
@@ -71,8 +73,8 @@ def test_transient_requests_may_be_a_group_and_share_its_bytes() -> None:
     # Two transient requests of one phase, one after the other.
     one, other = Request(4, 0, 0, 0, 0), Request(3, 1, 1, 0, 0)
     for packing, size in (("stacked", 7), ("reused", 4)):
-        choices = PaperVariant(transients="group", packing=packing)  # type: ignore[arg-type]
-        (plan,), singles = homophase_groups(columns([one, other]), choices)
+        paper_variant = PaperVariant(transients="group", packing=packing)  # type: ignore[arg-type]
+        (plan,), singles = homophase_groups(columns([one, other]), paper_variant)
         assert plan.size == size
         assert singles.count == 0
 

@@ -95,8 +95,8 @@ def test_or_one_at_a_time() -> None:
 def test_the_largest_or_the_smallest_layer_is_asked_first() -> None:
     drawn = [Request(5, 0, 1), Request(4, 0, 1), Request(3, 2, 3)]
     for layer, expected in (("largest", [0, 1, 0]), ("smallest", [0, 1, 1])):
-        choices = PaperVariant(layer=layer)  # type: ignore[arg-type]
-        assert plan_globally([], columns(drawn), choices).layer.tolist() == expected
+        paper_variant = PaperVariant(layer=layer)  # type: ignore[arg-type]
+        assert plan_globally([], columns(drawn), paper_variant).layer.tolist() == expected
 
 
 def test_a_group_is_placed_as_one_request() -> None:
@@ -129,8 +129,8 @@ def test_no_time_is_told() -> None:
 )
 def test_global_planning_is_the_listing(drawn: list[Request], layer: str, beside: bool) -> None:
     drawn = sorted(drawn, key=lambda m: (-m.s, m.ts))
-    choices = PaperVariant(layer=layer, beside=beside)  # type: ignore[arg-type]
-    plan = plan_globally([], columns(drawn), choices)
+    paper_variant = PaperVariant(layer=layer, beside=beside)  # type: ignore[arg-type]
+    plan = plan_globally([], columns(drawn), paper_variant)
     places, sizes = published.plan_globally(drawn, largest_first=layer == "largest", beside=beside)
     assert list(zip(plan.layer.tolist(), plan.within.tolist(), strict=True)) == places
     assert plan.layer_size.tolist() == sizes
