@@ -22,7 +22,7 @@ from planners.files.output_file import replacing
 from planners.model.bounds import Bound
 from planners.model.plan import Result
 from planners.model.problem import Problem, Safety
-from planners.text.byte_units import binary_unit, human_bytes
+from planners.text.byte_units import binary_unit, human_bytes, three_digits
 
 # Okabe & Ito, "Color Universal Design" (2008): told apart by all common kinds of colour vision.
 # Their vermilion is left to the bound.
@@ -238,7 +238,7 @@ def _title(problem: Problem, result: Result, bound: int) -> str:
     peak = result.plan.peak
     parts = [problem.name, result.planner, f"peak {human_bytes(peak)}"]
     if bound and peak != bound:
-        parts.append(f"{100 * (peak / bound - 1):.3g} % above the bound")
+        parts.append(f"{three_digits(100 * (peak / bound - 1))} % above the bound")
     elif peak == bound:
         parts.append("optimal")
     return "  ·  ".join(parts)

@@ -9,7 +9,7 @@ from gpu_runtime.verification.corruption import Corruption
 from gpu_runtime.verification.injection import Injection
 from gpu_runtime.verification.verification import Verification
 from planners.model.problem import Problem
-from planners.text.byte_units import both_bytes, counted, exact_bytes
+from planners.text.byte_units import both_bytes, counted, exact_bytes, three_digits
 from planners.text.table import Column, Row, Table, and_more, columns_of
 
 SCHEMA_VERSION = 1
@@ -95,7 +95,7 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
         f"{counted(verification.nodes, 'node')}, "
         f"{counted(verification.streams, 'stream')}, {counted(verification.events, 'event')}",
         f"device: {figures.name}; a large copy reads and writes "
-        f"{figures.copy_bytes_per_second / _GIGA:,.3g} GB/s",
+        f"{three_digits(figures.copy_bytes_per_second / _GIGA)} GB/s",
         f"arena: {exact_bytes(figures.arena_bytes)} bytes for a peak of "
         f"{exact_bytes(verification.peak)}{_compression(verification)}; "
         f"the allocator took {exact_bytes(figures.reserved_bytes)}",
@@ -110,7 +110,8 @@ def _circumstances(verification: Verification, plan_name: str) -> list[str]:
 def _undisturbed(verification: Verification) -> str:
     if not verification.undisturbed_seconds:
         return "not once to its end"
-    return f"undisturbed in {verification.undisturbed_seconds * 1e3:.3g} ms{_rate(verification)}"
+    milliseconds = three_digits(verification.undisturbed_seconds * 1e3)
+    return f"undisturbed in {milliseconds} ms{_rate(verification)}"
 
 
 def _rate(verification: Verification) -> str:
@@ -118,10 +119,8 @@ def _rate(verification: Verification) -> str:
     rate = verification.bytes_per_second
     if verification.figures.arena_bytes != verification.peak or not rate:
         return ""
-    return (
-        f": {rate / _GIGA:,.3g} GB/s, {rate / verification.figures.copy_bytes_per_second:.0%} of "
-        f"a copy's"
-    )
+    share = rate / verification.figures.copy_bytes_per_second
+    return f": {three_digits(rate / _GIGA)} GB/s, {share:.0%} of a copy's"
 
 
 def _compression(verification: Verification) -> str:

@@ -69,6 +69,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def three_digits(value: float) -> str:
+    """Return a number with three significant digits, whole from 100 on and never as a power."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def both_bytes(size: int) -> str:
     """Return bytes in both ways, such as ``"3.806 GiB (4,086,158,532)"``."""
     return f"{human_bytes(size)} ({exact_bytes(size)})"

@@ -18,6 +18,7 @@ from gpu_runtime.verification.verification import Verification, VerificationRequ
 from planners import Problem, place_in_objects
 from planners.command_line.progress_line import show_progress
 from planners.model.columns import IntColumn
+from planners.text.byte_units import three_digits
 
 MIB = 1 << 20
 SIZES_MIB = (16, 24, 32, 64, 256, 1024)
@@ -174,4 +175,4 @@ def _copy_rate(size: int, count: int) -> float:
 
 
 def _gigabytes(rate: float) -> str:
-    return f"{rate / 1e9:,.3g}" if rate < 1e12 else f"{rate / 1e9:,.0f}"
+    return three_digits(rate / 1e9)

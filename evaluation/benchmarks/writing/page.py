@@ -9,6 +9,7 @@ from datetime import date
 from evaluation.benchmarks.writing.environment import environment
 from evaluation.benchmarks.writing.figure import Figure
 from planners.errors import GaplessError
+from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
 
 
@@ -56,17 +57,17 @@ class Page:
 
 def milliseconds(seconds: float) -> str:
     """Return seconds as milliseconds with three significant digits."""
-    return _three_digits(seconds * 1e3)
+    return three_digits(seconds * 1e3)
 
 
 def mebibytes(count: float) -> str:
     """Return bytes as MiB with three significant digits."""
-    return _three_digits(count / (1 << 20))
+    return three_digits(count / (1 << 20))
 
 
 def seconds(value: float) -> str:
     """Return seconds to the millisecond, and from ten on with three significant digits."""
-    return f"{value:.3f}" if value < 10 else f"{value:.3g}"
+    return f"{value:.3f}" if value < 10 else three_digits(value)
 
 
 def ratio(numerator: float, denominator: float) -> str:
@@ -77,7 +78,3 @@ def ratio(numerator: float, denominator: float) -> str:
 def times(value: float) -> str:
     """Return a ratio as it stands in a table."""
     return f"{value:.1f}x"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

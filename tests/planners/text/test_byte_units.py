@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from planners.errors import GaplessError
-from planners.text.byte_units import both_bytes, exact_bytes, human_bytes, parse_bytes
+from planners.text.byte_units import (
+    both_bytes,
+    exact_bytes,
+    human_bytes,
+    parse_bytes,
+    three_digits,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,3 +84,12 @@ def test_what_is_no_number_of_bytes_says_what_is(text: str) -> None:
 def test_bytes_are_whole_and_fit(text: str) -> None:
     with pytest.raises(GaplessError, match="whole bytes from 0 to 2\\*\\*63 - 1 are needed, found"):
         parse_bytes("--capacity", text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0123456, "0.0123"), (9.9, "9.9"), (29.54, "29.5"), (99.96, "100"), (128.4, "128"),
+     (1174.4, "1,174"), (4239.6, "4,240")],
+)  # fmt: skip
+def test_three_digits_are_never_a_power(value: float, text: str) -> None:
+    assert three_digits(value) == text
