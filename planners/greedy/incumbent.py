@@ -152,8 +152,6 @@ class Incumbent:
         if self._proven > bound:
             bound, certificate = self._proven, self._certificate
         if self.best is not None:
-            # A search below the incumbent may prove more than its peak.
-            bound = min(bound, self.best.peak)
             if bound == self.best.peak:
                 reason = ""
             elif self._target is not None and bound <= self._target < self.best.peak:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from instances.synthetic import training_graph
-from planners import Budget, Problem, check, get, place, run
+from planners import Budget, Problem, Status, check, get, place, run
 from planners.greedy.incumbent import Incumbent
 from planners.greedy.stages import (
     Stage,
@@ -18,6 +18,7 @@ from planners.greedy.stages import (
 )
 from planners.homosize.structured_orders import structured_orders
 from planners.model.plan import Plan
+from planners.referee.judge import judge
 from tests.interrupts import stop_after
 
 pytestmark = pytest.mark.core
@@ -131,11 +132,13 @@ def test_what_a_search_proves_ends_the_rest_and_is_named() -> None:
     assert incumbent.findings().certificate == "second"
 
 
-def test_a_search_below_the_incumbent_proves_no_more_than_its_peak() -> None:
+def test_a_proof_that_the_incumbent_refutes_is_handed_to_the_judge() -> None:
     incumbent = incumbent_of()
     incumbent.offer(LOW, "x")
     incumbent.prove(8, "below")
-    assert (incumbent.over, incumbent.findings().lower_bound) == (True, 6)
+    result = judge(incumbent.problem, incumbent.findings())
+    assert (result.status, incumbent.over) == (Status.INVALID, True)
+    assert "no plan is below 8 bytes, and its own plan has 6" in result.reason
 
 
 def test_nothing_left_above_the_target_proves_that_nothing_meets_it() -> None:
