@@ -86,6 +86,8 @@ class MismatchKind(enum.Enum):
 
     IN_USE = 3
 
+    GROWN = 4
+
 class Mismatch:
     """A request that is not served by the plan."""
 
@@ -112,6 +114,79 @@ class Mismatch:
 
     @property
     def number(self) -> int: ...
+
+    @property
+    def step_kind(self) -> int: ...
+
+class KindPlan:
+    """What one kind of step asks for, and where it best lies."""
+
+    def __init__(self, label: int, stream: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], least: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], most: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], handed_over: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def label(self) -> int: ...
+
+    @property
+    def slot_count(self) -> int: ...
+
+NO_PLACE: int = -1
+
+BETWEEN_STEPS: int = -1
+
+FIRST_ROLE: int = 4611686018427387904
+
+class StepEnd:
+    """How a step went."""
+
+    @property
+    def kind(self) -> int: ...
+
+    @property
+    def planned(self) -> int: ...
+
+    @property
+    def escaping(self) -> int: ...
+
+    @property
+    def grown(self) -> int: ...
+
+    @property
+    def unexpected(self) -> int: ...
+
+    @property
+    def missing(self) -> int: ...
+
+class Place:
+    """Where a request best lies."""
+
+    @property
+    def kind(self) -> int: ...
+
+    @property
+    def slot(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def handed_over(self) -> bool: ...
+
+    @property
+    def mismatch(self) -> Mismatch | None: ...
+
+class StepBook:
+    """The kinds of step of a program; it predicts, and holds no memory."""
+
+    def __init__(self, kinds: Sequence[KindPlan], arena_bytes: int) -> None: ...
+
+    @property
+    def arena_bytes(self) -> int: ...
+
+    def begin_step(self, label: int) -> None: ...
+
+    def request(self, stream: int, bytes: int) -> Place: ...
+
+    def end_step(self) -> StepEnd: ...
 
 class StepCounts:
     """Requests of one planned step."""

@@ -1,9 +1,12 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <vector>
 
 #include "allocator/page_heap.h"
+#include "allocator/step_book.h"
 #include "allocator/step_plan.h"
 #include "bindings.h"
 
@@ -17,6 +20,51 @@ using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 std::vector<T> copy(const Array<T>& array) {
     return {array.data(), array.data() + array.shape(0)};
+}
+
+// Python has handles of streams in 64 bits with a sign, as it reads them from a log.
+std::vector<Stream> copy_streams(const Array<std::int64_t>& array) {
+    return {array.data(), array.data() + array.shape(0)};
+}
+
+void bind_book(nb::module_& module) {
+    nb::class_<KindPlan>(module, "KindPlan",
+                         "What one kind of step asks for, and where it best lies.")
+        .def(
+            "__init__",
+            [](KindPlan* made, std::int32_t label, const Array<std::int64_t>& stream,
+               const Array<std::int64_t>& least, const Array<std::int64_t>& most,
+               const Array<std::int64_t>& offset, const Array<std::uint8_t>& handed_over) {
+                new (made) KindPlan{label,      copy_streams(stream), copy(least),
+                                    copy(most), copy(offset),         copy(handed_over)};
+            },
+            "label"_a, "stream"_a, "least"_a, "most"_a, "offset"_a, "handed_over"_a)
+        .def_ro("label", &KindPlan::label)
+        .def_prop_ro("slot_count", &KindPlan::slot_count);
+    module.attr("NO_PLACE") = kNoPlace;
+    module.attr("BETWEEN_STEPS") = kBetweenSteps;
+    module.attr("FIRST_ROLE") = kFirstRole;
+
+    nb::class_<StepEnd>(module, "StepEnd", "How a step went.")
+        .def_ro("kind", &StepEnd::kind)
+        .def_ro("planned", &StepEnd::planned)
+        .def_ro("escaping", &StepEnd::escaping)
+        .def_ro("grown", &StepEnd::grown)
+        .def_ro("unexpected", &StepEnd::unexpected)
+        .def_ro("missing", &StepEnd::missing);
+    nb::class_<StepBook::Place>(module, "Place", "Where a request best lies.")
+        .def_ro("kind", &StepBook::Place::kind)
+        .def_ro("slot", &StepBook::Place::slot)
+        .def_ro("offset", &StepBook::Place::offset)
+        .def_ro("handed_over", &StepBook::Place::handed_over)
+        .def_ro("mismatch", &StepBook::Place::mismatch);
+    nb::class_<StepBook>(module, "StepBook",
+                         "The kinds of step of a program; it predicts, and holds no memory.")
+        .def(nb::init<std::vector<KindPlan>, std::size_t>(), "kinds"_a, "arena_bytes"_a)
+        .def_prop_ro("arena_bytes", &StepBook::arena_bytes)
+        .def("begin_step", &StepBook::begin_step, "label"_a)
+        .def("request", &StepBook::request, "stream"_a, "bytes"_a)
+        .def("end_step", &StepBook::end_step);
 }
 
 }  // namespace
@@ -39,7 +87,8 @@ void bind_plan(nb::module_& module) {
         .value("SIZE", MismatchKind::size)
         .value("EXTRA", MismatchKind::extra)
         .value("STREAM", MismatchKind::stream)
-        .value("IN_USE", MismatchKind::in_use);
+        .value("IN_USE", MismatchKind::in_use)
+        .value("GROWN", MismatchKind::grown);
     nb::class_<Mismatch>(module, "Mismatch", "A request that is not served by the plan.")
         .def_ro("kind", &Mismatch::kind)
         .def_ro("step", &Mismatch::step)
@@ -48,7 +97,9 @@ void bind_plan(nb::module_& module) {
         .def_ro("request", &Mismatch::request)
         .def_ro("expected_bytes", &Mismatch::expected_bytes)
         .def_ro("in_the_way", &Mismatch::in_the_way)
-        .def_ro("number", &Mismatch::number);
+        .def_ro("number", &Mismatch::number)
+        .def_ro("step_kind", &Mismatch::step_kind);
+    bind_book(module);
 }
 
 }  // namespace gapless::runtime

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "allocator/mismatch.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
@@ -24,25 +25,6 @@ struct StreamPlan {
     // freed in the step after.
     std::vector<std::int32_t> freed_begin;
     std::vector<std::int32_t> freed;
-};
-
-// Why a request is not served by the plan.
-enum class MismatchKind : std::uint8_t {
-    size,    // the plan has another size next
-    extra,   // the plan has no request any more
-    stream,  // the plan has no such stream
-    in_use,  // what should have been freed by now still lies there
-};
-
-struct Mismatch {
-    MismatchKind kind;
-    std::int64_t step = 0;
-    Stream stream = 0;
-    std::size_t bytes = 0;
-    std::int64_t request = -1;         // of the stream, the one that was expected
-    std::int64_t expected_bytes = -1;  // its size
-    std::int64_t in_the_way = -1;      // request of the stream whose place is still in use
-    std::int64_t number = -1;          // of all mismatches of the allocator
 };
 
 // What happens to a request.

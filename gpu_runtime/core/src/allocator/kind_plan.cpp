@@ -1,0 +1,103 @@
+#include "allocator/kind_plan.h"
+
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "allocator/page_heap.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+// Requests are counted in 32 bits; kinds and streams are looked for one by one.
+constexpr std::size_t kMostRequests = std::size_t{1} << 27;
+constexpr std::size_t kMostKinds = 1024;
+constexpr std::size_t kMostStreams = 256;
+
+void require_few(const std::vector<KindPlan>& kinds) {
+    std::size_t requests = 0;
+    std::set<Stream> streams;
+    for (const KindPlan& kind : kinds) {
+        requests += kind.slot_count();
+        for (const Stream stream : kind.stream) {
+            if (streams.size() <= kMostStreams) streams.insert(stream);
+        }
+    }
+    const auto require = [](const char* what, std::size_t found, std::size_t most) {
+        if (found <= most) return;
+        throw std::length_error("book of plans: at most " + std::to_string(most) + " " + what +
+                                " are taken, found " + std::to_string(found));
+    };
+    require("kinds of step", kinds.size(), kMostKinds);
+    require("requests", requests, kMostRequests);
+    require("streams", streams.size(), kMostStreams);
+}
+
+// One kind's, so that messages say whose.
+class KindRules {
+  public:
+    KindRules(const KindPlan& kind, std::size_t number, std::size_t arena_bytes)
+        : kind_(kind), number_(number), arena_bytes_(arena_bytes) {}
+
+    void require() const {
+        if (kind_.label < kBetweenSteps) {
+            refuse("a label is at least -1, found " + std::to_string(kind_.label));
+        }
+        require_column("least", kind_.least.size());
+        require_column("most", kind_.most.size());
+        require_column("offset", kind_.offset.size());
+        require_column("handed_over", kind_.handed_over.size());
+        for (std::size_t slot = 0; slot < kind_.slot_count(); ++slot) require_place(slot);
+    }
+
+  private:
+    [[noreturn]] void refuse(const std::string& rule) const {
+        throw std::invalid_argument("book of plans: kind " + std::to_string(number_) + ": " + rule);
+    }
+
+    void require_column(const char* name, std::size_t found) const {
+        if (found == kind_.slot_count()) return;
+        refuse(std::string("every request has an entry in ") + name + ", found " +
+               std::to_string(found) + " for " + std::to_string(kind_.slot_count()));
+    }
+
+    void require_place(std::size_t slot) const {
+        const std::int64_t least = kind_.least[slot], most = kind_.most[slot];
+        const std::int64_t offset = kind_.offset[slot];
+        const std::string found = ", found " + std::to_string(least) + " to " +
+                                  std::to_string(most) + " at " + std::to_string(offset) +
+                                  ", request " + std::to_string(slot);
+        if (least <= 0 || most < least) {
+            refuse("a request has at least one byte, and at most its most" + found);
+        }
+        if (static_cast<std::size_t>(most) > kMostBytes) {
+            throw OutOfDeviceMemory("no device has as much");
+        }
+        if (offset == kNoPlace) return;
+        if (offset < 0 || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
+            refuse("offsets are multiples of 512" + found);
+        }
+        const auto begin = static_cast<std::size_t>(offset);
+        const std::size_t needed = round_up(static_cast<std::size_t>(most), kBlockAlignment);
+        if (begin > arena_bytes_ || needed > arena_bytes_ - begin) {
+            refuse("places lie within the arena of " + std::to_string(arena_bytes_) + " bytes" +
+                   found);
+        }
+    }
+
+    const KindPlan& kind_;
+    const std::size_t number_, arena_bytes_;
+};
+
+}  // namespace
+
+void require_kinds(const std::vector<KindPlan>& kinds, std::size_t arena_bytes) {
+    if (arena_bytes > kMostBytes) throw OutOfDeviceMemory("no device has as much");
+    require_few(kinds);
+    for (std::size_t number = 0; number < kinds.size(); ++number) {
+        KindRules(kinds[number], number, arena_bytes).require();
+    }
+}
+
+}  // namespace gapless::runtime

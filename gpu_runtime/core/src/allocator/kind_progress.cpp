@@ -1,0 +1,279 @@
+#include "allocator/kind_progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace gapless::runtime {
+
+namespace {
+
+// Requests are looked for so far from where they were expected.
+constexpr std::int32_t kReach = 4096;
+// So far from where they would be if each had come, where all sizes may be others.
+constexpr std::int32_t kScaledReach = 16;
+constexpr std::size_t kScaledRun = 5;
+// Requests in a row where a size that varies was not likely, and where a kind was not thought of.
+constexpr std::size_t kLooseRun = 3, kForeignRun = 6;
+constexpr std::int32_t kLooseBad = 3;
+// Between two searches that find nothing there are at most so many requests.
+constexpr std::int32_t kLongestWait = 8;
+// A size is likely within an eighth and these bytes of what is expected.
+constexpr double kTolerance = 0.125, kSlack = 1024;
+// Loosely a slot has sizes up to so many times what was seen, in both directions; the first slot
+// that varies more, as it tells the scale.
+constexpr double kLooseness = 4, kFirstLooseness = 64;
+// A slot tells the scale where its sizes differ by this share.
+constexpr double kTellingWidth = 1.0 / 16;
+
+bool is_near(double bytes, double expected) {
+    return std::abs(bytes - expected) <= kTolerance * std::abs(expected) + kSlack;
+}
+
+// Requests in a row that are enough at a distance.
+std::size_t enough_at(std::int32_t distance) {
+    if (distance <= 1) return 1;
+    if (distance <= 8) return 2;
+    if (distance <= 64) return 3;
+    return distance <= 512 ? 4 : 5;
+}
+
+}  // namespace
+
+KindProgress::KindProgress(const KindPlan& plan, const std::vector<std::int32_t>& stream,
+                           std::size_t streams)
+    : slot_(plan.slot_count()), lanes_(streams) {
+    std::iota(slot_.begin(), slot_.end(), 0);
+    std::ranges::stable_sort(slot_, {}, [&](std::int32_t slot) { return stream[slot]; });
+    for (const std::int32_t slot : slot_) {
+        least_.push_back(plan.least[slot]);
+        most_.push_back(plan.most[slot]);
+        ++lanes_[stream[slot]].last;
+    }
+    std::int32_t first = 0;
+    for (Lane& lane : lanes_) {
+        lane.first = std::exchange(first, first + lane.last);
+        lane.last = first;
+    }
+    begin_step();
+}
+
+void KindProgress::begin_step() {
+    for (Lane& lane : lanes_) {
+        const auto [first, last] = std::pair{lane.first, lane.last};
+        lane = Lane{};
+        lane.first = lane.next = first;
+        lane.last = last;
+    }
+    scale_known_ = false;
+    scale_ = scale_width_ = 0;
+    ratio_ = 1;
+    unlikely_ = 0;
+}
+
+double KindProgress::unlikeness(std::size_t stream, std::int64_t bytes) const {
+    const Lane& lane = lanes_[stream];
+    if (lane.first == lane.last) return std::numeric_limits<double>::infinity();
+    const auto least = static_cast<double>(least_[lane.first]);
+    const auto most = static_cast<double>(most_[lane.first]);
+    const auto found = static_cast<double>(bytes);
+    return std::max({1.0, found / most, least / found});
+}
+
+bool KindProgress::follow(std::size_t stream, std::int64_t bytes) {
+    Lane& lane = lanes_[stream];
+    note(lane, bytes);
+    if (lane.next == lane.last) return false;
+    if (is_likely(lane.next, bytes)) {
+        learn_scale(lane.next, bytes);
+    } else if (is_loose(lane.next, bytes)) {
+        ++unlikely_;
+    } else {
+        return false;
+    }
+    ++lane.next;
+    return true;
+}
+
+std::int32_t KindProgress::take_next(std::size_t stream, std::int64_t bytes) {
+    Lane& lane = lanes_[stream];
+    note(lane, bytes);
+    if (lane.next == lane.last || !is_likely(lane.next, bytes)) {
+        lane.bad = std::min(lane.bad + 2, kWorst);
+        return -1;
+    }
+    lane.bad = std::max(lane.bad - 1, 0);
+    lane.passed = lane.failed = lane.wait = 0;
+    learn_scale(lane.next, bytes);
+    return slot_[lane.next++];
+}
+
+std::int32_t KindProgress::take_found(std::size_t stream) {
+    Lane& lane = lanes_[stream];
+    if (lane.first == lane.last) return -1;
+    const bool at_loose = lane.next < lane.last && is_loose(lane.next, recent(lane, 0));
+    if (at_loose && lane.bad < kLooseBad) return -1;
+    if (lane.wait > 0) {
+        --lane.wait;
+        return -1;
+    }
+    std::int32_t found = find_near(lane, at_loose);
+    if (found < 0 && !at_loose) found = find_scaled(lane);
+    if (found < 0) {
+        // The first ones may be found as soon as one more has come.
+        lane.failed = std::min(lane.failed + 1, 2 * kLongestWait);
+        lane.wait = std::max(0, lane.failed - kLongestWait);
+        return -1;
+    }
+    return move(lane, found);
+}
+
+std::int32_t KindProgress::take_loosely(std::size_t stream, std::int64_t bytes) {
+    Lane& lane = lanes_[stream];
+    if (lane.next == lane.last || !is_loose(lane.next, bytes)) return -1;
+    ++unlikely_;
+    lane.passed = 0;
+    // The scale of another sequence, if the next slot says so too.
+    scale_known_ = scale_known_ && lane.bad < kLooseBad;
+    if (!scale_known_) scale_width_ = 0;
+    learn_scale(lane.next, bytes);
+    return slot_[lane.next++];
+}
+
+std::int32_t KindProgress::take_over(std::size_t stream, const KindProgress& other,
+                                     std::int64_t progress) {
+    Lane& lane = lanes_[stream];
+    const Lane& recent_lane = other.lanes_[stream];
+    std::int32_t best = -1;
+    std::int64_t best_distance = 0;
+    for (std::int32_t position = lane.first; position < lane.last; ++position) {
+        if (run_at(recent_lane, lane, position, kForeignRun) < kForeignRun) continue;
+        const std::int64_t distance = std::abs(slot_[position] - progress);
+        if (best >= 0 && distance >= best_distance) continue;
+        best = position;
+        best_distance = distance;
+    }
+    if (best < 0) return -1;
+    const std::int32_t slot = slot_[best];
+    for (std::size_t s = 0; s < lanes_.size(); ++s) {
+        Lane& its = lanes_[s];
+        const auto begin = slot_.begin() + its.first, end = slot_.begin() + its.last;
+        its.next = static_cast<std::int32_t>(std::lower_bound(begin, end, slot) - slot_.begin());
+        its.recent = other.lanes_[s].recent;
+        its.recent_count = other.lanes_[s].recent_count;
+        its.skipped = 0;
+        its.bad = its.passed = its.failed = its.wait = 0;
+    }
+    ++lane.next;
+    return slot;
+}
+
+std::int32_t KindProgress::expected(std::size_t stream) const {
+    const Lane& lane = lanes_[stream];
+    return lane.next < lane.last ? slot_[lane.next] : -1;
+}
+
+std::int64_t KindProgress::missing() const {
+    std::int64_t missing = 0;
+    for (const Lane& lane : lanes_) missing += lane.skipped + (lane.last - lane.next);
+    return missing;
+}
+
+bool KindProgress::is_likely(std::int32_t position, std::int64_t bytes) const {
+    if (bytes == most_[position]) return true;
+    if (varies(position)) return is_on_curve(position, bytes);
+    return ratio_ != 1 &&
+           is_near(static_cast<double>(bytes), ratio_ * static_cast<double>(most_[position]));
+}
+
+bool KindProgress::is_on_curve(std::int32_t position, std::int64_t bytes) const {
+    const auto least = static_cast<double>(least_[position]);
+    const auto most = static_cast<double>(most_[position]);
+    const auto found = static_cast<double>(bytes);
+    if (!scale_known_) return found * 2 >= least && found <= most * 2;
+    if (is_near(found, least + scale_ * (most - least))) return true;
+    // Scores of attention grow with the square of the length.
+    const double root = std::sqrt(least) + scale_ * (std::sqrt(most) - std::sqrt(least));
+    return root > 0 && is_near(found, root * root);
+}
+
+bool KindProgress::is_loose(std::int32_t position, std::int64_t bytes) const {
+    if (!varies(position) && ratio_ == 1) return false;
+    const auto found = static_cast<double>(bytes);
+    const bool is_first = varies(position) && !scale_known_;
+    const double looseness = is_first ? kFirstLooseness : kLooseness;
+    return found * looseness >= static_cast<double>(least_[position]) &&
+           found <= static_cast<double>(most_[position]) * looseness;
+}
+
+void KindProgress::learn_scale(std::int32_t position, std::int64_t bytes) {
+    const std::int64_t width = most_[position] - least_[position];
+    const double share = static_cast<double>(width) / static_cast<double>(least_[position]);
+    if (width == 0 || (scale_known_ && share <= scale_width_)) return;
+    if (share < kTellingWidth) return;
+    scale_ = static_cast<double>(bytes - least_[position]) / static_cast<double>(width);
+    scale_width_ = share;
+    scale_known_ = true;
+}
+
+void KindProgress::note(Lane& lane, std::int64_t bytes) {
+    lane.recent[lane.recent_count++ % kRecent] = bytes;
+}
+
+std::int64_t KindProgress::recent(const Lane& lane, std::size_t back) const {
+    return lane.recent[(lane.recent_count - 1 - back) % kRecent];
+}
+
+// How many of the recent requests of one lane lie in a row in another, the last at a position.
+std::size_t KindProgress::run_at(const Lane& lane, const Lane& of, std::int32_t position,
+                                 std::size_t enough) const {
+    const std::size_t known = std::min({enough, lane.recent_count, kRecent});
+    std::size_t run = 0;
+    while (run < known && position >= of.first && is_likely(position, recent(lane, run))) {
+        ++run;
+        --position;
+    }
+    return run;
+}
+
+std::int32_t KindProgress::find_near(const Lane& lane, bool at_loose) const {
+    for (std::int32_t distance = 1; distance <= kReach; ++distance) {
+        const bool above = lane.next + distance < lane.last;
+        const bool below = lane.next - distance >= lane.first;
+        if (!above && !below) break;
+        const std::size_t enough = std::max(enough_at(distance), at_loose ? kLooseRun : 1);
+        for (const std::int32_t position : {lane.next + distance, lane.next - distance}) {
+            if (position < lane.first || position >= lane.last) continue;
+            if (run_at(lane, lane, position, enough) >= enough) return position;
+        }
+    }
+    return -1;
+}
+
+// Every request came, with sizes of one ratio to what was always the same.
+std::int32_t KindProgress::find_scaled(const Lane& lane) {
+    const std::int32_t center = lane.next + lane.passed;
+    const double before = ratio_;
+    for (std::int32_t distance = 0; distance <= kScaledReach; ++distance) {
+        for (const std::int32_t position : {center - distance, center + distance}) {
+            if (position < lane.first || position >= lane.last || varies(position)) continue;
+            ratio_ = static_cast<double>(recent(lane, 0)) / static_cast<double>(most_[position]);
+            const bool telling = std::abs(ratio_ - before) > 0.01 && ratio_ * kLooseness >= 1 &&
+                                 ratio_ <= kLooseness && recent(lane, 0) > 8 * kSlack;
+            if (telling && run_at(lane, lane, position, kScaledRun) >= kScaledRun) return position;
+        }
+    }
+    ratio_ = before;
+    return -1;
+}
+
+std::int32_t KindProgress::move(Lane& lane, std::int32_t position) {
+    lane.skipped = std::max<std::int64_t>(0, lane.skipped + position - lane.next);
+    lane.passed = lane.failed = lane.wait = 0;
+    lane.next = position + 1;
+    return slot_[position];
+}
+
+}  // namespace gapless::runtime

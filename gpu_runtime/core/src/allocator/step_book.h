@@ -1,0 +1,103 @@
+// The kinds of step of a program: which one runs, and where its next request best lies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "allocator/kind_plan.h"
+#include "allocator/kind_progress.h"
+#include "allocator/mismatch.h"
+
+namespace gapless::runtime {
+
+// How a step went.
+struct StepEnd {
+    std::int32_t kind = -1;  // that it was, -1 where it was none
+    std::int64_t planned = 0;
+    std::int64_t escaping = 0;    // slots without a place
+    std::int64_t grown = 0;       // larger than their places
+    std::int64_t unexpected = 0;  // not in the plan
+    std::int64_t missing = 0;     // in the plan, and did not come
+};
+
+// Note [Which kind of step it is]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. Steps with and without the optimizer, evaluation, and lengths at which other kernels
+// are taken make other requests, and nobody says which comes.
+// Approach. The first request says, by its size; between kinds that it may be of, what followed the
+// last kinds before. All requests of a step are written down, so that when one does not fit, a kind
+// that they all fit takes over; a kind is held against each request once, so that this costs no
+// more than a step. Where a step is lost in its kind, its last requests are looked for in the
+// others. Limits. A kind is known by its requests. Until they differ a step gets the hints of the
+// kind that is thought likelier, all of one plan; then some of its tensors lie where the other plan
+// has others, until they end.
+class StepBook {
+  public:
+    StepBook() = default;  // predicts nothing, and counts
+    // Throws as require_kinds() does.
+    StepBook(std::vector<KindPlan> kinds, std::size_t arena_bytes);
+
+    std::size_t arena_bytes() const { return arena_bytes_; }
+    const std::vector<KindPlan>& kinds() const { return kinds_; }
+
+    void begin_step(std::int32_t label);
+
+    struct Place {
+        std::int32_t kind = -1, slot = -1;
+        std::int64_t offset = kNoPlace;
+        bool handed_over = false;
+        std::optional<Mismatch> mismatch;
+    };
+    // O(1) and without memory of its own for a step like the plan's.
+    Place request(Stream stream, std::size_t bytes);
+
+    StepEnd end_step();
+
+  private:
+    struct Request {
+        std::int32_t stream;  // of the book, -1 for one that it does not have
+        std::int64_t bytes;
+    };
+    // How far a kind was held against the requests of the step.
+    struct Following {
+        std::size_t checked = 0;
+        bool in_order = true;
+    };
+
+    void order_candidates();
+    std::int32_t stream_of(Stream handle, std::int64_t bytes);
+    std::int32_t bind_role(Stream handle, std::int64_t bytes);
+    void choose(const Request& first);
+    bool follow_all(std::int32_t kind);
+    std::int32_t follower();
+    Place find(const Request& request, Stream handle);
+    Place take(std::int32_t slot, std::int64_t bytes, Stream handle);
+    Place refuse(const Request& request, Stream handle);
+    bool is_complete(std::int32_t kind);
+
+    std::vector<KindPlan> kinds_;
+    std::vector<KindProgress> progress_;  // one a kind
+    std::vector<Following> following_;    // one a kind
+    std::size_t arena_bytes_ = 0;
+
+    std::vector<Stream> names_;    // of the streams of the book
+    std::vector<Stream> handles_;  // that ask for them
+    std::vector<bool> bound_;
+    std::size_t last_stream_ = 0;
+
+    std::vector<std::int32_t> candidates_;  // kinds of the step's label, likeliest first
+    std::int32_t current_ = -1;
+    std::vector<Request> requests_;  // of the step, as many as may tell kinds apart
+    std::int64_t request_count_ = 0;
+    std::int64_t next_foreign_ = 0, foreign_wait_ = 0;  // when all kinds are searched
+    StepEnd end_;
+
+    std::int32_t label_ = kBetweenSteps;
+    // What came, by label; the last ones.
+    std::vector<std::pair<std::int32_t, std::int32_t>> history_;
+};
+
+}  // namespace gapless::runtime
