@@ -20,7 +20,7 @@ void bind_device(nb::module_& module) {
     nb::class_<SimulatedMemory, DeviceMemory>(module, "SimulatedMemory",
                                               "A device in the host's memory.")
         .def(nb::init<std::size_t, std::size_t>(), "page_bytes"_a, "capacity_bytes"_a)
-        .def("submit", &SimulatedMemory::submit, "stream"_a)
+        .def("submit", &SimulatedMemory::submit, "stream"_a, "address"_a = 0, "bytes"_a = 0)
         .def("finish", &SimulatedMemory::finish, "stream"_a)
         .def("fail_after", &SimulatedMemory::fail_after, "calls"_a, "failures"_a = 1)
         .def_prop_ro("created_bytes", &SimulatedMemory::created_bytes)

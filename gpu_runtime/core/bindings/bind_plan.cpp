@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "allocator/page_heap.h"
+#include "allocator/block.h"
 #include "allocator/step_book.h"
-#include "allocator/step_plan.h"
 #include "bindings.h"
 
 namespace gapless::runtime {
@@ -45,13 +44,6 @@ void bind_book(nb::module_& module) {
     module.attr("BETWEEN_STEPS") = kBetweenSteps;
     module.attr("FIRST_ROLE") = kFirstRole;
 
-    nb::class_<StepEnd>(module, "StepEnd", "How a step went.")
-        .def_ro("kind", &StepEnd::kind)
-        .def_ro("planned", &StepEnd::planned)
-        .def_ro("escaping", &StepEnd::escaping)
-        .def_ro("grown", &StepEnd::grown)
-        .def_ro("unexpected", &StepEnd::unexpected)
-        .def_ro("missing", &StepEnd::missing);
     nb::class_<StepBook::Place>(module, "Place", "Where a request best lies.")
         .def_ro("kind", &StepBook::Place::kind)
         .def_ro("slot", &StepBook::Place::slot)
@@ -70,17 +62,6 @@ void bind_book(nb::module_& module) {
 }  // namespace
 
 void bind_plan(nb::module_& module) {
-    nb::class_<StreamPlan>(module, "StreamPlan", "The requests of one stream, and their offsets.")
-        .def(
-            "__init__",
-            [](StreamPlan* made, Stream stream, const Array<std::int64_t>& bytes,
-               const Array<std::int64_t>& offset, const Array<std::int32_t>& freed_begin,
-               const Array<std::int32_t>& freed) {
-                new (made)
-                    StreamPlan{stream, copy(bytes), copy(offset), copy(freed_begin), copy(freed)};
-            },
-            "stream"_a, "bytes"_a, "offset"_a, "freed_begin"_a, "freed"_a);
-    module.attr("ESCAPES") = kEscapes;
     module.attr("BLOCK_ALIGNMENT") = kBlockAlignment;
 
     nb::enum_<MismatchKind>(module, "MismatchKind", "Why a request is not served by the plan.")

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "allocator/page_heap.h"
+#include "allocator/block.h"
 
 namespace gapless::runtime {
 

@@ -1,6 +1,7 @@
 #include "allocator/planned_allocator.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -9,25 +10,40 @@ namespace gapless::runtime {
 namespace {
 
 constexpr std::size_t kKeptMismatches = 64;
-constexpr std::size_t kMismatchKinds = 4;
+constexpr std::size_t kMismatchKinds = 5;
+constexpr std::size_t kSmallRequest = std::size_t{1} << 20;
+// A log that nobody takes is lost when it has as many entries.
+constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
-std::int64_t block_bytes(std::int64_t bytes) {
-    return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(bytes), kBlockAlignment));
-}
+// See Note [Memory in bounds]. Of the peak of what lives, how much more may be taken: in the first
+// steps, where nothing fills holes, and after them.
+constexpr std::int64_t kFirstShare = 16;
+constexpr std::int64_t kShare = 64;
+constexpr std::int64_t kBoundPages = 4;
+// Frames that may move at once, and after how many requests one more.
+constexpr std::int64_t kMovesAtOnce = 4096;
+constexpr std::int64_t kRequestsAMove = 2048;
+// See Note [Blocks in order].
+constexpr std::int64_t kStepsInOrder = 2;
+
+std::size_t size_class(std::size_t bytes) { return bytes <= kSmallRequest ? 0 : 1; }
 
 }  // namespace
 
-PlannedAllocator::PlannedAllocator(DeviceMemory& memory)
-    : memory_(memory), heap_(memory), mismatch_counts_(kMismatchKinds) {}
+PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain)
+    : memory_(memory), heap_(memory, is_plain), mismatch_counts_(kMismatchKinds) {
+    book_.begin_step(kBetweenSteps);
+}
 
 Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     if (bytes == 0) return 0;
+    if (bytes > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     Address address = 0;
     std::optional<Mismatch> mismatch;
     std::shared_ptr<const std::function<void(const Mismatch&)>> listener;
     {
-        const std::lock_guard lock(mutex_);
-        address = serve(bytes, stream, mismatch);
+        Lock lock(mutex_);
+        address = serve(lock, bytes, stream, mismatch)->address;
         if (mismatch) {
             if (mismatches_.size() < kKeptMismatches) listener = listener_;
             keep(*mismatch);
@@ -37,277 +53,332 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     return address;
 }
 
-Address PlannedAllocator::serve(std::size_t bytes, Stream stream,
-                                std::optional<Mismatch>& mismatch) {
-    if (mode_ == StepMode::planned) return from_plan(bytes, stream, mismatch);
-    if (mode_ == StepMode::unplanned) return from_heap(bytes, stream, Placement::best_fit);
-    const Address address = from_heap(bytes, stream, Placement::in_order);
-    logged_[address] = next_request_;
-    log_.push_back(
-        {LogEntry::Kind::request, next_request_++, static_cast<std::int64_t>(bytes), stream});
-    return address;
+Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
+                               std::optional<Mismatch>& mismatch) {
+    StepBook::Place planned = book_.request(stream, bytes);
+    Block* block = nullptr;
+    if (planned.offset != kNoPlace) {
+        block = heap_.place_at(planned.offset, bytes, stream);
+        if (block != nullptr) {
+            block->is_handed_over = planned.handed_over;
+        } else {
+            ++in_use_;
+            planned.mismatch = Mismatch{.kind = MismatchKind::in_use,
+                                        .stream = stream,
+                                        .bytes = bytes,
+                                        .request = planned.slot,
+                                        .step_kind = planned.kind};
+        }
+    }
+    const std::int64_t request = next_request_++;
+    if (block == nullptr) block = place(lock, bytes, stream);
+    block->request = request;
+    block->kind = planned.kind;
+    block->slot = planned.slot;
+    write({LogEntry::What::request, request, static_cast<std::int64_t>(bytes), stream, planned.kind,
+           planned.slot});
+    statistics_.of_size[size_class(bytes)].add(bytes, block->bytes);
+    statistics_.all.add(bytes, block->bytes);
+    figures_.requested_peak =
+        std::max(figures_.requested_peak, statistics_.all.requested_bytes.current);
+    figures_.allocated_peak =
+        std::max(figures_.allocated_peak, statistics_.all.allocated_bytes.current);
+    live_peak_ = std::max(live_peak_, statistics_.all.allocated_bytes.current);
+    // What nobody expects outside of steps is nobody's fault.
+    if (planned.mismatch && in_step_) {
+        figures_.fallback_bytes += static_cast<std::int64_t>(bytes);
+        mismatch = planned.mismatch;
+        mismatch->step = step_;
+    }
+    return block;
 }
 
-void PlannedAllocator::free(Address address) noexcept {
-    if (address == 0) return;
-    const std::lock_guard lock(mutex_);
+bool PlannedAllocator::free(Address address) noexcept {
+    if (address == 0) return false;
+    const Lock lock(mutex_);
+    Block* block = heap_.find(address);
+    if (block == nullptr) return false;
     try {
-        if (PlanArena* arena = arena_of(address)) {
-            const std::int32_t slot = arena->slot_at(address);
-            if (slot < 0) return;
-            count_out(arena->plan().bytes_of(slot));
-            arena->free(slot);
-            return;
-        }
-        if (!heap_.owns(address)) return;
-        if (logging_) {
-            if (const auto found = logged_.find(address); found != logged_.end()) {
-                log_.push_back({LogEntry::Kind::free, found->second});
-                logged_.erase(found);
-            }
-        }
-        const auto bytes = static_cast<std::int64_t>(heap_.requested_bytes(address));
-        count_out(bytes);
-        figures_.heap_bytes -= block_bytes(bytes);
-        heap_.free(address);
+        write({LogEntry::What::free, block->request, 0, block->stream, block->kind, block->slot});
+        statistics_.of_size[size_class(block->requested)].remove(block->requested, block->bytes);
+        statistics_.all.remove(block->requested, block->bytes);
+        heap_.free(*block);
     } catch (...) {
         // The block stays out of use; that is all that is lost.
         ++figures_.refused_frees;
     }
+    return true;
 }
 
-void PlannedAllocator::use_on(Address address, Stream stream) {
-    if (address == 0) return;
-    const std::lock_guard lock(mutex_);
-    if (PlanArena* arena = arena_of(address)) {
-        if (const std::int32_t slot = arena->slot_at(address); slot >= 0) {
-            arena->use_on(slot, stream);
-        }
-    } else if (heap_.owns(address)) {
-        heap_.use_on(address, stream);
-    }
+bool PlannedAllocator::use_on(Address address, Stream stream) {
+    const Lock lock(mutex_);
+    Block* block = heap_.find(address);
+    if (block != nullptr) heap_.use_on(*block, stream);
+    return block != nullptr;
 }
 
-void PlannedAllocator::begin_step(StepMode mode) {
-    const std::lock_guard lock(mutex_);
+StepEnd PlannedAllocator::begin_step(std::int32_t label) {
+    Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a step begins within a step");
-    if (mode == StepMode::planned) {
-        if (!arena_) throw std::logic_error("a planned step needs a plan");
-        arena_->plan().begin_step();
-    }
-    counts_ = {};
+    restore_arena(lock);
+    const StepEnd between = book_.end_step();
+    book_.begin_step(label);
+    in_use_ = 0;
     in_step_ = true;
-    mode_ = mode;
-    if (mode == StepMode::profiled) logging_ = true;
-    if (mode == StepMode::unplanned) stop_logging();
-    if (logging_) log_.push_back({LogEntry::Kind::step_begins});
+    write({.what = LogEntry::What::step_begins, .bytes = label});
+    return between;
 }
 
-StepCounts PlannedAllocator::end_step() {
-    const std::lock_guard lock(mutex_);
+StepEnd PlannedAllocator::end_step() {
+    const Lock lock(mutex_);
     if (!in_step_) throw std::logic_error("a step ends that did not begin");
-    if (mode_ == StepMode::planned) {
-        counts_.missing = arena_->plan().end_step();
-        figures_.missing_requests += counts_.missing;
-        ++figures_.planned_steps;
-    }
-    if (logging_) log_.push_back({LogEntry::Kind::step_ends});
+    StepEnd end = book_.end_step();
+    end.planned -= in_use_;
+    end.in_use = in_use_;
+    book_.begin_step(kBetweenSteps);
+    in_use_ = 0;
     in_step_ = false;
-    mode_ = StepMode::unplanned;
+    write({.what = LogEntry::What::step_ends});
     ++figures_.steps;
     ++step_;
-    return counts_;
+    count(end);
+    return end;
 }
 
-void PlannedAllocator::adopt_plan(StepPlan plan) {
-    const std::lock_guard lock(mutex_);
-    if (in_step_) throw std::logic_error("a plan is adopted between steps");
-    if (arena_) throw std::logic_error("there is a plan already");
-    stop_logging();
-    heap_.give_back();
-    release_retired();
-    auto made = std::make_unique<PlanArena>(memory_, heap_, std::move(plan));
-    try {
-        made->obtain();
-    } catch (...) {
-        retired_.push_back(std::move(made));
+void PlannedAllocator::count(const StepEnd& end) {
+    if (end.kind < 0) return;
+    ++figures_.planned_steps;
+    figures_.planned_requests += end.planned;
+    figures_.escaping_requests += end.escaping;
+    figures_.grown_requests += end.grown;
+    figures_.fallback_requests += end.unexpected + end.grown + end.in_use;
+    figures_.missing_requests += end.missing;
+}
+
+void PlannedAllocator::adopt_book(StepBook book) {
+    Lock lock(mutex_);
+    if (in_step_) throw std::logic_error("a book is adopted between steps");
+    const std::size_t former = arena_kept(), wanted = book.arena_bytes();
+    if (wanted > heap_.arena_bytes()) {
+        // What the heap had for these requests goes to the arena.
+        give_back(lock, former);
         try {
-            release_retired();
+            heap_.grow_arena(wanted);
         } catch (...) {
-            // It is tried again when all else is given back; what happened first is the reason.
+            measure_reserved();
+            try {
+                give_back(lock, former);
+            } catch (...) {
+                // What happened first is the reason.
+            }
+            throw;
         }
-        throw;
+        measure_reserved();
+    } else if (wanted < former) {
+        give_back(lock, wanted);
     }
-    arena_ = std::move(made);
-    figures_.arena_bytes = static_cast<std::int64_t>(arena_->own_bytes());
-    measure_reserved();
+    book_ = std::move(book);
+    book_.begin_step(kBetweenSteps);
 }
 
-void PlannedAllocator::drop_plan() {
-    const std::lock_guard lock(mutex_);
-    if (in_step_) throw std::logic_error("a plan is dropped between steps");
-    if (!arena_) throw std::logic_error("there is no plan to drop");
-    retired_.push_back(std::move(arena_));
-    figures_.arena_bytes = 0;
-    memory_.synchronize();
-    release_retired();
+void PlannedAllocator::drop_book() {
+    Lock lock(mutex_);
+    if (in_step_) throw std::logic_error("a book is dropped between steps");
+    book_ = StepBook();
+    book_.begin_step(kBetweenSteps);
+    give_back(lock, 0);
 }
 
-void PlannedAllocator::give_back() {
-    const std::lock_guard lock(mutex_);
-    memory_.synchronize();
-    if (arena_) arena_->settle();
-    release_retired();
-    // Last, because arenas leave it parts of pages.
-    heap_.give_back();
+std::size_t PlannedAllocator::give_back() {
+    Lock lock(mutex_);
+    return give_back(lock, arena_kept());
 }
 
-// The device was waited for.
-void PlannedAllocator::release_retired() {
-    for (auto& arena : retired_) arena->settle();
-    for (std::size_t i = 0; i < retired_.size();) {
-        if (retired_[i]->is_in_use()) {
-            ++i;
-            continue;
-        }
-        retired_[i]->release();
-        retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
+std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
+    if (heap_.has_withheld()) {
+        const std::int64_t ticket = heap_.ticket();
+        lock.unlock();
+        memory_.synchronize();
+        lock.lock();
+        heap_.settle(ticket);
     }
+    const std::size_t before = heap_.reserved_bytes();
+    move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept);
+    heap_.release_spare();
+    return before - std::min(before, heap_.reserved_bytes());
 }
 
-PlanArena* PlannedAllocator::arena_of(Address address) const {
-    if (arena_ && arena_->owns(address)) return arena_.get();
-    for (const auto& arena : retired_) {
-        if (arena->owns(address)) return arena.get();
+bool PlannedAllocator::move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept) {
+    const BlockHeap::Leaving leaving = heap_.take_idle(bytes, arena_kept);
+    if (leaving.blocks.empty()) return false;
+    lock.unlock();
+    std::exception_ptr refused;
+    try {
+        heap_.await(leaving);
+    } catch (...) {
+        refused = std::current_exception();
     }
-    return nullptr;
+    lock.lock();
+    if (refused != nullptr) {
+        heap_.put_back(leaving);
+        std::rethrow_exception(refused);
+    }
+    heap_.finish(leaving);
+    return true;
+}
+
+void PlannedAllocator::write(const LogEntry& entry) {
+    if (log_.size() == kMostLogged) log_.clear();
+    log_.push_back(entry);
 }
 
 std::vector<LogEntry> PlannedAllocator::take_log() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return std::exchange(log_, {});
 }
 
+void PlannedAllocator::drop_log() {
+    const Lock lock(mutex_);
+    log_.clear();
+}
+
 Figures PlannedAllocator::figures() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     Figures figures = figures_;
-    figures.reserved_bytes = reserved_bytes();
+    figures.requested_bytes = statistics_.all.requested_bytes.current;
+    figures.allocated_bytes = statistics_.all.allocated_bytes.current;
+    figures.reserved_bytes = static_cast<std::int64_t>(heap_.reserved_bytes());
+    figures.arena_bytes = static_cast<std::int64_t>(heap_.arena_bytes());
     return figures;
 }
 
 void PlannedAllocator::reset_peaks() {
-    const std::lock_guard lock(mutex_);
-    Figures fresh;
-    fresh.requested_bytes = fresh.requested_peak = figures_.requested_bytes;
-    fresh.allocated_bytes = fresh.allocated_peak = figures_.allocated_bytes;
-    fresh.reserved_bytes = fresh.reserved_peak = reserved_bytes();
-    fresh.heap_bytes = figures_.heap_bytes;
-    fresh.arena_bytes = figures_.arena_bytes;
-    figures_ = fresh;
+    const Lock lock(mutex_);
+    figures_ = {};
+    figures_.requested_peak = statistics_.all.requested_bytes.current;
+    figures_.allocated_peak = statistics_.all.allocated_bytes.current;
+    figures_.reserved_peak = static_cast<std::int64_t>(heap_.reserved_bytes());
     mismatches_.clear();
     mismatch_counts_.assign(kMismatchKinds, 0);
 }
 
+Statistics PlannedAllocator::statistics() const {
+    const Lock lock(mutex_);
+    Statistics statistics = statistics_;
+    statistics.reserved_bytes.current = static_cast<std::int64_t>(heap_.reserved_bytes());
+    statistics.withheld_blocks = static_cast<std::int64_t>(heap_.withheld_count());
+    statistics.withheld_bytes = static_cast<std::int64_t>(heap_.withheld_bytes());
+    statistics.extents = static_cast<std::int64_t>(heap_.extents().size());
+    return statistics;
+}
+
+void PlannedAllocator::reset_statistics_peaks() {
+    const Lock lock(mutex_);
+    for (BlockCounts& counts : statistics_.of_size) counts.reset_peaks();
+    statistics_.all.reset_peaks();
+    statistics_.reserved_bytes.peak = static_cast<std::int64_t>(heap_.reserved_bytes());
+}
+
 std::vector<Mismatch> PlannedAllocator::mismatches() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return mismatches_;
 }
 
 std::vector<std::int64_t> PlannedAllocator::mismatch_counts() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return mismatch_counts_;
 }
 
 void PlannedAllocator::on_mismatch(std::function<void(const Mismatch&)> listener) {
     auto shared = std::make_shared<const std::function<void(const Mismatch&)>>(std::move(listener));
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     // The one before goes after the lock, since its end may run Python.
     listener_.swap(shared);
 }
 
+void PlannedAllocator::visit(const std::function<void(const BlockHeap&)>& visitor) const {
+    const Lock lock(mutex_);
+    visitor(heap_);
+}
+
 void PlannedAllocator::check() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     heap_.check();
 }
 
-Address PlannedAllocator::from_heap(std::size_t bytes, Stream stream, Placement placement) {
-    Address address = 0;
-    try {
-        address = place_in_heap(bytes, stream, placement);
-    } catch (const OutOfDeviceMemory& error) {
-        // Programs look for the first sentence.
-        throw OutOfDeviceMemory(
-            "CUDA out of memory. Tried to allocate " + std::to_string(bytes) + " bytes; " +
-            std::to_string(figures_.allocated_bytes) + " are allocated, " +
-            std::to_string(heap_.reserved_bytes()) + " reserved by the heap and " +
-            std::to_string(figures_.arena_bytes) + " by the plan (" + error.what() + ")");
+Block* PlannedAllocator::place(Lock& lock, std::size_t bytes, Stream stream) {
+    Block* block = heap_.place(bytes, stream, placement());
+    return block != nullptr ? block : place_with_more(lock, bytes, stream);
+}
+
+Block* PlannedAllocator::place_with_more(Lock& lock, std::size_t bytes, Stream stream) {
+    const std::size_t missing = heap_.missing_for(bytes, stream);
+    const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
+    if (more > 0 && is_above_bound(bytes, more)) {
+        if (Block* block = place_within_bound(lock, bytes, stream, more)) return block;
     }
-    figures_.heap_bytes += block_bytes(static_cast<std::int64_t>(bytes));
-    count_in(static_cast<std::int64_t>(bytes));
+    for (bool is_last = false;; is_last = true) {
+        try {
+            heap_.grow(bytes, stream, placement());
+            measure_reserved();
+            Block* block = heap_.place(bytes, stream, placement());
+            // A hole that was filled to its end has none behind at which blocks are put in order.
+            if (block == nullptr) block = heap_.place(bytes, stream, Placement::best_fit);
+            if (block != nullptr) return block;
+        } catch (const OutOfDeviceMemory&) {
+            measure_reserved();
+            // Others, libraries among them, may need what this one could not use.
+            give_back(lock, 0);
+            if (is_last) throw;
+        }
+    }
+}
+
+Block* PlannedAllocator::place_within_bound(Lock& lock, std::size_t bytes, Stream stream,
+                                            std::size_t more) {
+    if (!in_step_) {
+        if (Block* block = heap_.place_in_arena(bytes, stream)) return block;
+    }
+    if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove) {
+        const std::size_t before = heap_.spare_bytes();
+        if (move_idle(lock, more, arena_kept())) {
+            const std::size_t moved = heap_.spare_bytes() - std::min(before, heap_.spare_bytes());
+            figures_.moved_bytes += static_cast<std::int64_t>(moved);
+            moved_frames_ += 1 + static_cast<std::int64_t>(moved / (16 * memory_.page_bytes()));
+            if (moved >= more) return nullptr;
+        }
+    }
+    return heap_.place_in_arena(bytes, stream);
+}
+
+Placement PlannedAllocator::placement() const {
+    return in_step_ && step_ < kStepsInOrder ? Placement::in_order : Placement::best_fit;
+}
+
+bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const {
+    const std::int64_t live =
+        std::max(live_peak_, statistics_.all.allocated_bytes.current +
+                                 static_cast<std::int64_t>(round_up(bytes, kBlockAlignment)));
+    const std::int64_t share = placement() == Placement::in_order ? kFirstShare : kShare;
+    const auto pages = kBoundPages * static_cast<std::int64_t>(memory_.page_bytes());
+    return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
+}
+
+// What was taken out of the arena for lack of memory elsewhere comes back, if it is to be had.
+void PlannedAllocator::restore_arena(Lock& /*lock*/) {
+    if (heap_.arena_bytes() >= arena_kept()) return;
+    try {
+        heap_.grow_arena(arena_kept());
+    } catch (const std::exception&) {
+        // Then the step's requests lie elsewhere.
+    }
     measure_reserved();
-    return address;
-}
-
-Address PlannedAllocator::place_in_heap(std::size_t bytes, Stream stream, Placement placement) {
-    try {
-        return heap_.allocate(bytes, stream, placement);
-    } catch (const OutOfDeviceMemory&) {
-        if (retired_.empty()) throw;
-    }
-    memory_.synchronize();
-    release_retired();
-    return heap_.allocate(bytes, stream, placement);
-}
-
-Address PlannedAllocator::from_plan(std::size_t bytes, Stream stream,
-                                    std::optional<Mismatch>& mismatch) {
-    const Decision decision = arena_->request(stream, bytes);
-    if (decision.kind == Decision::Kind::planned) {
-        ++figures_.planned_requests;
-        ++counts_.planned;
-        count_in(static_cast<std::int64_t>(bytes));
-        return arena_->address_of(decision.slot);
-    }
-    const Address address = from_heap(bytes, stream, Placement::best_fit);
-    if (decision.kind == Decision::Kind::escapes) {
-        ++figures_.escaping_requests;
-        ++counts_.escaping;
-    } else {
-        ++figures_.fallback_requests;
-        ++counts_.fallback;
-        figures_.fallback_bytes += static_cast<std::int64_t>(bytes);
-        mismatch = decision.mismatch;
-        mismatch->step = step_;
-    }
-    return address;
-}
-
-void PlannedAllocator::count_in(std::int64_t bytes) {
-    figures_.requested_bytes += bytes;
-    figures_.requested_peak = std::max(figures_.requested_peak, figures_.requested_bytes);
-    figures_.allocated_bytes += block_bytes(bytes);
-    figures_.allocated_peak = std::max(figures_.allocated_peak, figures_.allocated_bytes);
-}
-
-void PlannedAllocator::count_out(std::int64_t bytes) {
-    figures_.requested_bytes -= bytes;
-    figures_.allocated_bytes -= block_bytes(bytes);
-}
-
-std::int64_t PlannedAllocator::reserved_bytes() const {
-    std::size_t bytes = heap_.reserved_bytes() + (arena_ ? arena_->own_bytes() : 0);
-    for (const auto& arena : retired_) bytes += arena->own_bytes();
-    return static_cast<std::int64_t>(bytes);
 }
 
 void PlannedAllocator::measure_reserved() {
-    figures_.reserved_peak = std::max(figures_.reserved_peak, reserved_bytes());
-}
-
-void PlannedAllocator::stop_logging() {
-    logging_ = false;
-    log_.clear();
-    logged_.clear();
+    const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
+    figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
+    statistics_.reserved_bytes.peak = std::max(statistics_.reserved_bytes.peak, reserved);
 }
 
 void PlannedAllocator::keep(Mismatch& mismatch) {

@@ -1,41 +1,33 @@
-// The allocator that PyTorch calls: a step's requests at planned places, all else from a heap.
+// The allocator beneath PyTorch's: every request at its planned place, or at the next best one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "allocator/page_heap.h"
-#include "allocator/plan_arena.h"
-#include "allocator/step_plan.h"
+#include "allocator/block_heap.h"
+#include "allocator/memory_counts.h"
+#include "allocator/mismatch.h"
+#include "allocator/step_book.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
 
-// What is done with the requests of a step.
-enum class StepMode : std::uint8_t {
-    unplanned,  // the heap serves them, and no plan will be made
-    profiled,   // the heap serves them in order, and they are written down
-    planned,    // the plan serves them
-};
-
-// What happened, in order.
+// What happened, in order. Kind and slot are those of the request, as the book took it, -1 for
+// none.
 struct LogEntry {
-    enum class Kind : std::uint8_t { request, free, step_begins, step_ends };
-    Kind kind;
-    std::int64_t id = -1;  // of the request
-    std::int64_t bytes = 0;
+    enum class What : std::uint8_t { request, free, step_begins, step_ends };
+    What what;
+    std::int64_t request = -1;  // its number, from the first of the process on
+    std::int64_t bytes = 0;     // of a request; of a step that begins, its label
     Stream stream = 0;
-};
-
-// Requests of one planned step.
-struct StepCounts {
-    std::int64_t planned = 0, escaping = 0, fallback = 0, missing = 0;
+    std::int32_t kind = -1;
+    std::int32_t slot = -1;
 };
 
 // Bytes are those of the moment, peaks and counts those since reset_peaks().
@@ -43,88 +35,124 @@ struct Figures {
     std::int64_t requested_bytes = 0, requested_peak = 0;
     std::int64_t allocated_bytes = 0, allocated_peak = 0;  // rounded up to blocks
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
-    std::int64_t heap_bytes = 0;                           // allocated, outside of the arena
-    std::int64_t arena_bytes = 0;  // physical memory that the arena has for itself
+    std::int64_t arena_bytes = 0;                          // of it, the arena's
     std::int64_t steps = 0, planned_steps = 0;
-    std::int64_t planned_requests = 0;   // served by the plan
-    std::int64_t escaping_requests = 0;  // expected by the plan, and served by the heap
-    std::int64_t fallback_requests = 0, fallback_bytes = 0;
+    std::int64_t planned_requests = 0;   // at their places
+    std::int64_t escaping_requests = 0;  // expected, and without a place
+    std::int64_t grown_requests = 0;     // expected, and larger than their places
+    std::int64_t fallback_requests =
+        0;  // in planned steps, at no place of the plan; grown ones too
+    std::int64_t fallback_bytes = 0;
     std::int64_t missing_requests = 0;
+    std::int64_t moved_bytes = 0;    // memory that went to other addresses
     std::int64_t refused_frees = 0;  // the device refused what a free needed
 };
 
-// Safe to call from any thread. One lock guards everything; it is never held while Python runs,
-// so that a thread which waits for it may hold the interpreter.
+// What PyTorch asks about, with the peaks since its own reset.
+struct Statistics {
+    std::array<BlockCounts, 2> of_size;  // requests of at most 1 MiB, and larger ones
+    BlockCounts all;
+    Count reserved_bytes;
+    std::int64_t withheld_blocks = 0, withheld_bytes = 0;
+    std::int64_t extents = 0;
+};
+
+// Note [Memory in bounds]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. Free memory that does not lie together is of no use to a larger request, and what is
+// taken from the device because of it stays for good: whoever looks for holes alone takes 5 to 20 %
+// more than ever lives. Physical memory has no address of its own, so it can come along.
+// Approach. As long as what is taken from the device stays within a small share over the peak of
+// what lives, memory is created. Beyond it idle frames, the largest free ranges first, go to where
+// they are needed. Who gives them must be done with them, which takes a mark a stream and a wait of
+// the host, without the lock. A steady program stops to need it after a few steps, since ranges of
+// the right lengths are then there. For one that never does, moves are rationed by the number of
+// requests, so that they stay below a hundredth of its time; then memory is created after all.
+// Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
+// memory than the bound, at once between steps, where nothing else may need them soon, and within a
+// step after idle frames of the heap.
+
+// Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
+// so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
 class PlannedAllocator {
   public:
-    explicit PlannedAllocator(DeviceMemory& memory);
+    // With `is_plain` memory comes by plain allocations: see DeviceMemory.
+    explicit PlannedAllocator(DeviceMemory& memory, bool is_plain = false);
 
     // Returns 0 for no bytes. Throws OutOfDeviceMemory, DeviceCallError.
     Address allocate(std::size_t bytes, Stream stream);
-    // Never throws: what frees a tensor cannot fail.
-    void free(Address address) noexcept;
+    // Whether the block was one of ours. Never throws: what frees a tensor cannot fail.
+    bool free(Address address) noexcept;
     // A stream that did not allocate a block uses it: its bytes come back when that is done.
-    void use_on(Address address, Stream stream);
+    // Whether the block is one of ours.
+    bool use_on(Address address, Stream stream);
 
-    // Steps do not nest: throws std::logic_error.
-    void begin_step(StepMode mode);
-    // Returns how the step was served, by the figures that count requests.
-    StepCounts end_step();
+    // Steps do not nest: throws std::logic_error. Returns how what ran between them was served.
+    StepEnd begin_step(std::int32_t label);
+    StepEnd end_step();
 
-    // Reserves an arena. Throws OutOfDeviceMemory, DeviceCallError, and std::logic_error within a
-    // step or where there is a plan already.
-    void adopt_plan(StepPlan plan);
-    // Forgets the plan; its arena goes as soon as nothing is in use there. Throws std::logic_error
-    // within a step or without a plan.
-    void drop_plan();
-    // Waits for the device and gives back what the heap does not need.
-    void give_back();
+    // Takes the place of the book in force; what lies in the arena stays. Throws OutOfDeviceMemory,
+    // DeviceCallError, with the former book in force, and std::logic_error within a step.
+    void adopt_book(StepBook book);
+    // The arena is memory like any other from then on.
+    void drop_book();
+    // Waits for the device and gives back what nothing lives in, but for the arena of a book.
+    // Returns how many bytes. Throws DeviceCallError.
+    std::size_t give_back();
 
     std::vector<LogEntry> take_log();
+    void drop_log();
     Figures figures() const;
     void reset_peaks();
+    Statistics statistics() const;
+    void reset_statistics_peaks();
     // The first ones, and how many there were of each kind, by MismatchKind.
     std::vector<Mismatch> mismatches() const;
     std::vector<std::int64_t> mismatch_counts() const;
     // Called without the lock, in the thread that asked, for each mismatch that is kept.
     void on_mismatch(std::function<void(const Mismatch&)> listener);
+    // Calls with the heap, in the lock.
+    void visit(const std::function<void(const BlockHeap&)>& visitor) const;
     // Holds the heap against its rules. For tests.
     void check() const;
 
+    // For a fork: the child must not find the lock taken by a thread that it does not have.
+    std::mutex& mutex() const { return mutex_; }
+
   private:
-    Address serve(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
-    Address from_heap(std::size_t bytes, Stream stream, Placement placement);
-    // Gives back arenas of dropped plans where the heap has no memory without.
-    Address place_in_heap(std::size_t bytes, Stream stream, Placement placement);
-    Address from_plan(std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
-    // The arena that an address lies in, null where none does.
-    PlanArena* arena_of(Address address) const;
-    void release_retired();
-    void count_in(std::int64_t bytes);
-    void count_out(std::int64_t bytes);
-    std::int64_t reserved_bytes() const;
+    using Lock = std::unique_lock<std::mutex>;
+
+    Block* serve(Lock& lock, std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
+    Block* place(Lock& lock, std::size_t bytes, Stream stream);
+    // The heap has no range for the request: grows it within the bound.
+    Block* place_with_more(Lock& lock, std::size_t bytes, Stream stream);
+    Block* place_within_bound(Lock& lock, std::size_t bytes, Stream stream, std::size_t more);
+    // Moves idle memory to where the heap grows. Whether there was any.
+    bool move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept);
+    std::size_t give_back(Lock& lock, std::size_t arena_kept);
+    std::size_t arena_kept() const { return book_.arena_bytes(); }
+    Placement placement() const;
+    bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    void restore_arena(Lock& lock);
+    void write(const LogEntry& entry);
+    void count(const StepEnd& end);
     void measure_reserved();
-    void stop_logging();
     void keep(Mismatch& mismatch);
 
     DeviceMemory& memory_;
     mutable std::mutex mutex_;
-    PageHeap heap_;
-    std::unique_ptr<PlanArena> arena_;  // of the plan in force, if any
-    // Arenas of plans that were dropped, until nothing is in use there, and what is left of those
-    // that were not to be had.
-    std::vector<std::unique_ptr<PlanArena>> retired_;
+    BlockHeap heap_;
+    StepBook book_;
     bool in_step_ = false;
-    StepMode mode_ = StepMode::unplanned;
-    Figures figures_;
-    StepCounts counts_;  // of the step that runs
     std::int64_t step_ = 0;
+    Figures figures_;
+    Statistics statistics_;
+    std::int64_t next_request_ = 0;
+    std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
+    std::int64_t moved_frames_ = 0;
+    std::int64_t in_use_ = 0;  // requests of the step whose place was occupied
 
     std::vector<LogEntry> log_;
-    bool logging_ = false;
-    std::unordered_map<Address, std::int64_t> logged_;  // blocks whose requests are in the log
-    std::int64_t next_request_ = 0;
-
     std::vector<Mismatch> mismatches_;
     std::vector<std::int64_t> mismatch_counts_;
     std::int64_t next_mismatch_ = 0;

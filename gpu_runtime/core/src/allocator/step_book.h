@@ -21,6 +21,7 @@ struct StepEnd {
     std::int64_t grown = 0;       // larger than their places
     std::int64_t unexpected = 0;  // not in the plan
     std::int64_t missing = 0;     // in the plan, and did not come
+    std::int64_t in_use = 0;      // not planned after all: something lay in their places
 };
 
 // Note [Which kind of step it is]

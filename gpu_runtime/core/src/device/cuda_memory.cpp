@@ -67,6 +67,8 @@ struct CudaFunctions {
     Status (*map)(Address, std::size_t, std::size_t, Pages, unsigned long long);
     Status (*set_access)(Address, std::size_t, const Access*, std::size_t);
     Status (*unmap)(Address, std::size_t);
+    Status (*allocate)(Address*, std::size_t);
+    Status (*free)(Address);
     Status (*create_event)(void**, unsigned);
     Status (*record_event)(void*, void*);
     Status (*query_event)(void*);
@@ -127,6 +129,8 @@ CudaFunctions open_driver() {
     find(library, "cuMemMap", cuda.map);
     find(library, "cuMemSetAccess", cuda.set_access);
     find(library, "cuMemUnmap", cuda.unmap);
+    find(library, "cuMemAlloc_v2", cuda.allocate);
+    find(library, "cuMemFree_v2", cuda.free);
     find(library, "cuEventCreate", cuda.create_event);
     find(library, "cuEventRecord", cuda.record_event);
     find(library, "cuEventQuery", cuda.query_event);
@@ -273,6 +277,18 @@ void CudaMemory::open_to(const std::vector<int>& devices, Address address, std::
     for (const int device : devices) access.push_back({{kOnDevice, device}, kReadWrite});
     const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.set_access(address, bytes, access.data(), access.size()), "cuMemSetAccess");
+}
+
+Address CudaMemory::allocate_plain(std::size_t bytes) {
+    const InContext current(cuda_, context_.handle());
+    Address address = 0;
+    cuda_.require(cuda_.allocate(&address, bytes), "cuMemAlloc");
+    return address;
+}
+
+void CudaMemory::release_plain(Address address) {
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.free(address), "cuMemFree");
 }
 
 void CudaMemory::synchronize() {

@@ -51,6 +51,8 @@ class CudaMemory final : public DeviceMemory {
     void release_pages(Pages pages) override;
     void map(Address address, Pages pages, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
+    Address allocate_plain(std::size_t bytes) override;
+    void release_plain(Address address) override;
     void synchronize() override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;

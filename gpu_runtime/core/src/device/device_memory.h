@@ -28,7 +28,7 @@ class OutOfDeviceMemory : public std::runtime_error {
 
 // One device, simulated or by CUDA. Physical memory and the addresses at which it appears are two
 // things: pages are created, mapped into a reserved range, unmapped and released. Calls come from
-// one thread at a time.
+// one thread at a time, but for synchronize() and await(), beside which others go on.
 class DeviceMemory {
   public:
     DeviceMemory() = default;
@@ -54,6 +54,11 @@ class DeviceMemory {
     // is mapped must not be in use when it disappears.
     virtual void map(Address address, Pages pages, std::size_t bytes) = 0;
     virtual void unmap(Address address, std::size_t bytes) = 0;
+
+    // Memory at an address of its own, as libraries that share memory between processes or register
+    // it with a network ask for. Throws OutOfDeviceMemory. What is released must not be in use.
+    virtual Address allocate_plain(std::size_t bytes) = 0;
+    virtual void release_plain(Address address) = 0;
 
     // Returns when everything that was submitted to this device is done.
     virtual void synchronize() = 0;

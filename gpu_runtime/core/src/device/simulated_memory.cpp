@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 
 namespace gapless::runtime {
@@ -44,18 +45,38 @@ SimulatedMemory::SimulatedMemory(std::size_t page_bytes, std::size_t capacity_by
 
 SimulatedMemory::~SimulatedMemory() {
     for (const auto& [address, bytes] : ranges_) munmap(as_pointer(address), bytes);
+    for (const auto& [address, bytes] : plain_) munmap(as_pointer(address), bytes);
     close(file_);
 }
 
-void SimulatedMemory::submit(Stream stream) {
+void SimulatedMemory::submit(Stream stream, Address address, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    ++streams_[stream].submitted;
+    StreamState& state = streams_[stream];
+    const Address end = bytes == 0 ? std::numeric_limits<Address>::max() : address + bytes;
+    state.work.push_back({++state.submitted, address, end});
 }
 
 void SimulatedMemory::finish(Stream stream) {
     const std::lock_guard lock(mutex_);
     StreamState& state = streams_[stream];
-    state.finished = state.submitted;
+    finish_until(state, state.submitted);
+}
+
+void SimulatedMemory::finish_until(StreamState& stream, std::uint64_t position) {
+    stream.finished = std::max(stream.finished, position);
+    while (!stream.work.empty() && stream.work.front().position <= stream.finished) {
+        stream.work.pop_front();
+    }
+}
+
+void SimulatedMemory::require_idle(Address begin, Address end) const {
+    for (const auto& [stream, state] : streams_) {
+        for (const Work& work : state.work) {
+            if (work.begin < end && begin < work.end) {
+                refuse("memory disappears while a stream is at work there");
+            }
+        }
+    }
 }
 
 void SimulatedMemory::fail_after(std::uint64_t calls, std::uint64_t failures) {
@@ -179,9 +200,7 @@ void SimulatedMemory::map(Address address, Pages pages, std::size_t bytes) {
 void SimulatedMemory::unmap(Address address, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     may_fail("unmap");
-    for (const auto& [stream, state] : streams_) {
-        if (state.finished < state.submitted) refuse("pages disappear while a stream is at work");
-    }
+    require_idle(address, address + bytes);
     auto mapping = mappings_.find(address);
     for (std::size_t done = 0; done < bytes;) {
         if (mapping == mappings_.end() || mapping->first != address + done ||
@@ -199,10 +218,35 @@ void SimulatedMemory::unmap(Address address, std::size_t bytes) {
     }
 }
 
+Address SimulatedMemory::allocate_plain(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (fails() || bytes > capacity_bytes_ - created_bytes_) {
+        throw OutOfDeviceMemory("no physical memory of " + std::to_string(bytes) + " bytes");
+    }
+    void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED) throw OutOfDeviceMemory(std::string("mmap: ") + std::strerror(errno));
+    const auto address = reinterpret_cast<Address>(found);
+    plain_[address] = bytes;
+    created_bytes_ += bytes;
+    return address;
+}
+
+void SimulatedMemory::release_plain(Address address) {
+    const std::lock_guard lock(mutex_);
+    may_fail("release_plain");
+    const auto found = plain_.find(address);
+    if (found == plain_.end()) refuse("no such plain memory");
+    require_idle(address, address + found->second);
+    munmap(as_pointer(address), found->second);
+    created_bytes_ -= found->second;
+    plain_.erase(found);
+}
+
 void SimulatedMemory::synchronize() {
     const std::lock_guard lock(mutex_);
     may_fail("synchronize");
-    for (auto& [stream, state] : streams_) state.finished = state.submitted;
+    for (auto& [stream, state] : streams_) finish_until(state, state.submitted);
 }
 
 Event SimulatedMemory::record_event(Stream stream) {
@@ -224,8 +268,7 @@ void SimulatedMemory::await(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("await");
     const EventState& state = events_.at(event);
-    StreamState& stream = streams_[state.stream];
-    stream.finished = std::max(stream.finished, state.position);
+    finish_until(streams_[state.stream], state.position);
 }
 
 void SimulatedMemory::make_wait(Stream stream, Event event) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -35,6 +37,8 @@ class SimulatedMemory final : public DeviceMemory {
     void release_pages(Pages pages) override;
     void map(Address address, Pages pages, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
+    Address allocate_plain(std::size_t bytes) override;
+    void release_plain(Address address) override;
     void synchronize() override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
@@ -42,8 +46,9 @@ class SimulatedMemory final : public DeviceMemory {
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 
-    // Work for a stream, and the end of all work that it was given so far.
-    void submit(Stream stream);
+    // Work for a stream, and the end of all work that it was given so far. Nothing may be unmapped
+    // while work goes on, unless that is known to touch `bytes` at an address only.
+    void submit(Stream stream, Address address = 0, std::size_t bytes = 0);
     void finish(Stream stream);
 
     // After `calls` more calls so many fail: creating and reserving with no memory, others with an
@@ -58,9 +63,15 @@ class SimulatedMemory final : public DeviceMemory {
     std::vector<Wait> waits() const { return locked(waits_); }
 
   private:
+    struct Work {
+        std::uint64_t position;
+        Address begin;
+        Address end;
+    };
     struct StreamState {
         std::uint64_t submitted = 0;
         std::uint64_t finished = 0;
+        std::deque<Work> work;  // that is not finished
     };
     struct PagesState {
         std::size_t file_offset;
@@ -81,6 +92,8 @@ class SimulatedMemory final : public DeviceMemory {
         const std::lock_guard lock(mutex_);
         return value;
     }
+    void require_idle(Address begin, Address end) const;
+    static void finish_until(StreamState& stream, std::uint64_t position);
     bool fails();
     void may_fail(const char* call);
 
@@ -98,6 +111,7 @@ class SimulatedMemory final : public DeviceMemory {
     std::map<Address, std::size_t> ranges_;
     std::unordered_map<Pages, PagesState> pages_;
     std::map<Address, Mapping> mappings_;
+    std::unordered_map<Address, std::size_t> plain_;  // bytes
     std::unordered_map<Stream, StreamState> streams_;
     std::unordered_map<Event, EventState> events_;
     std::vector<Wait> waits_;

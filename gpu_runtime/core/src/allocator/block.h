@@ -1,0 +1,83 @@
+// A stretch of addresses within an extent: in use, free, or without memory behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "allocator/extent.h"
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// Every block begins at a multiple of this many bytes, as in PyTorch's own allocator: libraries
+// choose kernels by the alignment of their arguments.
+constexpr std::size_t kBlockAlignment = 512;
+
+// More than any device has: what is asked for above this is refused before it is rounded up.
+constexpr std::size_t kMostBytes = std::size_t{1} << 48;
+
+// Of memory that no stream has used yet.
+constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
+    return (bytes + multiple - 1) / multiple * multiple;
+}
+
+// Work that a stream had been given when a block was freed.
+class StreamMark {
+  public:
+    // Throws DeviceCallError.
+    StreamMark(DeviceMemory& memory, Stream stream)
+        : memory_(memory), stream_(stream), event_(memory.record_event(stream)) {}
+    ~StreamMark() {
+        try {
+            memory_.destroy_event(event_);
+        } catch (...) {
+            // An event is lost; nothing depends on it any more.
+        }
+    }
+    StreamMark(const StreamMark&) = delete;
+    StreamMark& operator=(const StreamMark&) = delete;
+
+    Stream stream() const { return stream_; }
+    Event event() const { return event_; }
+
+  private:
+    DeviceMemory& memory_;
+    Stream stream_;
+    Event event_;
+};
+
+using StreamMarks = std::vector<std::shared_ptr<StreamMark>>;
+
+enum class BlockState : std::uint8_t {
+    used,
+    withheld,  // freed, and other streams may be at work there yet
+    free,
+    leaving,  // its frame is about to be taken out
+    hole,     // no memory is mapped
+};
+
+struct Block {
+    Address address = 0;
+    std::size_t bytes = 0;
+    Extent* extent = nullptr;
+    Block* before = nullptr;  // by address, within the extent, without a gap
+    Block* behind = nullptr;
+    BlockState state = BlockState::hole;
+    bool is_handed_over = false;  // the plan gives its bytes to another stream next
+    Stream stream = kNoStream;    // whose work used it last; its own alone, but for `marks`
+    StreamMarks marks;            // of a free block of the arena: what else to wait for
+    std::vector<Stream> used_on;  // of a block in use
+    std::size_t requested = 0;
+    std::int64_t request = -1;
+    std::int32_t kind = -1;
+    std::int32_t slot = -1;
+
+    Address end() const { return address + bytes; }
+};
+
+}  // namespace gapless::runtime

@@ -1,0 +1,220 @@
+// All blocks of a device: no two share a byte, whatever a plan says about where they best lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory_resource>
+#include <set>
+#include <vector>
+
+#include "allocator/address_table.h"
+#include "allocator/block.h"
+#include "allocator/extent.h"
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// Where a new block goes.
+enum class Placement : std::uint8_t {
+    best_fit,  // into the smallest free range of its stream
+    in_order,  // behind the block that was placed last, see Note [Blocks in order]
+};
+
+// Note [Plans are hints]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A plan that is trusted has to be proven right for each request, and programs deviate:
+// they hold a tensor longer, ask for one more, come to another branch. Each such case needed a rule
+// of its own, and what no rule covered went to a second source of memory, beside an idle first one.
+// Approach. One list of blocks by address says what is free. A planned request names the address at
+// which it would best lie; it gets it where every byte of it is free, and any other place where
+// not. A wrong plan, a wrong guess about which step runs, a damaged file can cost memory, never
+// bytes. The planned addresses lie in the *arena*, one extent whose free ranges are looked up by
+// address; those of all others by size. What no plan expects stays outside of the arena as long as
+// there is room, since what lies in it may be in the way. Streams. A free range belongs to the
+// stream whose work used it last: work that is submitted later to the same stream runs later. In
+// the arena a range may go to another stream all the same, as planned. That one then waits, on the
+// device, for a mark of what the former had been given when it freed the block; where none was
+// made, because the plan did not foresee it, for a mark made now, which is later and hence safe as
+// well. The host never waits. Outside of the arena a block that other streams used comes back when
+// they are seen to be done, so that none waits for another without need.
+
+// Note [Blocks in order]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. In the first steps nobody knows which requests will outlive them. A best fit puts the
+// state of an optimizer into holes between activations, and when those have moved to an arena each
+// of its tensors keeps a frame that holds little else.
+// Approach. Addresses are plenty: a request gets those behind the last block, never a hole between
+// two. What a program makes together lies together, also what outlives the step. Frames are small,
+// those that fell empty move to the next addresses.
+// Limits. Where what outlives a step is made one by one between what does not, each piece keeps up
+// to two pages.
+
+class BlockHeap {
+  public:
+    // With `is_plain` memory comes by plain allocations, which do not move.
+    BlockHeap(DeviceMemory& memory, bool is_plain);
+    BlockHeap(const BlockHeap&) = delete;
+    BlockHeap& operator=(const BlockHeap&) = delete;
+    // Gives back nothing: what lives here may outlive the driver.
+    ~BlockHeap() = default;
+
+    // Each returns a block in use of `bytes` > 0 rounded up, or null where there is no such range.
+    Block* place(std::size_t bytes, Stream stream, Placement placement);
+    // Throws DeviceCallError where the stream cannot be made to wait; then nothing was placed.
+    Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
+    Block* place_in_arena(std::size_t bytes, Stream stream);
+
+    // The block in use that begins at an address, or null.
+    Block* find(Address address) const { return used_.find(address); }
+    bool is_in_arena(const Block& block) const { return block.extent == arena_; }
+    // Where the device refuses to mark what has to be waited for, throws DeviceCallError; the block
+    // is withheld until the device was waited for.
+    void free(Block& block);
+    // The block is used by a stream that did not allocate it.
+    void use_on(Block& block, Stream stream);
+
+    // Memory to be mapped before a block can be placed.
+    std::size_t missing_for(std::size_t bytes, Stream stream);
+    // Maps it, from spare frames first. What was mapped before it throws stays.
+    // Throws OutOfDeviceMemory, DeviceCallError.
+    void grow(std::size_t bytes, Stream stream, Placement placement);
+    // Makes the arena's first bytes, at least these, all mapped. Throws as grow() does.
+    void grow_arena(std::size_t bytes);
+
+    // Frames that nothing uses any more, on their way out. In three parts, so that no lock is held
+    // while the device is waited for: take_idle(), await(), finish().
+    struct Leaving {
+        std::vector<Block*> blocks;
+        StreamMarks marks;
+        std::size_t bytes = 0;
+    };
+    // At least so many bytes, where there are; of the arena only behind `arena_kept` bytes.
+    Leaving take_idle(std::size_t bytes, std::size_t arena_kept);
+    void await(const Leaving& leaving) const;
+    // They become spare. Throws DeviceCallError where the device refuses; what it did not give up
+    // is free as before.
+    void finish(const Leaving& leaving);
+    // They stay after all.
+    void put_back(const Leaving& leaving);
+    std::size_t spare_bytes() const { return spare_bytes_; }
+    // Gives spare frames back to the device.
+    void release_spare();
+
+    // Blocks that wait for other streams. Those are done once the device was waited for.
+    bool has_withheld() const { return !withheld_.empty(); }
+    std::size_t withheld_count() const { return withheld_.size(); }
+    std::size_t withheld_bytes() const { return withheld_bytes_; }
+    // Of those that are withheld from now on, and of none before.
+    std::int64_t ticket() const { return next_ticket_; }
+    // The device was waited for since that ticket.
+    void settle(std::int64_t ticket);
+    // Frees the blocks whose other streams are seen to be done.
+    void collect();
+
+    std::size_t reserved_bytes() const { return reserved_bytes_; }
+    // Of the arena, mapped.
+    std::size_t arena_bytes() const { return arena_bytes_; }
+    // An address of ours, in use or not: the extent that it lies in, or null.
+    const Extent* extent_of(Address address) const;
+    const std::list<Extent>& extents() const { return extents_; }
+    // The first block of an extent; the others follow by `behind`.
+    const Block* first_of(const Extent& extent) const { return first_.at(&extent); }
+
+    // Holds every rule of the structure against itself; throws std::logic_error. For tests.
+    void check() const;
+
+  private:
+    struct Smaller {
+        bool operator()(const Block* one, const Block* other) const {
+            if (one->bytes != other->bytes) return one->bytes < other->bytes;
+            return one->address < other->address;
+        }
+    };
+    using BySize = std::pmr::set<Block*, Smaller>;
+    // What belongs to one stream, outside of the arena.
+    struct StreamHeap {
+        explicit StreamHeap(std::pmr::memory_resource* memory) : free(memory), holes(memory) {}
+        BySize free;
+        BySize holes;
+        Block* tail = nullptr;  // the hole at which it grows
+        // The block that was freed last, not among the free ones yet nor one with its neighbours:
+        // programs like to ask for the size that they have just given back.
+        Block* latest = nullptr;
+    };
+    struct Withheld {
+        std::size_t streams;  // that are not known to be done
+        std::int64_t ticket;
+    };
+    struct Use {
+        Event event;
+        Block* block;
+        std::int64_t ticket;
+    };
+
+    StreamHeap& heap_of(Stream stream);
+    Block* new_block();
+    void drop(Block& block);
+    // The block keeps its first bytes; returns the rest, of the same state, not in any index.
+    Block* split(Block& block, std::size_t bytes);
+    // Takes in the block behind.
+    void absorb(Block& block);
+    Block* carve(Block& block, Address address, std::size_t bytes);
+    Block* use(Block& block, std::size_t bytes, Stream stream);
+
+    void index(Block& block);
+    void unindex(Block& block);
+    bool is_one_range(const Block& one, const Block& other) const;
+    // A free block, not in the index yet, becomes one with its free neighbours; returns that.
+    Block* add_free(Block& block);
+    void add_hole(Block& block);
+    void add_latest(StreamHeap& heap);
+    void take_out(Block*& block);
+    std::int64_t withhold(Block& block, std::size_t streams);
+    void come_back(Block& block);
+    void replace_arena(std::size_t bytes);
+    void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
+    void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
+    static void take(Leaving& leaving, Block& block);
+    void join_behind(Block& block);
+    void come_free(Block& block);
+
+    Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
+    std::size_t free_before(const Block* hole) const;
+    void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes, Stream stream);
+    Frame obtain(std::size_t bytes, std::size_t room);
+    void add_plain(std::size_t bytes, Stream stream);
+    Extent& add_extent(Extent extent, BlockState state, Stream stream);
+
+    void make_wait(const Block& block, Stream stream);
+
+    DeviceMemory& memory_;
+    const bool is_plain_;
+    const std::size_t page_bytes_;
+    std::pmr::unsynchronized_pool_resource nodes_;
+    std::deque<Block> blocks_;
+    std::vector<Block*> unused_blocks_;
+    std::list<Extent> extents_;
+    std::map<const Extent*, Block*> first_;
+    std::map<Address, Extent*> extent_at_;
+    std::map<Stream, StreamHeap> heaps_;
+    StreamHeap* last_heap_ = nullptr;  // of `last_stream_`
+    Stream last_stream_ = kNoStream;
+    AddressTable<Block> used_;
+
+    Extent* arena_ = nullptr;
+    std::size_t arena_bytes_ = 0;
+    std::pmr::map<Address, Block*> arena_free_;
+
+    std::map<Block*, Withheld> withheld_;
+    std::size_t withheld_bytes_ = 0;
+    std::int64_t next_ticket_ = 0;
+    std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, in the order of their ends
+    std::vector<Frame> spare_;
+    std::size_t spare_bytes_ = 0;
+    std::size_t reserved_bytes_ = 0;
+};
+
+}  // namespace gapless::runtime

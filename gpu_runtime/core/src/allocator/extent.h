@@ -1,0 +1,76 @@
+// A range of addresses, and the physical memory that appears in it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// Physical memory that is mapped, and taken out again, as a whole.
+struct Frame {
+    Pages pages = 0;
+    std::size_t bytes = 0;
+};
+
+// Keeps its addresses until the process ends: what lives there may outlive the driver.
+class Extent {
+  public:
+    // Reserves addresses. Throws OutOfDeviceMemory.
+    static Extent paged(DeviceMemory& memory, std::size_t bytes) {
+        return {memory, memory.reserve_range(bytes), bytes, false};
+    }
+    // One plain allocation, which stays as it is. Throws OutOfDeviceMemory.
+    static Extent plain(DeviceMemory& memory, std::size_t bytes) {
+        return {memory, memory.allocate_plain(bytes), bytes, true};
+    }
+
+    Address begin() const { return begin_; }
+    Address end() const { return begin_ + bytes_; }
+    std::size_t bytes() const { return bytes_; }
+    bool is_plain() const { return is_plain_; }
+
+    // Throws DeviceCallError; then the frame is mapped nowhere.
+    void map(Address address, const Frame& frame) {
+        const auto entry = frames_.emplace(address, frame).first;
+        try {
+            memory_.map(address, frame.pages, frame.bytes);
+        } catch (...) {
+            frames_.erase(entry);
+            throw;
+        }
+    }
+    // Takes the frame out that begins at an address. Throws DeviceCallError; then it stays.
+    Frame unmap(Address address) {
+        const auto entry = frames_.find(address);
+        const Frame frame = entry->second;
+        memory_.unmap(address, frame.bytes);
+        frames_.erase(entry);
+        return frame;
+    }
+    // By address, those that lie in [first, behind) as a whole.
+    std::vector<std::pair<Address, std::size_t>> frames_within(Address first,
+                                                               Address behind) const {
+        std::vector<std::pair<Address, std::size_t>> found;
+        for (auto frame = frames_.lower_bound(first);
+             frame != frames_.end() && frame->first + frame->second.bytes <= behind; ++frame) {
+            found.emplace_back(frame->first, frame->second.bytes);
+        }
+        return found;
+    }
+    const std::map<Address, Frame>& frames() const { return frames_; }
+
+  private:
+    Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
+        : memory_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
+
+    DeviceMemory& memory_;
+    Address begin_;
+    std::size_t bytes_;
+    bool is_plain_;
+    std::map<Address, Frame> frames_;
+};
+
+}  // namespace gapless::runtime
