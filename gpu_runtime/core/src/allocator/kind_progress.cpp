@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace gapless::runtime {
@@ -120,7 +121,7 @@ std::int32_t KindProgress::take_found(std::size_t stream) {
         return -1;
     }
     std::int32_t found = find_near(lane, at_loose);
-    if (found < 0 && !at_loose) found = find_scaled(lane);
+    if (found < 0) found = find_scaled(lane);
     if (found < 0) {
         // The first ones may be found as soon as one more has come.
         lane.failed = std::min(lane.failed + 1, 2 * kLongestWait);
@@ -252,21 +253,40 @@ std::int32_t KindProgress::find_near(const Lane& lane, bool at_loose) const {
     return -1;
 }
 
-// Every request came, with sizes of one ratio to what was always the same.
+// Every request came, at another length: what varies has another scale, what was always the same
+// another ratio.
 std::int32_t KindProgress::find_scaled(const Lane& lane) {
     const std::int32_t center = lane.next + lane.passed;
-    const double before = ratio_;
+    const auto before = std::tuple{scale_, scale_width_, scale_known_, ratio_};
     for (std::int32_t distance = 0; distance <= kScaledReach; ++distance) {
         for (const std::int32_t position : {center - distance, center + distance}) {
-            if (position < lane.first || position >= lane.last || varies(position)) continue;
-            ratio_ = static_cast<double>(recent(lane, 0)) / static_cast<double>(most_[position]);
-            const bool telling = std::abs(ratio_ - before) > 0.01 && ratio_ * kLooseness >= 1 &&
-                                 ratio_ <= kLooseness && recent(lane, 0) > 8 * kSlack;
-            if (telling && run_at(lane, lane, position, kScaledRun) >= kScaledRun) return position;
+            if (position < lane.first || position >= lane.last) continue;
+            if (rescale(position, recent(lane, 0)) &&
+                run_at(lane, lane, position, kScaledRun) >= kScaledRun) {
+                return position;
+            }
+            std::tie(scale_, scale_width_, scale_known_, ratio_) = before;
         }
     }
-    ratio_ = before;
     return -1;
+}
+
+// Takes a size for one of another length; returns whether it tells.
+bool KindProgress::rescale(std::int32_t position, std::int64_t bytes) {
+    if (varies(position)) {
+        const double before = scale_;
+        scale_known_ = false;
+        scale_width_ = 0;
+        learn_scale(position, bytes);
+        return scale_known_ && std::abs(scale_ - before) > 0.01;
+    }
+    const double ratio = static_cast<double>(bytes) / static_cast<double>(most_[position]);
+    if (bytes < 8 * static_cast<std::int64_t>(kSlack) || std::abs(ratio - ratio_) < 0.01 ||
+        ratio > kLooseness || ratio * kLooseness < 1) {
+        return false;
+    }
+    ratio_ = ratio;
+    return true;
 }
 
 std::int32_t KindProgress::move(Lane& lane, std::int32_t position) {

@@ -21,7 +21,8 @@ namespace gapless::runtime {
 // nearly all of them, so that one slot tells where between least and most the others are, also
 // beyond both. Where a size is not likely the last requests of the stream are looked for in a row,
 // nearest first, and the farther away the more of them must be there. Where every size was always
-// the same and now none is, one ratio explains a row of them. A size that fits nowhere better is
+// the same and now none is, one ratio explains a row of them, and another length of a sequence
+// another place on all lines. A size that fits nowhere better is
 // taken for the slot at the position if that one varies, otherwise for a request that the plan does
 // not have.
 // Limits. Equal layers look alike: where one is left out, the step goes on in the wrong one until
@@ -91,6 +92,7 @@ class KindProgress {
                        std::size_t enough) const;
     std::int32_t find_near(const Lane& lane, bool at_loose) const;
     std::int32_t find_scaled(const Lane& lane);
+    bool rescale(std::int32_t position, std::int64_t bytes);
     std::int32_t move(Lane& lane, std::int32_t position);
 
     // Ordered by stream, then by slot.
