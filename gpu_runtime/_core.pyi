@@ -121,13 +121,21 @@ class Mismatch:
 class KindPlan:
     """What one kind of step asks for, and where it best lies."""
 
-    def __init__(self, label: int, stream: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], least: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], most: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], handed_over: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+    def __init__(self, label: int, stream: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], least: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], most: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
     @property
     def label(self) -> int: ...
 
     @property
+    def handed_over(self) -> list[int]: ...
+
+    @property
     def slot_count(self) -> int: ...
+
+def with_hand_overs(kinds: Sequence[KindPlan], arena_bytes: int) -> list[KindPlan]:
+    """
+    Mark the requests whose bytes another stream gets next, in a step of any kind.
+    """
 
 NO_PLACE: int = -1
 

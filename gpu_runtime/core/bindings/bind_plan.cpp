@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "allocator/block.h"
+#include "allocator/hand_overs.h"
 #include "allocator/step_book.h"
 #include "bindings.h"
 
@@ -33,13 +34,24 @@ void bind_book(nb::module_& module) {
             "__init__",
             [](KindPlan* made, std::int32_t label, const Array<std::int64_t>& stream,
                const Array<std::int64_t>& least, const Array<std::int64_t>& most,
-               const Array<std::int64_t>& offset, const Array<std::uint8_t>& handed_over) {
+               const Array<std::int64_t>& offset) {
                 new (made) KindPlan{label,      copy_streams(stream), copy(least),
-                                    copy(most), copy(offset),         copy(handed_over)};
+                                    copy(most), copy(offset),         {}};
+                made->handed_over.resize(made->slot_count());
             },
-            "label"_a, "stream"_a, "least"_a, "most"_a, "offset"_a, "handed_over"_a)
+            "label"_a, "stream"_a, "least"_a, "most"_a, "offset"_a)
         .def_ro("label", &KindPlan::label)
+        .def_ro("handed_over", &KindPlan::handed_over)
         .def_prop_ro("slot_count", &KindPlan::slot_count);
+    module.def(
+        "with_hand_overs",
+        [](std::vector<KindPlan> kinds, std::size_t arena_bytes) {
+            require_kinds(kinds, arena_bytes);
+            mark_hand_overs(kinds);
+            return kinds;
+        },
+        "kinds"_a, "arena_bytes"_a, WithoutPython(),
+        "Mark the requests whose bytes another stream gets next, in a step of any kind.");
     module.attr("NO_PLACE") = kNoPlace;
     module.attr("BETWEEN_STEPS") = kBetweenSteps;
     module.attr("FIRST_ROLE") = kFirstRole;
