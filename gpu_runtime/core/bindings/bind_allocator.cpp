@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/entry_points.h"
 #include "allocator/planned_allocator.h"
+#include "allocator/serving_table.h"
 #include "bindings.h"
 
 namespace gapless::runtime {
@@ -126,6 +126,8 @@ void bind_allocator(nb::module_& module) {
             nb::find(allocator).inc_ref();
         },
         "device"_a, "allocator"_a);
+    // For the decorator of PyTorch's allocator, which knows it by the header serving.h.
+    module.def("serving_table", [] { return reinterpret_cast<std::uintptr_t>(&serving_table()); });
 }
 
 }  // namespace gapless::runtime

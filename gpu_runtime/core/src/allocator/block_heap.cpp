@@ -22,8 +22,9 @@ constexpr std::size_t kUncheckedFrames = 4;
 
 }  // namespace
 
-BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain)
+BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics)
     : memory_(memory),
+      statistics_(statistics),
       is_plain_(is_plain),
       page_bytes_(memory.page_bytes()),
       arena_free_(&nodes_) {}
@@ -102,10 +103,12 @@ Block* BlockHeap::place_in_arena(std::size_t requested, Stream stream) {
 
 void BlockHeap::free(Block& block) {
     used_.erase(block.address);
+    statistics_.freed(block.requested, block.bytes);
     if (!is_in_arena(block)) {
         if (block.used_on.empty()) {
             StreamHeap& heap = heap_of(block.stream);
             add_latest(heap);
+            statistics_.finished(block.requested, block.bytes);
             block.state = BlockState::free;
             heap.latest = &block;
             return;
@@ -127,8 +130,8 @@ void BlockHeap::free(Block& block) {
             block.marks.push_back(std::make_shared<StreamMark>(memory_, stream));
         }
         withheld_.erase(&block);
-        withheld_bytes_ -= block.bytes;
     }
+    statistics_.finished(block.requested, block.bytes);
     block.state = BlockState::free;
     add_free(block);
 }
@@ -136,7 +139,6 @@ void BlockHeap::free(Block& block) {
 std::int64_t BlockHeap::withhold(Block& block, std::size_t streams) {
     block.state = BlockState::withheld;
     withheld_[&block] = {streams, next_ticket_};
-    withheld_bytes_ += block.bytes;
     return next_ticket_++;
 }
 
@@ -438,7 +440,7 @@ void BlockHeap::collect() {
 }
 
 void BlockHeap::come_back(Block& block) {
-    withheld_bytes_ -= block.bytes;
+    statistics_.finished(block.requested, block.bytes);
     block.marks.clear();
     block.state = BlockState::free;
     add_free(block);

@@ -12,6 +12,7 @@
 
 #include "allocator/address_table.h"
 #include "allocator/block.h"
+#include "allocator/block_statistics.h"
 #include "allocator/extent.h"
 #include "device/device_memory.h"
 
@@ -55,7 +56,7 @@ enum class Placement : std::uint8_t {
 class BlockHeap {
   public:
     // With `is_plain` memory comes by plain allocations, which do not move.
-    BlockHeap(DeviceMemory& memory, bool is_plain);
+    BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics);
     BlockHeap(const BlockHeap&) = delete;
     BlockHeap& operator=(const BlockHeap&) = delete;
     // Gives back nothing: what lives here may outlive the driver.
@@ -105,8 +106,6 @@ class BlockHeap {
 
     // Blocks that wait for other streams. Those are done once the device was waited for.
     bool has_withheld() const { return !withheld_.empty(); }
-    std::size_t withheld_count() const { return withheld_.size(); }
-    std::size_t withheld_bytes() const { return withheld_bytes_; }
     // Of those that are withheld from now on, and of none before.
     std::int64_t ticket() const { return next_ticket_; }
     // The device was waited for since that ticket.
@@ -191,6 +190,7 @@ class BlockHeap {
     void make_wait(const Block& block, Stream stream);
 
     DeviceMemory& memory_;
+    BlockStatistics& statistics_;  // is told when freed blocks come back
     const bool is_plain_;
     const std::size_t page_bytes_;
     std::pmr::unsynchronized_pool_resource nodes_;
@@ -209,7 +209,6 @@ class BlockHeap {
     std::pmr::map<Address, Block*> arena_free_;
 
     std::map<Block*, Withheld> withheld_;
-    std::size_t withheld_bytes_ = 0;
     std::int64_t next_ticket_ = 0;
     std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, in the order of their ends
     std::vector<Frame> spare_;

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <map>
 
-#include "allocator/page_heap.h"
+#include "allocator/block.h"
 
 namespace gapless::runtime {
 

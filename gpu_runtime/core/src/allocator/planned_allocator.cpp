@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kKeptMismatches = 64;
 constexpr std::size_t kMismatchKinds = 5;
-constexpr std::size_t kSmallRequest = std::size_t{1} << 20;
 // A log that nobody takes is lost when it has as many entries.
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
@@ -26,12 +25,46 @@ constexpr std::int64_t kRequestsAMove = 2048;
 // See Note [Blocks in order].
 constexpr std::int64_t kStepsInOrder = 2;
 
-std::size_t size_class(std::size_t bytes) { return bytes <= kSmallRequest ? 0 : 1; }
+GaplessBlock seen_from_outside(const Block& block) {
+    const bool is_used = block.state == BlockState::used;
+    return {.address = block.address,
+            .bytes = block.bytes,
+            .requested_bytes = is_used ? block.requested : 0,
+            .stream = block.stream == kNoStream ? 0 : block.stream,
+            .device = 0,
+            .other_streams = static_cast<std::int32_t>(block.used_on.size()),
+            .is_allocated = is_used,
+            .is_active = is_used || block.state == BlockState::withheld};
+}
+
+// A segment for each stretch without a hole.
+void add_segments(const BlockHeap& heap, const Extent& extent,
+                  std::vector<SegmentOfBlocks>& segments) {
+    bool is_behind_hole = true;
+    for (const Block* block = heap.first_of(extent); block != nullptr; block = block->behind) {
+        if (block->state == BlockState::hole) {
+            is_behind_hole = true;
+            continue;
+        }
+        const GaplessBlock seen = seen_from_outside(*block);
+        if (is_behind_hole) {
+            segments.push_back({{.address = block->address,
+                                 .bytes = 0,
+                                 .stream = heap.is_in_arena(*block) ? 0 : seen.stream,
+                                 .device = 0,
+                                 .is_plain = extent.is_plain()},
+                                {}});
+            is_behind_hole = false;
+        }
+        segments.back().segment.bytes += block->bytes;
+        segments.back().blocks.push_back(seen);
+    }
+}
 
 }  // namespace
 
 PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain)
-    : memory_(memory), heap_(memory, is_plain), mismatch_counts_(kMismatchKinds) {
+    : memory_(memory), heap_(memory, is_plain, statistics_), mismatch_counts_(kMismatchKinds) {
     book_.begin_step(kBetweenSteps);
 }
 
@@ -77,13 +110,12 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     block->slot = planned.slot;
     write({LogEntry::What::request, request, static_cast<std::int64_t>(bytes), stream, planned.kind,
            planned.slot});
-    statistics_.of_size[size_class(bytes)].add(bytes, block->bytes);
-    statistics_.all.add(bytes, block->bytes);
-    figures_.requested_peak =
-        std::max(figures_.requested_peak, statistics_.all.requested_bytes.current);
-    figures_.allocated_peak =
-        std::max(figures_.allocated_peak, statistics_.all.allocated_bytes.current);
-    live_peak_ = std::max(live_peak_, statistics_.all.allocated_bytes.current);
+    statistics_.allocated(bytes, block->bytes);
+    requested_bytes_ += static_cast<std::int64_t>(bytes);
+    allocated_bytes_ += static_cast<std::int64_t>(block->bytes);
+    figures_.requested_peak = std::max(figures_.requested_peak, requested_bytes_);
+    figures_.allocated_peak = std::max(figures_.allocated_peak, allocated_bytes_);
+    live_peak_ = std::max(live_peak_, allocated_bytes_);
     // What nobody expects outside of steps is nobody's fault.
     if (planned.mismatch && in_step_) {
         figures_.fallback_bytes += static_cast<std::int64_t>(bytes);
@@ -100,8 +132,8 @@ bool PlannedAllocator::free(Address address) noexcept {
     if (block == nullptr) return false;
     try {
         write({LogEntry::What::free, block->request, 0, block->stream, block->kind, block->slot});
-        statistics_.of_size[size_class(block->requested)].remove(block->requested, block->bytes);
-        statistics_.all.remove(block->requested, block->bytes);
+        requested_bytes_ -= static_cast<std::int64_t>(block->requested);
+        allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
         heap_.free(*block);
     } catch (...) {
         // The block stays out of use; that is all that is lost.
@@ -205,6 +237,7 @@ std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
     const std::size_t before = heap_.reserved_bytes();
     move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept);
     heap_.release_spare();
+    measure_reserved();
     return before - std::min(before, heap_.reserved_bytes());
 }
 
@@ -245,8 +278,8 @@ void PlannedAllocator::drop_log() {
 Figures PlannedAllocator::figures() const {
     const Lock lock(mutex_);
     Figures figures = figures_;
-    figures.requested_bytes = statistics_.all.requested_bytes.current;
-    figures.allocated_bytes = statistics_.all.allocated_bytes.current;
+    figures.requested_bytes = requested_bytes_;
+    figures.allocated_bytes = allocated_bytes_;
     figures.reserved_bytes = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures.arena_bytes = static_cast<std::int64_t>(heap_.arena_bytes());
     return figures;
@@ -255,28 +288,59 @@ Figures PlannedAllocator::figures() const {
 void PlannedAllocator::reset_peaks() {
     const Lock lock(mutex_);
     figures_ = {};
-    figures_.requested_peak = statistics_.all.requested_bytes.current;
-    figures_.allocated_peak = statistics_.all.allocated_bytes.current;
+    figures_.requested_peak = requested_bytes_;
+    figures_.allocated_peak = allocated_bytes_;
     figures_.reserved_peak = static_cast<std::int64_t>(heap_.reserved_bytes());
     mismatches_.clear();
     mismatch_counts_.assign(kMismatchKinds, 0);
 }
 
-Statistics PlannedAllocator::statistics() const {
+GaplessStatistics PlannedAllocator::statistics() const {
     const Lock lock(mutex_);
-    Statistics statistics = statistics_;
-    statistics.reserved_bytes.current = static_cast<std::int64_t>(heap_.reserved_bytes());
-    statistics.withheld_blocks = static_cast<std::int64_t>(heap_.withheld_count());
-    statistics.withheld_bytes = static_cast<std::int64_t>(heap_.withheld_bytes());
-    statistics.extents = static_cast<std::int64_t>(heap_.extents().size());
-    return statistics;
+    return statistics_.sums();
 }
 
 void PlannedAllocator::reset_statistics_peaks() {
     const Lock lock(mutex_);
-    for (BlockCounts& counts : statistics_.of_size) counts.reset_peaks();
-    statistics_.all.reset_peaks();
-    statistics_.reserved_bytes.peak = static_cast<std::int64_t>(heap_.reserved_bytes());
+    statistics_.reset_peaks();
+}
+
+std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
+    const Lock lock(mutex_);
+    std::vector<SegmentOfBlocks> segments;
+    for (const Extent& extent : heap_.extents()) add_segments(heap_, extent, segments);
+    std::ranges::sort(segments, {},
+                      [](const SegmentOfBlocks& found) { return found.segment.address; });
+    return segments;
+}
+
+std::optional<GaplessSegment> PlannedAllocator::segment_of(Address address) const {
+    const Lock lock(mutex_);
+    const Extent* extent = heap_.extent_of(address);
+    if (extent == nullptr) return std::nullopt;
+    std::vector<SegmentOfBlocks> segments;
+    add_segments(heap_, *extent, segments);
+    for (const auto& [segment, blocks] : segments) {
+        if (address - segment.address < segment.bytes) return segment;
+    }
+    return std::nullopt;
+}
+
+std::optional<GaplessBlock> PlannedAllocator::block_of(Address address) const {
+    const Lock lock(mutex_);
+    const Extent* extent = heap_.extent_of(address);
+    if (extent == nullptr) return std::nullopt;
+    for (const Block* block = heap_.first_of(*extent); block != nullptr; block = block->behind) {
+        if (address - block->address >= block->bytes) continue;
+        if (block->state == BlockState::hole) return std::nullopt;
+        return seen_from_outside(*block);
+    }
+    return std::nullopt;
+}
+
+bool PlannedAllocator::owns(Address address) const {
+    const Lock lock(mutex_);
+    return heap_.extent_of(address) != nullptr;
 }
 
 std::vector<Mismatch> PlannedAllocator::mismatches() const {
@@ -294,11 +358,6 @@ void PlannedAllocator::on_mismatch(std::function<void(const Mismatch&)> listener
     const Lock lock(mutex_);
     // The one before goes after the lock, since its end may run Python.
     listener_.swap(shared);
-}
-
-void PlannedAllocator::visit(const std::function<void(const BlockHeap&)>& visitor) const {
-    const Lock lock(mutex_);
-    visitor(heap_);
 }
 
 void PlannedAllocator::check() const {
@@ -356,9 +415,8 @@ Placement PlannedAllocator::placement() const {
 }
 
 bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const {
-    const std::int64_t live =
-        std::max(live_peak_, statistics_.all.allocated_bytes.current +
-                                 static_cast<std::int64_t>(round_up(bytes, kBlockAlignment)));
+    const std::int64_t live = std::max(
+        live_peak_, allocated_bytes_ + static_cast<std::int64_t>(round_up(bytes, kBlockAlignment)));
     const std::int64_t share = placement() == Placement::in_order ? kFirstShare : kShare;
     const auto pages = kBoundPages * static_cast<std::int64_t>(memory_.page_bytes());
     return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
@@ -378,7 +436,7 @@ void PlannedAllocator::restore_arena(Lock& /*lock*/) {
 void PlannedAllocator::measure_reserved() {
     const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
-    statistics_.reserved_bytes.peak = std::max(statistics_.reserved_bytes.peak, reserved);
+    statistics_.reserved(heap_.extents().size(), heap_.reserved_bytes());
 }
 
 void PlannedAllocator::keep(Mismatch& mismatch) {

@@ -1,7 +1,6 @@
 // The allocator beneath PyTorch's: every request at its planned place, or at the next best one.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,10 +10,11 @@
 #include <vector>
 
 #include "allocator/block_heap.h"
-#include "allocator/memory_counts.h"
+#include "allocator/block_statistics.h"
 #include "allocator/mismatch.h"
 #include "allocator/step_book.h"
 #include "device/device_memory.h"
+#include "serving.h"
 
 namespace gapless::runtime {
 
@@ -48,13 +48,10 @@ struct Figures {
     std::int64_t refused_frees = 0;  // the device refused what a free needed
 };
 
-// What PyTorch asks about, with the peaks since its own reset.
-struct Statistics {
-    std::array<BlockCounts, 2> of_size;  // requests of at most 1 MiB, and larger ones
-    BlockCounts all;
-    Count reserved_bytes;
-    std::int64_t withheld_blocks = 0, withheld_bytes = 0;
-    std::int64_t extents = 0;
+// A range of addresses with memory behind it, and the blocks that cover it.
+struct SegmentOfBlocks {
+    GaplessSegment segment;
+    std::vector<GaplessBlock> blocks;
 };
 
 // Note [Memory in bounds]
@@ -104,15 +101,19 @@ class PlannedAllocator {
     void drop_log();
     Figures figures() const;
     void reset_peaks();
-    Statistics statistics() const;
+    // What PyTorch asks about, with the peaks since its own reset.
+    GaplessStatistics statistics() const;
     void reset_statistics_peaks();
+    const GaplessGauge& gauge() const { return statistics_.gauge(); }
+    std::vector<SegmentOfBlocks> segments() const;
+    std::optional<GaplessSegment> segment_of(Address address) const;
+    std::optional<GaplessBlock> block_of(Address address) const;
+    bool owns(Address address) const;
     // The first ones, and how many there were of each kind, by MismatchKind.
     std::vector<Mismatch> mismatches() const;
     std::vector<std::int64_t> mismatch_counts() const;
     // Called without the lock, in the thread that asked, for each mismatch that is kept.
     void on_mismatch(std::function<void(const Mismatch&)> listener);
-    // Calls with the heap, in the lock.
-    void visit(const std::function<void(const BlockHeap&)>& visitor) const;
     // Holds the heap against its rules. For tests.
     void check() const;
 
@@ -141,12 +142,13 @@ class PlannedAllocator {
 
     DeviceMemory& memory_;
     mutable std::mutex mutex_;
+    BlockStatistics statistics_;
     BlockHeap heap_;
     StepBook book_;
     bool in_step_ = false;
     std::int64_t step_ = 0;
     Figures figures_;
-    Statistics statistics_;
+    std::int64_t requested_bytes_ = 0, allocated_bytes_ = 0;  // of the moment
     std::int64_t next_request_ = 0;
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
     std::int64_t moved_frames_ = 0;

@@ -1,0 +1,105 @@
+// Sums over the blocks of an allocator, as PyTorch's statistics have them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "serving.h"
+
+namespace gapless::runtime {
+
+// PyTorch counts requests of at most so many bytes apart.
+constexpr std::size_t kSmallBytes = std::size_t{1} << 20;
+
+// Its allocator's lock guards it; others read the gauge without.
+class BlockStatistics {
+  public:
+    // `bytes` are `requested` ones, rounded up to a block.
+    void allocated(std::size_t requested, std::size_t bytes) {
+        GaplessStatsOfSize& sums = of(requested);
+        add(sums.allocation, 1);
+        add(sums.requested_bytes, requested);
+        add(sums.allocated_bytes, bytes);
+        raise(sums_.allocation_peak, &GaplessStatsOfSize::allocation);
+        raise(sums_.requested_bytes_peak, &GaplessStatsOfSize::requested_bytes);
+        raise(sums_.allocated_bytes_peak, &GaplessStatsOfSize::allocated_bytes);
+        activated(requested, bytes);
+        write(gauge_.allocated_bytes, current(&GaplessStatsOfSize::allocated_bytes));
+    }
+    // The block is active until finished() says otherwise.
+    void freed(std::size_t requested, std::size_t bytes) {
+        GaplessStatsOfSize& sums = of(requested);
+        sums.allocation.current -= 1;
+        sums.requested_bytes.current -= static_cast<std::int64_t>(requested);
+        sums.allocated_bytes.current -= static_cast<std::int64_t>(bytes);
+        write(gauge_.allocated_bytes, current(&GaplessStatsOfSize::allocated_bytes));
+    }
+    // No stream uses a freed block any more.
+    void finished(std::size_t requested, std::size_t bytes) {
+        GaplessStatsOfSize& sums = of(requested);
+        sums.active.current -= 1;
+        sums.active_bytes.current -= static_cast<std::int64_t>(bytes);
+    }
+    void reserved(std::size_t segments, std::size_t bytes) {
+        set(sums_.large.segment, segments, sums_.device_allocations, sums_.device_frees);
+        std::int64_t ignored = 0;
+        set(sums_.large.reserved_bytes, bytes, ignored, ignored);
+        write(gauge_.reserved_bytes, static_cast<std::int64_t>(bytes));
+    }
+    void reset_peaks() {
+        for (GaplessStatsOfSize* sums : {&sums_.small, &sums_.large}) {
+            for (GaplessStat* stat :
+                 {&sums->allocation, &sums->active, &sums->segment, &sums->requested_bytes,
+                  &sums->allocated_bytes, &sums->active_bytes, &sums->reserved_bytes}) {
+                stat->peak = stat->current;
+            }
+        }
+        sums_.allocation_peak = current(&GaplessStatsOfSize::allocation);
+        sums_.active_peak = current(&GaplessStatsOfSize::active);
+        sums_.requested_bytes_peak = current(&GaplessStatsOfSize::requested_bytes);
+        sums_.allocated_bytes_peak = current(&GaplessStatsOfSize::allocated_bytes);
+        sums_.active_bytes_peak = current(&GaplessStatsOfSize::active_bytes);
+    }
+
+    const GaplessStatistics& sums() const { return sums_; }
+    const GaplessGauge& gauge() const { return gauge_; }
+
+  private:
+    GaplessStatsOfSize& of(std::size_t requested) {
+        return requested <= kSmallBytes ? sums_.small : sums_.large;
+    }
+    void activated(std::size_t requested, std::size_t bytes) {
+        GaplessStatsOfSize& sums = of(requested);
+        add(sums.active, 1);
+        add(sums.active_bytes, bytes);
+        raise(sums_.active_peak, &GaplessStatsOfSize::active);
+        raise(sums_.active_bytes_peak, &GaplessStatsOfSize::active_bytes);
+    }
+    static void add(GaplessStat& stat, std::size_t amount) {
+        stat.current += static_cast<std::int64_t>(amount);
+        stat.total += static_cast<std::int64_t>(amount);
+        stat.peak = std::max(stat.peak, stat.current);
+    }
+    static void set(GaplessStat& stat, std::size_t value, std::int64_t& more, std::int64_t& less) {
+        const std::int64_t change = static_cast<std::int64_t>(value) - stat.current;
+        (change > 0 ? more : less) += std::abs(change);
+        stat.total += std::max<std::int64_t>(change, 0);
+        stat.current += change;
+        stat.peak = std::max(stat.peak, stat.current);
+    }
+    std::int64_t current(GaplessStat GaplessStatsOfSize::* member) const {
+        return (sums_.small.*member).current + (sums_.large.*member).current;
+    }
+    void raise(std::int64_t& peak, GaplessStat GaplessStatsOfSize::* member) const {
+        peak = std::max(peak, current(member));
+    }
+    static void write(std::int64_t& word, std::int64_t value) {
+        __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+    }
+
+    GaplessStatistics sums_{};
+    GaplessGauge gauge_{};
+};
+
+}  // namespace gapless::runtime

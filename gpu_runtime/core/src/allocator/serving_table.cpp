@@ -1,0 +1,169 @@
+#include "allocator/serving_table.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "device/cuda_memory.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+std::array<std::atomic<PlannedAllocator*>, GAPLESS_DEVICES> installed{};
+
+PlannedAllocator* allocator_of(std::int32_t device) {
+    if (device < 0 || device >= GAPLESS_DEVICES) return nullptr;
+    return installed[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+}
+
+// Calls `ask` with the allocators, one after the other, until one says yes.
+template <class Ask>
+bool any_of_them(Ask ask) noexcept {
+    for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
+        PlannedAllocator* allocator = allocator_of(device);
+        if (allocator != nullptr && ask(device, *allocator)) return true;
+    }
+    return false;
+}
+
+// What PyTorch's allocator can do as well is left to it when ours cannot.
+std::uint64_t allocate(std::int32_t device, std::uint64_t bytes, std::uint64_t stream) {
+    PlannedAllocator* allocator = allocator_of(device);
+    if (allocator == nullptr) return 0;
+    try {
+        return allocator->allocate(bytes, stream);
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+bool free_block(std::uint64_t address) {
+    return any_of_them(
+        [&](std::int32_t, PlannedAllocator& allocator) { return allocator.free(address); });
+}
+
+bool owns(std::uint64_t address) {
+    return any_of_them(
+        [&](std::int32_t, PlannedAllocator& allocator) { return allocator.owns(address); });
+}
+
+bool use_on(std::uint64_t address, std::uint64_t stream) {
+    return any_of_them([&](std::int32_t, PlannedAllocator& allocator) {
+        return allocator.use_on(address, stream);
+    });
+}
+
+std::uint64_t give_back(std::int32_t device) {
+    PlannedAllocator* allocator = allocator_of(device);
+    if (allocator == nullptr) return 0;
+    try {
+        return allocator->give_back();
+    } catch (const std::exception&) {
+        // It is tried again the next time, and the program has not asked for it.
+        return 0;
+    }
+}
+
+// A device that the process uses reaches what is mapped on the others, see Note [Devices that reach
+// each other]. So it needs to be one.
+void open_to(std::int32_t device, std::int32_t peer) {
+    if (allocator_of(device) == nullptr || allocator_of(peer) != nullptr) return;
+    static std::mutex opening;
+    static std::set<std::int32_t> opened;
+    const std::lock_guard lock(opening);
+    if (opened.contains(peer)) return;
+    try {
+        new CudaMemory(peer);
+        opened.insert(peer);
+    } catch (const std::exception&) {
+        // A copy from there goes another way.
+    }
+}
+
+bool block_of(std::uint64_t address, GaplessBlock* block) {
+    return any_of_them([&](std::int32_t device, PlannedAllocator& allocator) {
+        const auto found = allocator.block_of(address);
+        if (!found) return false;
+        *block = *found;
+        block->device = device;
+        return true;
+    });
+}
+
+bool segment_of(std::uint64_t address, GaplessSegment* segment) {
+    return any_of_them([&](std::int32_t device, PlannedAllocator& allocator) {
+        const auto found = allocator.segment_of(address);
+        if (!found) return false;
+        *segment = *found;
+        segment->device = device;
+        return true;
+    });
+}
+
+void visit(std::int32_t device, const GaplessVisitor* visitor) {
+    PlannedAllocator* allocator = allocator_of(device);
+    if (allocator == nullptr) return;
+    for (auto& [segment, blocks] : allocator->segments()) {
+        segment.device = device;
+        visitor->segment(visitor->context, &segment);
+        for (GaplessBlock& block : blocks) {
+            block.device = device;
+            visitor->block(visitor->context, &block);
+        }
+    }
+}
+
+const GaplessGauge* gauge(std::int32_t device) {
+    const PlannedAllocator* allocator = allocator_of(device);
+    return allocator == nullptr ? nullptr : &allocator->gauge();
+}
+
+void statistics(std::int32_t device, GaplessStatistics* found) {
+    const PlannedAllocator* allocator = allocator_of(device);
+    *found = allocator == nullptr ? GaplessStatistics{} : allocator->statistics();
+}
+
+void reset_peaks(std::int32_t device) {
+    if (PlannedAllocator* allocator = allocator_of(device)) allocator->reset_statistics_peaks();
+}
+
+constexpr GaplessServing kTable{
+    .version = GAPLESS_SERVING_VERSION,
+    .bytes = sizeof(GaplessServing),
+    .allocate = allocate,
+    .passed_on = nullptr,
+    .free = free_block,
+    .owns = owns,
+    .use_on = use_on,
+    .give_back = give_back,
+    .open_to = open_to,
+    .block_of = block_of,
+    .segment_of = segment_of,
+    .visit = visit,
+    .gauge = gauge,
+    .statistics = statistics,
+    .reset_peaks = reset_peaks,
+};
+
+}  // namespace
+
+void install(int device, PlannedAllocator& allocator) {
+    if (device < 0 || device >= GAPLESS_DEVICES) {
+        throw std::out_of_range("devices are numbered from 0 to " +
+                                std::to_string(GAPLESS_DEVICES - 1) + ", found " +
+                                std::to_string(device));
+    }
+    PlannedAllocator* none = nullptr;
+    if (!installed[static_cast<std::size_t>(device)].compare_exchange_strong(none, &allocator)) {
+        throw std::logic_error("device " + std::to_string(device) +
+                               " has an allocator, whose blocks may be in use");
+    }
+}
+
+const GaplessServing& serving_table() { return kTable; }
+
+}  // namespace gapless::runtime
