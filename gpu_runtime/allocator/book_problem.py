@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_runtime._core import BLOCK_ALIGNMENT
-from gpu_runtime.allocator.step_kind import StepKind
+from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
 # A kind that needs fewer bytes at once is not planned.
 LEAST_PEAK = 1 << 20
 # Blocks of other streams than the busiest are kept from others for so many requests before and
-# after: by then what another stream did with their bytes is over, and nobody waits for it.
-SIDE_MARGIN = 32
+# after, within their step: what another stream did with their bytes is over by then, and nobody
+# waits for it.
+MARGIN_BEFORE = 32
+MARGIN_AFTER = 32
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class BookProblem:
     problem: Problem
     # Most bytes that each kind has in use at once, of its own and of others.
     peaks: tuple[int, ...]
+    # Kinds with a lower one have no places.
+    least_peak: int
 
 
 def book_problem(kinds: Sequence[StepKind], least_peak: int = LEAST_PEAK) -> BookProblem:
@@ -56,7 +61,9 @@ def book_problem(kinds: Sequence[StepKind], least_peak: int = LEAST_PEAK) -> Boo
     peaks = _peaks(kinds, placed, intervals)
     too_small = [peak < least_peak for peak in peaks]
     if any(too_small):
-        placed = [slots[:0] if small else slots for slots, small in zip(placed, too_small)]
+        placed = [
+            slots[:0] if small else slots for slots, small in zip(placed, too_small, strict=True)
+        ]
         intervals = _intervals(kinds, placed)
     sizes = [block_bytes(kind.most[slots]) for kind, slots in zip(kinds, placed, strict=True)]
     start, end, gaps = _hulls(intervals)
@@ -76,12 +83,8 @@ def book_problem(kinds: Sequence[StepKind], least_peak: int = LEAST_PEAK) -> Boo
         np.concatenate([np.zeros(0, dtype=np.int64), *placed]),
         problem,
         tuple(peaks),
+        least_peak,
     )
-
-
-def block_bytes(size: IntColumn) -> IntColumn:
-    """Return sizes in bytes rounded up to whole blocks of the allocator."""
-    return -(-size // BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT
 
 
 def _lives(kind: StepKind) -> NDArray[np.bool_]:
@@ -90,14 +93,15 @@ def _lives(kind: StepKind) -> NDArray[np.bool_]:
 
 def _intervals(kinds: Sequence[StepKind], placed: Sequence[IntColumn]) -> NDArray[np.int64]:
     """Rows ``(tensor, start, end)``; those of a tensor may overlap."""
-    base = np.concatenate([[0], np.cumsum([kind.slot_count for kind in kinds])]).astype(np.int64)
+    base = np.cumsum([0, *(kind.slot_count for kind in kinds)])
     place = {kind.number: index for index, kind in enumerate(kinds)}
     rows = [np.empty((3, 0), dtype=np.int64)]
     first = 0
     for index, (kind, slots) in enumerate(zip(kinds, placed, strict=True)):
         tensor = np.arange(first, first + len(slots))
-        margin = np.where(_is_side(kind), SIDE_MARGIN, 0)[slots]
-        start = np.maximum(slots - margin, 0)
+        side = _is_side(kind)[slots]
+        margin = MARGIN_AFTER * side
+        start = np.maximum(slots - MARGIN_BEFORE * side, 0)
         end = np.minimum(kind.end[slots] + margin, kind.slot_count)
         rows.append(np.stack([tensor, base[index] + start, base[index] + end]))
         for number, ends in kind.later.items():
@@ -116,7 +120,8 @@ def _is_side(kind: StepKind) -> NDArray[np.bool_]:
     streams, of, count = np.unique(kind.stream, return_inverse=True, return_counts=True)
     if len(streams) < 2:
         return np.zeros(kind.slot_count, dtype=np.bool_)
-    return of != np.argmax(count)
+    is_side: NDArray[np.bool_] = of != np.argmax(count)
+    return is_side
 
 
 def _hulls(intervals: NDArray[np.int64]) -> tuple[IntColumn, IntColumn, NDArray[np.int64]]:
@@ -150,5 +155,6 @@ def _peaks(
     live = np.cumsum(change)
     base = np.concatenate([[0], np.cumsum([kind.slot_count for kind in kinds])]).astype(int)
     return [
-        int(live[begin:stop].max(initial=0)) for begin, stop in zip(base[:-1], base[1:], strict=True)
+        int(live[begin:stop].max(initial=0))
+        for begin, stop in zip(base[:-1], base[1:], strict=True)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
 from planners.text.byte_units import exact_bytes
-from planners.text.table import aligned_pairs, and_more
+from planners.text.table import Row, Table, aligned_pairs, and_more, columns_of
 
 SHOWN_MISMATCHES = 10
 
@@ -20,13 +20,14 @@ class MismatchRecord:
     ----------
     kind
         ``size``: another one was expected; ``extra``: none was expected any more; ``stream``: none
-        was expected of this stream; ``in_use``: its place is held by what should have been freed.
+        was expected of this stream; ``in_use``: something else lies in its place; ``grown``: it is
+        larger than its place.
     step
         Number of the step, from 0.
     request
-        Number, within its stream, of the request that was expected; -1 for none.
+        Number, within its step, of the request that was expected; -1 for none.
     size, expected_size
-        Bytes that were asked for and expected, -1 where nothing was.
+        Bytes that were asked for and, at most, expected; -1 where nothing was.
     in_the_way
         Number of the request whose place is still in use, -1 for none.
     where
@@ -51,11 +52,10 @@ class MismatchRecord:
         if self.kind == "extra":
             return f"{asked}: the plan ends after {self.request} requests"
         if self.kind == "in_use":
-            return (
-                f"{asked}: request {self.request} of the plan, whose place is still held by "
-                f"request {self.in_the_way}"
-            )
+            return f"{asked}: request {self.request} of the plan, whose place is in use"
         expected = exact_bytes(self.expected_size)
+        if self.kind == "grown":
+            return f"{asked}: request {self.request} of the plan has a place for {expected} bytes"
         return f"{asked}: request {self.request} of the plan has {expected} bytes"
 
 
@@ -74,15 +74,48 @@ def mismatch_record(mismatch: Mismatch, where: str) -> MismatchRecord:
 
 
 @dataclass(frozen=True)
+class KindReport:
+    """One kind of step.
+
+    Parameters
+    ----------
+    name
+        That the user gave, ``step``, or ``between steps``.
+    seen
+        Steps of this kind, planned or not.
+    requests
+        That a step makes.
+    peak_bytes
+        Of the arena that a step needs at once; 0 where the kind is not in the plan.
+    served_requests, all_requests
+        Of its steps since the plan, those that the plan served or expected, and all.
+    """
+
+    name: str
+    seen: int
+    requests: int
+    peak_bytes: int
+    served_requests: int
+    all_requests: int
+
+    @property
+    def share(self) -> float:
+        """Share of the requests that were as planned; 0 before any was."""
+        return self.served_requests / self.all_requests if self.all_requests else 0.0
+
+
+@dataclass(frozen=True)
 class MemoryReport:
     """Peaks and counts since the last reset, or since the installation.
 
     Parameters
     ----------
     planner, status, reason
-        Who planned; ``profiling``, ``optimal``, ``feasible``, or ``unplanned`` and why.
+        Who planned; ``profiling``, ``optimal``, ``feasible``, and why there is no newer plan.
     plans
-        How many were made; one is made anew when steps have changed.
+        How many were adopted; one is made anew when steps have changed.
+    kinds
+        Kinds of step that were seen more than once.
     steps, planned_steps
         That have ended, and of these the ones that the plan served.
     requested_bytes, allocated_bytes, reserved_bytes
@@ -92,13 +125,15 @@ class MemoryReport:
         What a step needs by the plan, and would need by any: the arena and what outlives a step.
         0 without a plan.
     arena_bytes, escaping_bytes
-        The two parts of `planned_bytes`.
+        The two parts of `planned_bytes`: the places of all kinds, and what has none.
     planned_requests
         Served at the planned places.
     escaping_requests
-        Expected, but without a place since they outlive their step.
+        Expected, but without a place since they live too long.
+    grown_requests
+        Expected, and larger than their places.
     fallback_requests, fallback_bytes
-        Made in planned steps and not as planned; a heap served them.
+        Made in planned steps and not as planned, grown ones among them; a heap served them.
     missing_requests
         In the plan and not made in its order; also where a step went on further down the plan.
     mismatch_counts
@@ -111,6 +146,7 @@ class MemoryReport:
     status: str
     reason: str
     plans: int
+    kinds: tuple[KindReport, ...]
     steps: int
     planned_steps: int
     requested_bytes: int
@@ -122,6 +158,7 @@ class MemoryReport:
     escaping_bytes: int
     planned_requests: int
     escaping_requests: int
+    grown_requests: int
     fallback_requests: int
     fallback_bytes: int
     missing_requests: int
@@ -167,7 +204,27 @@ class MemoryReport:
         ]
         shown = self.mismatches[:SHOWN_MISMATCHES]
         below = [*map(str, shown), *and_more(self.fallback_requests, SHOWN_MISMATCHES)]
-        return "\n".join([aligned_pairs(rows).rstrip("\n"), *(f"  {line}" for line in below)])
+        lines = [aligned_pairs(rows).rstrip("\n"), *(f"  {line}" for line in below)]
+        if self.kinds:
+            lines += ["", _kinds_table(self.kinds)]
+        return "\n".join(lines)
+
+
+def _kinds_table(kinds: tuple[KindReport, ...]) -> str:
+    columns = columns_of("kind", "steps", "requests", "peak bytes", "as planned")
+    rows = [
+        Row(
+            (
+                kind.name,
+                str(kind.seen),
+                str(kind.requests),
+                exact_bytes(kind.peak_bytes),
+                f"{kind.share:.1%}",
+            )
+        )
+        for kind in kinds
+    ]
+    return Table(columns, rows).plain().rstrip("\n")
 
 
 def _amount(size: int, what: str) -> str:

@@ -11,45 +11,64 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
 
-from gpu_runtime._core import PlannedAllocator
-from gpu_runtime.allocator.memory_report import MemoryReport, count_kinds, mismatch_record
+from gpu_runtime._core import BETWEEN_STEPS, PlannedAllocator
+from gpu_runtime.allocator.book_file import read_book, write_book
+from gpu_runtime.allocator.book_of_trace import book_of_trace
+from gpu_runtime.allocator.book_plan import BookPlan
+from gpu_runtime.allocator.book_planner import BookPlanner, Planning
+from gpu_runtime.allocator.book_problem import LEAST_PEAK
+from gpu_runtime.allocator.memory_report import (
+    KindReport,
+    MemoryReport,
+    count_kinds,
+    mismatch_record,
+)
 from gpu_runtime.allocator.mismatch_places import MismatchPlaces
-from gpu_runtime.allocator.pytorch_allocator import pytorch_out_of_memory, serve_pytorch
-from gpu_runtime.allocator.step_planner import StepPlanner
+from gpu_runtime.allocator.pytorch_allocator import serve_pytorch
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose_one
 
+ARENAS = ("vmm", "cudaMalloc")
+TRACE_SUFFIX = ".npz"
+
 
 class PlannedMemory:
     """Serves PyTorch's CUDA allocations, those of training steps at planned addresses.
 
-    The first steps are profiled; as soon as two in a row made the same requests they are planned,
-    and from then on request k of a step goes to offset k of an arena. What does not match, and what
-    outlives its step, goes to a heap.
+    Steps fall into kinds: with and without the optimizer, training and evaluation; what runs
+    between steps is a kind too. A kind is planned when it was seen twice. From then on request k of
+    a step goes to offset k of an arena that all kinds share. What does not match, and what outlives
+    its step for long, goes to idle bytes of the arena or to a heap.
 
     Parameters
     ----------
     planner
         ``NAME[:KEY=VALUE...]`` of a registered planner.
     time_limit
-        Seconds that it may take, for each stream.
+        Seconds that it may take for a plan, beside the training.
     device
         Number of the CUDA device.
-    max_profiled_steps
-        After which the last but one is planned, also where no two were alike; at least 2.
-    patience
-        Steps in a row, most of whose requests were not as planned, after which planning begins
-        again; at least 1, doubled each time. None: never.
+    arena
+        ``"vmm"``: pages that are mapped as needed. ``"cudaMalloc"``: one plain allocation, for
+        whoever refuses such pages.
+    plan
+        File of :meth:`save`, or a trace of ``instances.extract trace``; adopted before the first
+        step.
+    check
+        Whether each block is stamped when it is freed, and looked at before it is handed out again.
 
     Raises
     ------
     UnknownPlannerError
         No planner has this name, or it has no such parameter.
     GaplessError
-        A number is out of range.
+        A number is out of range, or the arena is neither.
     """
 
     def __init__(
@@ -58,23 +77,27 @@ class PlannedMemory:
         *,
         time_limit: float = 10.0,
         device: int = 0,
-        max_profiled_steps: int = 8,
-        patience: int | None = 3,
+        arena: Literal["vmm", "cudaMalloc"] = "vmm",
+        plan: str | Path | None = None,
+        check: bool = False,
+        _planning: Planning = "beside",
+        _least_peak: int = LEAST_PEAK,
     ) -> None:
-        if max_profiled_steps < 2:
-            raise GaplessError(
-                f"profiled steps: at least 2, to see whether they are alike, "
-                f"found {max_profiled_steps}"
-            )
-        if patience is not None and patience < 1:
-            raise GaplessError(f"patience: at least 1 step, or None for no end, found {patience}")
+        if arena not in ARENAS:
+            raise GaplessError(f"arena: 'vmm' or 'cudaMalloc', found {arena!r}")
         self._chosen = choose_one(planner)
         self._budget = Budget(time_limit_seconds=time_limit)
         self._device = device
-        self._max_profiled_steps = max_profiled_steps
-        self._patience = patience
-        self._planner: StepPlanner | None = None
+        self._arena = arena
+        self._plan = None if plan is None else Path(plan)
+        self._check = check
+        self._planning: Planning = _planning
+        self._least_peak = _least_peak
+        self._planner: BookPlanner | None = None
+        self._allocator: PlannedAllocator | None = None
         self._places = MismatchPlaces()
+        # Names of kinds that the user gave, by label.
+        self._names: dict[int, str] = {BETWEEN_STEPS: "between steps", 0: "step"}
 
     def install(self) -> None:
         """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.
@@ -84,7 +107,9 @@ class PlannedMemory:
         MissingDependencyError
             PyTorch is not installed.
         DeviceError
-            There is no driver or device, or PyTorch has used CUDA already.
+            There is no driver or device.
+        InstanceError
+            The plan cannot be read, or is none.
         """
         self._refuse_twice()
         self.attach(serve_pytorch(self._device))
@@ -101,47 +126,98 @@ class PlannedMemory:
         ------
         DeviceError
             It plans the steps of an allocator already.
+        InstanceError
+            The plan cannot be read, or is none.
         """
         self._refuse_twice()
-        self._planner = StepPlanner(
-            allocator, self._chosen, self._budget, self._max_profiled_steps, self._patience
+        planner = BookPlanner(
+            allocator, self._chosen, self._budget, self._planning, self._least_peak
         )
+        if self._plan is not None:
+            planner.adopt(self._given_book(self._plan))
+        self._planner, self._allocator = planner, allocator
         allocator.on_mismatch(self._places.note)
 
     @contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self, kind: str | None = None) -> Iterator[None]:
         """Within this context is one training step.
+
+        Parameters
+        ----------
+        kind
+            Name of steps that are unlike the others, such as ``"eval"``; they are told apart
+            without one too, but not before their first requests.
 
         Yields
         ------
         None
-            Where the step ends with an error its requests are not planned.
+            Where the step ends with an error nothing is learnt from it.
 
         Raises
         ------
         DeviceError
             Nothing is installed, or a step begins within a step.
         """
-        planner = self._installed()
-        planner.begin_step()
+        self.begin_step(kind)
         completed = False
         try:
-            with pytorch_out_of_memory():
-                yield
+            yield
             completed = True
         finally:
-            planner.end_step(completed=completed)
+            self.end_step(completed=completed)
+
+    def begin_step(self, kind: str | None = None) -> None:
+        """Begin a step, where :meth:`step` cannot be used, as in a callback.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed, or a step begins within a step.
+        """
+        self._installed()[0].begin_step(self._label_of(kind))
+
+    def end_step(self, *, completed: bool = True) -> None:
+        """End a step; nothing is learnt from one that was not completed.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed.
+        """
+        self._installed()[0].end_step(completed=completed)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plans in force to a file, for ``PlannedMemory(plan=path)``.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed, or nothing planned yet.
+        GaplessError
+            The file cannot be written.
+        """
+        book = self._installed()[0].book
+        if book is None:
+            raise DeviceError("plan: none is in force yet; save it after the first planned step")
+        origin: dict[str, str | int] = {
+            "planner": self._chosen.label,
+            "device": self._device,
+            "gapless": version("gapless"),
+        }
+        write_book(book, self._names, origin, Path(path))
 
     def reset_peaks(self) -> None:
         """Count from now: peaks are those of what is in use, everything else is zero."""
-        self._installed().allocator.reset_peaks()
+        planner, allocator = self._installed()
+        allocator.reset_peaks()
+        planner.reset_counts()
         self._places.clear()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was planned, a problem for each stream; empty before the plan is made."""
-        planning = self._installed().planning
-        return () if planning is None else tuple(stream.problem for stream in planning.problems)
+        """What was planned, all kinds in one problem; empty before a plan is made."""
+        book = self._installed()[0].book
+        return () if book is None else (book.problem.problem,)
 
     def report(self) -> MemoryReport:
         """Return what happened since the installation or the last reset.
@@ -151,27 +227,28 @@ class PlannedMemory:
         MemoryReport
             ``print`` shows it as a table.
         """
-        planner = self._installed()
-        allocator, planning = planner.allocator, planner.planning
+        planner, allocator = self._installed()
+        book = planner.book
         figures = allocator.figures()
-        arena = planning.arena_bytes if planning else 0
-        escaping = planning.escaping_bytes if planning else 0
+        escaping = planner.persisting_bytes + (book.escaping_bytes if book else 0)
         return MemoryReport(
             planner=self._chosen.label,
             status=planner.status,
             reason=planner.reason,
             plans=planner.plans,
+            kinds=self._kind_reports(planner),
             steps=figures.steps,
             planned_steps=figures.planned_steps,
             requested_bytes=figures.requested_peak,
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
-            planned_bytes=arena + escaping,
-            lower_bound=planning.lower_bound if planning else 0,
-            arena_bytes=arena,
-            escaping_bytes=escaping,
+            planned_bytes=book.arena_bytes + escaping if book else 0,
+            lower_bound=book.lower_bound + planner.persisting_bytes if book else 0,
+            arena_bytes=book.arena_bytes if book else 0,
+            escaping_bytes=escaping if book else 0,
             planned_requests=figures.planned_requests,
             escaping_requests=figures.escaping_requests,
+            grown_requests=figures.grown_requests,
             fallback_requests=figures.fallback_requests,
             fallback_bytes=figures.fallback_bytes,
             missing_requests=figures.missing_requests,
@@ -182,11 +259,43 @@ class PlannedMemory:
             ),
         )
 
+    def _given_book(self, path: Path) -> BookPlan:
+        if path.suffix == TRACE_SUFFIX:
+            return book_of_trace(path, self._chosen, self._budget, self._least_peak)
+        saved = read_book(path)
+        self._names.update(saved.names)
+        return saved.book
+
+    def _kind_reports(self, planner: BookPlanner) -> tuple[KindReport, ...]:
+        book = planner.book
+        peaks = dict(zip(book.numbers, book.problem.peaks, strict=True)) if book else {}
+        return tuple(
+            KindReport(
+                name=self._names.get(kind.label, f"label {kind.label}"),
+                seen=kind.seen,
+                requests=kind.slot_count,
+                peak_bytes=peaks.get(kind.number, 0),
+                served_requests=planner.served.get(kind.number, (0, 0))[0],
+                all_requests=planner.served.get(kind.number, (0, 0))[1],
+            )
+            for kind in planner.kinds
+        )
+
+    def _label_of(self, kind: str | None) -> int:
+        if kind is None:
+            return 0
+        for label, name in self._names.items():
+            if name == kind and label > 0:
+                return label
+        label = 1 + max(self._names)
+        self._names[label] = kind
+        return label
+
     def _refuse_twice(self) -> None:
         if self._planner is not None:
             raise DeviceError("planned memory is installed already; one installation is enough")
 
-    def _installed(self) -> StepPlanner:
-        if self._planner is None:
+    def _installed(self) -> tuple[BookPlanner, PlannedAllocator]:
+        if self._planner is None or self._allocator is None:
             raise DeviceError("planned memory is not installed; call install() first")
-        return self._planner
+        return self._planner, self._allocator

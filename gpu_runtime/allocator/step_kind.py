@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpu_runtime._core import FIRST_ROLE
+from gpu_runtime._core import BLOCK_ALIGNMENT, FIRST_ROLE
 from gpu_runtime.allocator.step_segment import Segment
 from planners.model.columns import BoolColumn, IntColumn
 
@@ -70,6 +70,10 @@ class StepKind:
         """Whether each slot lives too long for a place: it was renewed, or never freed."""
         return self.renewed | ~self.was_freed
 
+    def on_streams(self, stream: IntColumn) -> StepKind:
+        """Return the same kind whose streams have other names."""
+        return replace(self, stream=stream)
+
     def roles_of(self, segment: Segment) -> dict[int, int] | None:
         """Return who the streams of a step are, by the roles of this kind; None where unlike."""
         if self.label != segment.label or self.slot_count != segment.request_count:
@@ -119,7 +123,7 @@ class StepKind:
         changed = _raise_to(known, slot, end)
         if kind is self:
             late = slot[end > slot]
-            changed |= not np.all(self.renewed[late])
+            changed |= not bool(np.all(self.renewed[late]))
             self.renewed[late] = True
         return changed
 
@@ -128,6 +132,11 @@ class StepKind:
         is_news = not np.all(self.was_freed[slot])
         self.was_freed[slot] = True
         return is_news
+
+
+def block_bytes(size: IntColumn) -> IntColumn:
+    """Return sizes in bytes rounded up to whole blocks of the allocator."""
+    return -(-size // BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT
 
 
 def _raise_to(known: IntColumn, slot: IntColumn, end: IntColumn) -> bool:

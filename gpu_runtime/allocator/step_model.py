@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime.allocator.step_kind import StepKind
+from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from gpu_runtime.allocator.step_segment import Segment, segments_of
 from planners.model.columns import IntColumn
 
@@ -35,9 +35,14 @@ class StepModel:
         self._live: NDArray[np.int64] = np.empty((3, 0), dtype=np.int64)
 
     @property
+    def kinds(self) -> list[StepKind]:
+        """All kinds with any requests, by number."""
+        return [kind for kind in self._kinds.values() if kind.slot_count]
+
+    @property
     def repeated(self) -> list[StepKind]:
-        """Kinds of which there was more than one step, by number."""
-        return [kind for kind in self._kinds.values() if kind.seen >= REPEATED]
+        """Those of which there was more than one step."""
+        return [kind for kind in self.kinds if kind.seen >= REPEATED]
 
     def add(self, rows: NDArray[np.int64], in_book: Sequence[int]) -> None:
         """Learn from the log of a step and of what ran before it.
@@ -49,8 +54,25 @@ class StepModel:
             self._add(segment, numbers)
 
     def lose_track(self) -> None:
-        """Say that what runs now is not seen."""
+        """Say that the log of a step is not read."""
         self._live = self._live[:, :0]
+
+    def saw(self, numbers: Iterable[int]) -> None:
+        """Take steps of known kinds, whose log is not read."""
+        for number in numbers:
+            self._segment += 1
+            if kind := self._kinds.get(number):
+                kind.seen += 1
+                kind.last_seen = self._segment
+
+    def live_bytes(self) -> int:
+        """Return the bytes in use of earlier steps, in whole blocks, as far as they were seen."""
+        total = 0
+        for number in np.unique(self._live[1]).tolist():
+            if (kind := self._kinds.get(number)) and kind.seen >= REPEATED:
+                slots = self._live[2, self._live[1] == number]
+                total += int(block_bytes(kind.last[slots]).sum())
+        return total
 
     def _add(self, segment: Segment, in_book: IntColumn) -> None:
         self._segment += 1
@@ -62,7 +84,7 @@ class StepModel:
             self.unlike_steps = 0 if kind.seen >= REPEATED else self.unlike_steps + 1
         is_news |= self._end_earlier(segment, kind, in_book)
         is_news |= self._end_own(segment, kind)
-        if is_news:
+        if is_news and segment.request_count:
             self.version += 1
         self._forget()
 
@@ -80,14 +102,14 @@ class StepModel:
             self._next_number += 1
         elif roles := found.roles_of(segment):
             self._name_streams(roles)
-        return found
+        return self._kinds[found.number]
 
     def _name_streams(self, roles: dict[int, int]) -> None:
-        for kind in self._kinds.values():
+        for kind in list(self._kinds.values()):
             stream = kind.stream.copy()
             for role, handle in roles.items():
                 stream[kind.stream == role] = handle
-            kind.stream = stream
+            self._kinds[kind.number] = kind.on_streams(stream)
 
     def _end_own(self, segment: Segment, kind: StepKind) -> bool:
         """Take the ends of a segment's own requests; what is left is in use from now on."""
@@ -101,7 +123,8 @@ class StepModel:
         freed[slot[own]] = True
         slots = np.arange(count)
         is_news = kind.extend(slots, end) | kind.take_freed(slots[freed])
-        left = slots[~freed]
+        # Of what is in use whenever it is asked for again nothing else is to be learnt.
+        left = slots[~freed & ~kind.renewed]
         living = np.stack([segment.request[left], np.full(len(left), kind.number), left])
         self._live = np.concatenate([self._live, living], axis=1)
         return is_news and kind.seen >= REPEATED
@@ -148,5 +171,5 @@ class StepModel:
 
 
 def _unlikeness(kind: StepKind, segment: Segment) -> int:
-    """Requests whose size is none that was seen."""
+    """Return how many sizes were never seen."""
     return int(np.count_nonzero((segment.size < kind.least) | (segment.size > kind.most)))

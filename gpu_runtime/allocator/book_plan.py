@@ -1,0 +1,90 @@
+"""A book of plans: the places of all kinds of step in one arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_runtime._core import NO_PLACE, KindPlan, with_hand_overs
+from gpu_runtime.allocator.book_problem import BookProblem, book_problem
+from gpu_runtime.allocator.step_kind import StepKind, block_bytes
+from planners.errors import GaplessError
+from planners.model.bounds import bounds_of
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan, Result, Status
+from planners.registry import ChosenPlanner
+from planners.run import run
+
+
+@dataclass(frozen=True)
+class BookPlan:
+    """A problem of kinds of step, and a valid plan of it."""
+
+    problem: BookProblem
+    result: Result
+
+    @property
+    def plan(self) -> Plan:
+        """The offsets; there are some in any book."""
+        assert self.result.plan is not None
+        return self.result.plan
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes from the first place to the end of the last."""
+        return self.plan.peak
+
+    @property
+    def lower_bound(self) -> int:
+        """Bytes below which no arena of these kinds can stay."""
+        return self.result.lower_bound
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no arena is smaller."""
+        return self.result.status is Status.OPTIMAL
+
+    @property
+    def numbers(self) -> list[int]:
+        """Number of each kind, in the order in which the allocator has them."""
+        return [kind.number for kind in self.problem.kinds]
+
+    def offsets_of(self, index: int) -> IntColumn:
+        """Return the place of each slot of a kind, :data:`NO_PLACE` where it has none."""
+        offset = np.full(self.problem.kinds[index].slot_count, NO_PLACE, dtype=np.int64)
+        its = self.problem.kind == index
+        offset[self.problem.slot[its]] = self.plan.offsets[its]
+        return offset
+
+    @property
+    def escaping_bytes(self) -> int:
+        """Most bytes of the requests of a step that have no place, in whole blocks."""
+        return max(
+            int(block_bytes(kind.most[self.offsets_of(index) == NO_PLACE]).sum())
+            for index, kind in enumerate(self.problem.kinds)
+        )
+
+    def kind_plans(self) -> list[KindPlan]:
+        """Return the book as the allocator takes it."""
+        plans = [
+            KindPlan(kind.label, kind.stream, kind.least, kind.most, self.offsets_of(index))
+            for index, kind in enumerate(self.problem.kinds)
+        ]
+        return with_hand_overs(plans, self.arena_bytes)
+
+
+def plan_book(
+    kinds: Sequence[StepKind], planner: ChosenPlanner, budget: Budget, least_peak: int
+) -> BookPlan:
+    """Plan kinds of step; ``GaplessError`` where the planner finds no valid plan."""
+    problem = book_problem(kinds, least_peak)
+    result = run(problem.problem, planner, budget, bounds_of(problem.problem))
+    if result.interrupted:
+        # A planner may keep its best plan at Ctrl-C. That is the program's to end by.
+        raise KeyboardInterrupt
+    if result.plan is None or not result.valid:
+        raise GaplessError(f"planner {planner.label}: {result.status.value}, {result.reason}")
+    return BookPlan(problem, result)

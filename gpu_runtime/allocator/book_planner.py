@@ -1,0 +1,250 @@
+"""Watches the steps of a program, and plans its kinds of step beside it."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_runtime._core import KindPlan, StepEnd
+from gpu_runtime.allocator.book_plan import BookPlan, plan_book
+from gpu_runtime.allocator.book_problem import LEAST_PEAK
+from gpu_runtime.allocator.planning_thread import PlanningThread
+from gpu_runtime.allocator.step_kind import StepKind
+from gpu_runtime.allocator.step_model import StepModel
+from planners.errors import DeviceError
+from planners.model.budget import Budget
+from planners.registry import ChosenPlanner
+
+# Beside the program, or between its steps, where it waits.
+Planning = Literal["beside", "between"]
+
+# After so many steps in a row that are like no other the log is read only now and then: every
+# 16th time, then every 32nd, and so on.
+UNLIKE_STEPS = 16
+LONGEST_INTERVAL = 1024
+# Steps between two plans, of which the second served no better, at most.
+LONGEST_WAIT = 64
+
+
+class _Figures(Protocol):
+    @property
+    def allocated_bytes(self) -> int: ...
+    @property
+    def fallback_requests(self) -> int: ...
+    @property
+    def fallback_bytes(self) -> int: ...
+
+
+class SteppedAllocator(Protocol):
+    """What is asked of an allocator here."""
+
+    def begin_step(self, label: int = 0) -> StepEnd:
+        """Begin a step; return how went what ran before it."""
+
+    def end_step(self) -> StepEnd:
+        """End a step; return how it went."""
+
+    def take_log(self) -> NDArray[np.int64]:
+        """Return the log since it was last taken or dropped, and forget it."""
+
+    def drop_log(self) -> None:
+        """Forget the log."""
+
+    def adopt_book(self, kinds: list[KindPlan], arena_bytes: int) -> None:
+        """Serve by a book from now on."""
+
+    def figures(self) -> _Figures:
+        """Return what was counted."""
+
+
+class BookPlanner:
+    """Has an allocator serve a book of plans of the steps that it was seen to serve.
+
+    The log of each step that was not as planned goes to a model of the program. When the model has
+    learnt something that a plan has to know, a new book is planned beside the program, and adopted
+    at the beginning or end of a step as soon as it is there. Nothing is planned that was seen once.
+    """
+
+    def __init__(
+        self,
+        allocator: SteppedAllocator,
+        planner: ChosenPlanner,
+        budget: Budget,
+        planning: Planning = "beside",
+        least_peak: int = LEAST_PEAK,
+    ) -> None:
+        self.allocator = allocator
+        self.book: BookPlan | None = None
+        # Books that were adopted, and why the last one was not.
+        self.plans = 0
+        self.reason = ""
+        # What outlived the steps that were looked at last, in whole blocks.
+        self.persisting_bytes = 0
+        # By number of a kind: requests that its plan served or expected, and all of its steps.
+        self.served: dict[int, list[int]] = {}
+        self._planner = planner
+        self._budget = budget
+        self._planning = planning
+        self._least_peak = least_peak
+        self._model = StepModel()
+        self._thread: PlanningThread[BookPlan] = PlanningThread()
+        self._planned_version = 0
+        self._in_step = Lock()
+        self._step = 0
+        self._between: StepEnd
+        self._fallback_requests = 0
+        self._interval = 1
+        # Steps that a plan has to wait for after the one before, and how that one served.
+        self._wait = 1
+        self._planned_at = 0
+        self._bytes_at_plan = 0
+        self._bytes_a_step = float("inf")
+
+    @property
+    def status(self) -> str:
+        """How good the plan in force is, or that there is none yet."""
+        if self.book is None:
+            return "profiling"
+        return "optimal" if self.book.optimal else "feasible"
+
+    @property
+    def kinds(self) -> Sequence[StepKind]:
+        """The kinds of step that were seen more than once."""
+        return self._model.repeated
+
+    def reset_counts(self) -> None:
+        """Count from now."""
+        self._fallback_requests = self._bytes_at_plan = 0
+        self.served.clear()
+
+    def adopt(self, book: BookPlan) -> None:
+        """Adopt a book that was made elsewhere, before the first step."""
+        self._model = StepModel(copy.deepcopy(book.problem.kinds))
+        self._planned_version = self._model.version
+        self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
+        self.book = book
+        self.plans += 1
+
+    def begin_step(self, label: int) -> None:
+        """Begin a step."""
+        if not self._in_step.acquire(blocking=False):
+            raise DeviceError(
+                "step: a step begins within a step; a step ends before the next one begins"
+            )
+        try:
+            self._between = self.allocator.begin_step(label)
+        except BaseException:
+            self._in_step.release()
+            raise
+
+    def end_step(self, *, completed: bool) -> None:
+        """End a step; one that has not come to its own end is not learnt from."""
+        try:
+            end = self.allocator.end_step()
+            self._step += 1
+            self._learn(end, completed=completed)
+            self._adopt_if_ready()
+            self._plan_if_new()
+        finally:
+            self._in_step.release()
+
+    def finish_planning(self) -> None:
+        """Wait for the plan that is being made, and adopt it; outside of a step."""
+        self._adopt_if_ready(wait=True)
+
+    def _learn(self, end: StepEnd, *, completed: bool) -> None:
+        figures = self.allocator.figures()
+        nobody_fell_back = figures.fallback_requests == self._fallback_requests
+        self._fallback_requests = figures.fallback_requests
+        ends = [self._between, end]
+        for one in ends:
+            self._count(one)
+        if not completed or self._skips():
+            self.allocator.drop_log()
+            self._model.lose_track()
+        elif self.book is not None and nobody_fell_back and all(map(_is_as_planned, ends)):
+            self.allocator.drop_log()
+            self._model.lose_track()
+            self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
+        else:
+            in_book = self.book.numbers if self.book else ()
+            self._model.add(self.allocator.take_log(), in_book)
+            self.persisting_bytes = figures.allocated_bytes - self._model.live_bytes()
+
+    def _count(self, end: StepEnd) -> None:
+        if self.book is None or end.kind < 0:
+            return
+        served = end.planned + end.escaping
+        of = self.served.setdefault(self.book.numbers[end.kind], [0, 0])
+        of[0] += served
+        of[1] += served + end.grown + end.unexpected
+
+    def _skips(self) -> bool:
+        """Whether the step is not looked at, since none was like another for long."""
+        if self._model.unlike_steps < UNLIKE_STEPS:
+            self._interval = UNLIKE_STEPS
+            return False
+        if self._step % self._interval:
+            return True
+        self._interval = min(2 * self._interval, LONGEST_INTERVAL)
+        return False
+
+    def _plan_if_new(self) -> None:
+        is_known = self._model.version <= self._planned_version
+        if is_known or self._thread.is_busy or self._step < self._planned_at + self._wait:
+            return
+        # The program goes on learning meanwhile.
+        kinds = copy.deepcopy(self._model.repeated)
+        self._planned_version = self._model.version
+        self._judge_last()
+        if self._planning == "beside":
+            self._thread.start(lambda: self._plan(kinds))
+        else:
+            self._adopt_what(lambda: self._plan(kinds))
+
+    def _judge_last(self) -> None:
+        """Wait longer where plans follow one another and serve no better."""
+        fallback = self.allocator.figures().fallback_bytes
+        steps = max(self._step - self._planned_at, 1)
+        bytes_a_step = (fallback - self._bytes_at_plan) / steps
+        better = bytes_a_step < self._bytes_a_step
+        self._wait = 1 if better or not self.plans else min(2 * self._wait, LONGEST_WAIT)
+        self._bytes_a_step = bytes_a_step if self.plans else float("inf")
+        self._bytes_at_plan, self._planned_at = fallback, self._step
+
+    def _plan(self, kinds: Sequence[StepKind]) -> BookPlan:
+        return plan_book(kinds, self._planner, self._budget, self._least_peak)
+
+    def _adopt_if_ready(self, *, wait: bool = False) -> None:
+        self._adopt_what(lambda: self._thread.take(wait=wait))
+
+    def _adopt_what(self, make: Callable[[], BookPlan | None]) -> None:
+        """Adopt what is made; whatever is in its way, training goes on as before."""
+        try:
+            book = make()
+            if book is None:
+                return
+            self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
+        except (MemoryError, OSError) as error:
+            self._go_on(f"an arena cannot be had: {error}")
+        except Exception as error:  # a planner may be anybody's
+            self._go_on(str(error))
+        else:
+            self.book = book
+            self.reason = ""
+            self.plans += 1
+
+    def _go_on(self, reason: str) -> None:
+        if reason != self.reason:
+            self.reason = reason
+            warnings.warn(f"training goes on without a new plan: {reason}", RuntimeWarning)
+
+
+def _is_as_planned(end: StepEnd) -> bool:
+    return not (end.grown or end.unexpected or end.missing)
