@@ -24,10 +24,10 @@ from planners.registry import ChosenPlanner
 # Beside the program, or between its steps, where it waits.
 Planning = Literal["beside", "between"]
 
-# After so many steps in a row that are like no other the log is read only now and then: every
-# 16th time, then every 32nd, and so on.
-UNLIKE_STEPS = 16
-LONGEST_INTERVAL = 1024
+# Where nothing was learnt from so many logs in a row they are read only now and then: every 16th,
+# then every 32nd, and so on.
+VAIN_LOGS = 16
+LONGEST_INTERVAL = 256
 # Steps between two plans, of which the second served no better, at most.
 LONGEST_WAIT = 64
 
@@ -99,7 +99,10 @@ class BookPlanner:
         self._step = 0
         self._between: StepEnd
         self._fallback_requests = 0
-        self._interval = 1
+        self._vain_logs = 0
+        self._interval = VAIN_LOGS
+        # The kinds whose numbers the rows of the log have.
+        self._in_log: list[int] = []
         # Steps that a plan has to wait for after the one before, and how that one served.
         self._wait = 1
         self._planned_at = 0
@@ -128,8 +131,7 @@ class BookPlanner:
         self._model = StepModel(copy.deepcopy(book.problem.kinds))
         self._planned_version = self._model.version
         self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
-        self.book = book
-        self.plans += 1
+        self._follow(book)
 
     def begin_step(self, label: int) -> None:
         """Begin a step."""
@@ -165,17 +167,18 @@ class BookPlanner:
         ends = [self._between, end]
         for one in ends:
             self._count(one)
-        if not completed or self._skips():
-            self.allocator.drop_log()
-            self._model.lose_track()
-        elif self.book is not None and nobody_fell_back and all(map(_is_as_planned, ends)):
-            self.allocator.drop_log()
-            self._model.lose_track()
+        as_planned = nobody_fell_back and all(map(_is_as_planned, ends))
+        if self.book is not None and as_planned:
             self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
-        else:
-            in_book = self.book.numbers if self.book else ()
-            self._model.add(self.allocator.take_log(), in_book)
-            self.persisting_bytes = figures.allocated_bytes - self._model.live_bytes()
+        if as_planned or not completed or self._skips():
+            self.allocator.drop_log()
+            self._model.lose_track()
+            return
+        known = self._model.version
+        self._model.add(self.allocator.take_log(), self._in_log)
+        self._vain_logs = 0 if self._model.version > known else self._vain_logs + 1
+        self._in_log = self.book.numbers if self.book else []
+        self.persisting_bytes = figures.allocated_bytes - self._model.live_bytes()
 
     def _count(self, end: StepEnd) -> None:
         if self.book is None or end.kind < 0:
@@ -186,9 +189,9 @@ class BookPlanner:
         of[1] += served + end.grown + end.unexpected
 
     def _skips(self) -> bool:
-        """Whether the step is not looked at, since none was like another for long."""
-        if self._model.unlike_steps < UNLIKE_STEPS:
-            self._interval = UNLIKE_STEPS
+        """Whether a log is not read, since nothing was learnt from the ones before."""
+        if self._vain_logs < VAIN_LOGS:
+            self._interval = VAIN_LOGS
             return False
         if self._step % self._interval:
             return True
@@ -236,14 +239,24 @@ class BookPlanner:
         except Exception as error:  # a planner may be anybody's
             self._go_on(str(error))
         else:
-            self.book = book
+            self._follow(book)
             self.reason = ""
-            self.plans += 1
+
+    def _follow(self, book: BookPlan) -> None:
+        numbers = self.book.numbers if self.book else []
+        # What was made by the book before has its numbers, when it is freed. Kinds keep their
+        # places as long as none is forgotten; the next log then says nothing of older requests.
+        same = book.numbers[: len(numbers)] == numbers
+        self._in_log = book.numbers if same else []
+        self.book = book
+        self.plans += 1
 
     def _go_on(self, reason: str) -> None:
         if reason != self.reason:
             self.reason = reason
-            warnings.warn(f"training goes on without a new plan: {reason}", RuntimeWarning)
+            warnings.warn(
+                f"training goes on without a new plan: {reason}", RuntimeWarning, stacklevel=5
+            )
 
 
 def _is_as_planned(end: StepEnd) -> bool:

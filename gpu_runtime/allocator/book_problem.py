@@ -153,8 +153,5 @@ def _peaks(
     np.add.at(change, gaps[:, 1], -size[gaps[:, 0]])
     np.add.at(change, gaps[:, 2], size[gaps[:, 0]])
     live = np.cumsum(change)
-    base = np.concatenate([[0], np.cumsum([kind.slot_count for kind in kinds])]).astype(int)
-    return [
-        int(live[begin:stop].max(initial=0))
-        for begin, stop in zip(base[:-1], base[1:], strict=True)
-    ]
+    base = np.cumsum([0, *(kind.slot_count for kind in kinds)]).tolist()
+    return [int(live[begin:stop].max(initial=0)) for begin, stop in pairwise(base)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -92,13 +93,14 @@ class StepKind:
         """Whether sizes may be those of another step of this kind."""
         if not len(size):
             return True
-        enough = _ALIKE_SHARE * len(size)
+        enough = math.ceil(_ALIKE_SHARE * len(size))
         larger, smaller = np.maximum(size, self.last), np.minimum(size, self.last)
         if np.count_nonzero(larger <= _FACTOR * smaller) >= enough:
             return True
         near = larger <= _ONE_WAY_FACTOR * smaller
         grown = np.count_nonzero(near & (size >= self.last))
-        return max(grown, np.count_nonzero(near & (size <= self.last))) >= enough
+        shrunk = np.count_nonzero(near & (size <= self.last))
+        return bool(max(grown, shrunk) >= enough)
 
     def widen(self, size: IntColumn) -> bool:
         """Take the sizes of another step; return whether a plan has to know."""
@@ -129,7 +131,7 @@ class StepKind:
 
     def take_freed(self, slot: IntColumn) -> bool:
         """Take slots that were freed; return whether any never was before."""
-        is_news = not np.all(self.was_freed[slot])
+        is_news = not bool(np.all(self.was_freed[slot]))
         self.was_freed[slot] = True
         return is_news
 

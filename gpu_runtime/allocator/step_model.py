@@ -13,6 +13,8 @@ from planners.model.columns import IntColumn
 
 # Kinds that are planned, and that have been seen once; the least recently seen goes.
 MOST_KINDS = 16
+# Of more requests no kind is made.
+MOST_REQUESTS = 1 << 17
 # A kind is planned when it was seen so often.
 REPEATED = 2
 
@@ -29,19 +31,17 @@ class StepModel:
         self._segment = max((kind.last_seen for kind in self._kinds.values()), default=0)
         # Rises with everything that a plan has to know.
         self.version = int(bool(self._kinds))
-        # Steps in a row that were like no other.
-        self.unlike_steps = 0
         # What is in use of earlier segments: number of the request, kind and slot.
         self._live: NDArray[np.int64] = np.empty((3, 0), dtype=np.int64)
 
     @property
     def kinds(self) -> list[StepKind]:
-        """All kinds with any requests, by number."""
+        """All kinds with any requests."""
         return [kind for kind in self._kinds.values() if kind.slot_count]
 
     @property
     def repeated(self) -> list[StepKind]:
-        """Those of which there was more than one step."""
+        """Those of which there was more than one step, in the order in which there first was."""
         return [kind for kind in self.kinds if kind.seen >= REPEATED]
 
     def add(self, rows: NDArray[np.int64], in_book: Sequence[int]) -> None:
@@ -51,7 +51,10 @@ class StepModel:
         """
         numbers = np.array([*in_book, -1], dtype=np.int64)
         for segment in segments_of(rows):
-            self._add(segment, numbers)
+            if segment.request_count > MOST_REQUESTS:
+                self.lose_track()
+            else:
+                self._add(segment, numbers)
 
     def lose_track(self) -> None:
         """Say that the log of a step is not read."""
@@ -62,8 +65,7 @@ class StepModel:
         for number in numbers:
             self._segment += 1
             if kind := self._kinds.get(number):
-                kind.seen += 1
-                kind.last_seen = self._segment
+                self._count(kind)
 
     def live_bytes(self) -> int:
         """Return the bytes in use of earlier steps, in whole blocks, as far as they were seen."""
@@ -77,16 +79,22 @@ class StepModel:
     def _add(self, segment: Segment, in_book: IntColumn) -> None:
         self._segment += 1
         kind = self._kind_of(segment)
-        kind.last_seen = self._segment
-        kind.seen += 1
-        is_news = kind.widen(segment.size) or kind.seen == REPEATED
-        if segment.label >= 0:
-            self.unlike_steps = 0 if kind.seen >= REPEATED else self.unlike_steps + 1
+        is_news = self._count(kind) | kind.widen(segment.size)
         is_news |= self._end_earlier(segment, kind, in_book)
         is_news |= self._end_own(segment, kind)
         if is_news and segment.request_count:
             self.version += 1
         self._forget()
+
+    def _count(self, kind: StepKind) -> bool:
+        """Count a step of a kind; return whether it counts from now on."""
+        kind.last_seen = self._segment
+        kind.seen += 1
+        if kind.seen != REPEATED:
+            return False
+        # The order of the kinds that count is that in which they began to.
+        self._kinds[kind.number] = self._kinds.pop(kind.number)
+        return True
 
     def _kind_of(self, segment: Segment) -> StepKind:
         found = None
