@@ -36,8 +36,6 @@ class _Figures(Protocol):
     @property
     def allocated_bytes(self) -> int: ...
     @property
-    def fallback_requests(self) -> int: ...
-    @property
     def fallback_bytes(self) -> int: ...
 
 
@@ -98,7 +96,6 @@ class BookPlanner:
         self._in_step = Lock()
         self._step = 0
         self._between: StepEnd
-        self._fallback_requests = 0
         self._vain_logs = 0
         self._interval = VAIN_LOGS
         # The kinds whose numbers the rows of the log have.
@@ -123,7 +120,7 @@ class BookPlanner:
 
     def reset_counts(self) -> None:
         """Count from now."""
-        self._fallback_requests = self._bytes_at_plan = 0
+        self._bytes_at_plan = 0
         self.served.clear()
 
     def adopt(self, book: BookPlan) -> None:
@@ -162,12 +159,10 @@ class BookPlanner:
 
     def _learn(self, end: StepEnd, *, completed: bool) -> None:
         figures = self.allocator.figures()
-        nobody_fell_back = figures.fallback_requests == self._fallback_requests
-        self._fallback_requests = figures.fallback_requests
         ends = [self._between, end]
         for one in ends:
             self._count(one)
-        as_planned = nobody_fell_back and all(map(_is_as_planned, ends))
+        as_planned = all(map(_is_as_planned, ends))
         if self.book is not None and as_planned:
             self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
         if as_planned or not completed or self._skips():
@@ -183,10 +178,10 @@ class BookPlanner:
     def _count(self, end: StepEnd) -> None:
         if self.book is None or end.kind < 0:
             return
-        served = end.planned + end.escaping
+        expected = end.planned + end.escaping
         of = self.served.setdefault(self.book.numbers[end.kind], [0, 0])
-        of[0] += served
-        of[1] += served + end.grown + end.unexpected
+        of[0] += expected - end.in_use
+        of[1] += expected + end.grown + end.unexpected
 
     def _skips(self) -> bool:
         """Whether a log is not read, since nothing was learnt from the ones before."""
@@ -260,4 +255,4 @@ class BookPlanner:
 
 
 def _is_as_planned(end: StepEnd) -> bool:
-    return not (end.grown or end.unexpected or end.missing)
+    return not (end.grown or end.unexpected or end.missing or end.in_use)

@@ -45,6 +45,9 @@ class Segment:
 def segments_of(rows: NDArray[np.int64]) -> Iterator[Segment]:
     """Yield what whole segments a log has; it begins outside of a step and ends at a step's end."""
     marks = np.flatnonzero(rows[:, WHAT] >= LogKind.STEP_BEGINS)
+    if len(marks) and rows[marks[0], WHAT] == LogKind.STEP_ENDS:
+        # The allocator forgot the beginning of a log that became too long.
+        return
     label, begin = BETWEEN_STEPS, 0
     for mark in marks.tolist():
         yield _segment(label, rows[begin:mark])
