@@ -15,7 +15,7 @@ namespace gapless::runtime {
 
 namespace {
 
-constexpr std::size_t kLogColumns = 6;
+constexpr std::size_t kLogColumns = 6, kBlockColumns = 5;
 
 void bind_figures(nb::module_& module) {
     nb::class_<StepEnd>(module, "StepEnd", "How the requests of a step went.")
@@ -46,18 +46,34 @@ void bind_figures(nb::module_& module) {
         .def_ro("refused_frees", &Figures::refused_frees);
 }
 
-// Rows (what, request, bytes, stream, kind, slot).
-nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>> rows_of(const std::vector<LogEntry>& log) {
-    auto* rows = new std::vector<std::int64_t>;
+using Rows = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>;
+
+Rows rows_of(std::vector<std::int64_t>&& values, std::size_t columns) {
+    auto* rows = new std::vector<std::int64_t>(std::move(values));
     nb::capsule owner(rows,
                       [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-    rows->reserve(kLogColumns * log.size());
+    return {rows->data(), {rows->size() / columns, columns}, owner};
+}
+
+// Rows (what, request, bytes, stream, kind, slot).
+Rows rows_of(const std::vector<LogEntry>& log) {
+    std::vector<std::int64_t> rows;
+    rows.reserve(kLogColumns * log.size());
     for (const LogEntry& entry : log) {
-        rows->insert(rows->end(),
-                     {static_cast<std::int64_t>(entry.what), entry.request, entry.bytes,
-                      static_cast<std::int64_t>(entry.stream), entry.kind, entry.slot});
+        rows.insert(rows.end(),
+                    {static_cast<std::int64_t>(entry.what), entry.request, entry.bytes,
+                     static_cast<std::int64_t>(entry.stream), entry.kind, entry.slot});
     }
-    return {rows->data(), {log.size(), kLogColumns}, owner};
+    return rows_of(std::move(rows), kLogColumns);
+}
+
+// Rows (offset, bytes, request, kind, slot).
+Rows rows_of(const std::vector<ArenaBlock>& blocks) {
+    std::vector<std::int64_t> rows;
+    for (const ArenaBlock& block : blocks) {
+        rows.insert(rows.end(), {block.offset, block.bytes, block.request, block.kind, block.slot});
+    }
+    return rows_of(std::move(rows), kBlockColumns);
 }
 
 // A request must not fail, and its block not be lost, because somebody could not be told of it.
@@ -106,6 +122,8 @@ void bind_allocator(nb::module_& module) {
         .def("drop_book", &PlannedAllocator::drop_book, WithoutPython())
         .def("give_back", nb::overload_cast<>(&PlannedAllocator::give_back), WithoutPython())
         .def("take_log", [](PlannedAllocator& allocator) { return rows_of(allocator.take_log()); })
+        .def("blocks_in_arena",
+             [](PlannedAllocator& allocator) { return rows_of(allocator.blocks_in_arena()); })
         .def("drop_log", &PlannedAllocator::drop_log, WithoutPython())
         .def("figures", &PlannedAllocator::figures, WithoutPython())
         .def("reset_peaks", &PlannedAllocator::reset_peaks, WithoutPython())

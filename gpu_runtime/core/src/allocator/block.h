@@ -76,6 +76,7 @@ struct Block {
     std::int64_t request = -1;
     std::int32_t kind = -1;
     std::int32_t slot = -1;
+    std::int64_t unknown_in = -1;  // step in which it was asked for, where no plan knew of it
 
     Address end() const { return address + bytes; }
 };

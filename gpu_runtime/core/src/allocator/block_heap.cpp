@@ -514,6 +514,7 @@ Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
     block.marks.clear();
     block.requested = requested;
     block.is_handed_over = false;
+    block.unknown_in = -1;
     used_.insert(block.address, &block);
     return &block;
 }

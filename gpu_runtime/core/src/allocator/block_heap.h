@@ -121,6 +121,7 @@ class BlockHeap {
     const std::list<Extent>& extents() const { return extents_; }
     // The first block of an extent; the others follow by `behind`.
     const Block* first_of(const Extent& extent) const { return first_.at(&extent); }
+    const Block* first_of_arena() const { return arena_ == nullptr ? nullptr : first_.at(arena_); }
 
     // Holds every rule of the structure against itself; throws std::logic_error. For tests.
     void check() const;

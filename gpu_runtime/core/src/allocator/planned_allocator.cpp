@@ -14,14 +14,19 @@ constexpr std::size_t kMismatchKinds = 5;
 // A log that nobody takes is lost when it has as many entries.
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
-// See Note [Memory in bounds]. Of the peak of what lives, how much more may be taken: in the first
-// steps, where nothing fills holes, and after them.
+// See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it: in the
+// first steps, where nothing fills holes; after them; and beside an arena.
 constexpr std::int64_t kFirstShare = 16;
 constexpr std::int64_t kShare = 64;
+constexpr std::int64_t kPlannedShare = 256;
+// Unknown requests outlive their step rarely where this part of their bytes does not.
+constexpr std::int64_t kOutlivingShare = 64;
 constexpr std::int64_t kBoundPages = 4;
 // Frames that may move at once, and after how many requests one more.
 constexpr std::int64_t kMovesAtOnce = 4096;
 constexpr std::int64_t kRequestsAMove = 2048;
+// By which an arena grows within a step.
+constexpr std::size_t kGrowthPages = 16;
 // See Note [Blocks in order].
 constexpr std::int64_t kStepsInOrder = 2;
 
@@ -91,7 +96,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     StepBook::Place planned = book_.request(stream, bytes);
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
-        block = heap_.place_at(planned.offset, bytes, stream);
+        block = place_as_planned(planned.offset, bytes, stream);
         if (block != nullptr) {
             block->is_handed_over = planned.handed_over;
         } else {
@@ -104,7 +109,16 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
         }
     }
     const std::int64_t request = next_request_++;
-    if (block == nullptr) block = place(lock, bytes, stream);
+    if (block == nullptr) {
+        // What is known to outlive its step would be in the way of the next ones in the arena.
+        const bool is_unknown = planned.slot < 0 || planned.mismatch;
+        block = place(lock, {bytes, stream, is_unknown});
+        if (is_unknown) {
+            block->unknown_in = unknown_.number;
+            unknown_.requested += block->bytes;
+            unknown_.living += block->bytes;
+        }
+    }
     block->request = request;
     block->kind = planned.kind;
     block->slot = planned.slot;
@@ -118,6 +132,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     live_peak_ = std::max(live_peak_, allocated_bytes_);
     // What nobody expects outside of steps is nobody's fault.
     if (planned.mismatch && in_step_) {
+        ++figures_.fallback_requests;
         figures_.fallback_bytes += static_cast<std::int64_t>(bytes);
         mismatch = planned.mismatch;
         mismatch->step = step_;
@@ -134,6 +149,7 @@ bool PlannedAllocator::free(Address address) noexcept {
         write({LogEntry::What::free, block->request, 0, block->stream, block->kind, block->slot});
         requested_bytes_ -= static_cast<std::int64_t>(block->requested);
         allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
+        if (block->unknown_in == unknown_.number) unknown_.living -= block->bytes;
         heap_.free(*block);
     } catch (...) {
         // The block stays out of use; that is all that is lost.
@@ -157,6 +173,7 @@ StepEnd PlannedAllocator::begin_step(std::int32_t label) {
     book_.begin_step(label);
     in_use_ = 0;
     in_step_ = true;
+    judge_unknown(between_, within_);
     write({.what = LogEntry::What::step_begins, .bytes = label});
     return between;
 }
@@ -170,11 +187,20 @@ StepEnd PlannedAllocator::end_step() {
     book_.begin_step(kBetweenSteps);
     in_use_ = 0;
     in_step_ = false;
+    judge_unknown(within_, between_);
     write({.what = LogEntry::What::step_ends});
     ++figures_.steps;
     ++step_;
     count(end);
     return end;
+}
+
+// A step, or what runs between two, ends, and the other begins.
+void PlannedAllocator::judge_unknown(bool& ended, bool begins) {
+    if (unknown_.requested > 0) {
+        ended = unknown_.living * kOutlivingShare <= unknown_.requested;
+    }
+    unknown_ = {unknown_.number + 1, 0, 0, begins};
 }
 
 void PlannedAllocator::count(const StepEnd& end) {
@@ -183,7 +209,6 @@ void PlannedAllocator::count(const StepEnd& end) {
     figures_.planned_requests += end.planned;
     figures_.escaping_requests += end.escaping;
     figures_.grown_requests += end.grown;
-    figures_.fallback_requests += end.unexpected + end.grown + end.in_use;
     figures_.missing_requests += end.missing;
 }
 
@@ -191,9 +216,9 @@ void PlannedAllocator::adopt_book(StepBook book) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
+    // What the heap had for these requests goes to the arena.
+    give_back(lock, std::min(former, wanted));
     if (wanted > heap_.arena_bytes()) {
-        // What the heap had for these requests goes to the arena.
-        give_back(lock, former);
         try {
             heap_.grow_arena(wanted);
         } catch (...) {
@@ -206,8 +231,6 @@ void PlannedAllocator::adopt_book(StepBook book) {
             throw;
         }
         measure_reserved();
-    } else if (wanted < former) {
-        give_back(lock, wanted);
     }
     book_ = std::move(book);
     book_.begin_step(kBetweenSteps);
@@ -314,6 +337,18 @@ std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
     return segments;
 }
 
+std::vector<ArenaBlock> PlannedAllocator::blocks_in_arena() const {
+    const Lock lock(mutex_);
+    std::vector<ArenaBlock> blocks;
+    for (const Block* block = heap_.first_of_arena(); block != nullptr; block = block->behind) {
+        if (block->state != BlockState::used && block->state != BlockState::withheld) continue;
+        blocks.push_back({static_cast<std::int64_t>(block->address - block->extent->begin()),
+                          static_cast<std::int64_t>(block->bytes), block->request, block->kind,
+                          block->slot});
+    }
+    return blocks;
+}
+
 std::optional<GaplessSegment> PlannedAllocator::segment_of(Address address) const {
     const Lock lock(mutex_);
     const Extent* extent = heap_.extent_of(address);
@@ -365,24 +400,42 @@ void PlannedAllocator::check() const {
     heap_.check();
 }
 
-Block* PlannedAllocator::place(Lock& lock, std::size_t bytes, Stream stream) {
-    Block* block = heap_.place(bytes, stream, placement());
-    return block != nullptr ? block : place_with_more(lock, bytes, stream);
+Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes, Stream stream) {
+    Block* block = heap_.place_at(offset, bytes, stream);
+    if (block != nullptr) return block;
+    // See Note [Steps that grow]; mapped as the step comes to it.
+    const std::size_t end = static_cast<std::size_t>(offset) + bytes;
+    if (end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
+    const std::size_t more = round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
+    try {
+        heap_.grow_arena(heap_.arena_bytes() + more);
+    } catch (const OutOfDeviceMemory&) {
+        return nullptr;
+    }
+    measure_reserved();
+    return heap_.place_at(offset, bytes, stream);
 }
 
-Block* PlannedAllocator::place_with_more(Lock& lock, std::size_t bytes, Stream stream) {
-    const std::size_t missing = heap_.missing_for(bytes, stream);
+Block* PlannedAllocator::place(Lock& lock, const Wanted& wanted) {
+    Block* block = heap_.place(wanted.bytes, wanted.stream, placement());
+    return block != nullptr ? block : place_with_more(lock, wanted);
+}
+
+Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
+    const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
-    if (more > 0 && is_above_bound(bytes, more)) {
-        if (Block* block = place_within_bound(lock, bytes, stream, more)) return block;
+    if (more > 0 && is_above_bound(wanted.bytes, more, share())) {
+        if (Block* block = place_within_bound(lock, wanted, more)) return block;
     }
     for (bool is_last = false;; is_last = true) {
         try {
-            heap_.grow(bytes, stream, placement());
+            heap_.grow(wanted.bytes, wanted.stream, placement());
             measure_reserved();
-            Block* block = heap_.place(bytes, stream, placement());
+            Block* block = heap_.place(wanted.bytes, wanted.stream, placement());
             // A hole that was filled to its end has none behind at which blocks are put in order.
-            if (block == nullptr) block = heap_.place(bytes, stream, Placement::best_fit);
+            if (block == nullptr) {
+                block = heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
+            }
             if (block != nullptr) return block;
         } catch (const OutOfDeviceMemory&) {
             measure_reserved();
@@ -393,10 +446,9 @@ Block* PlannedAllocator::place_with_more(Lock& lock, std::size_t bytes, Stream s
     }
 }
 
-Block* PlannedAllocator::place_within_bound(Lock& lock, std::size_t bytes, Stream stream,
-                                            std::size_t more) {
-    if (!in_step_) {
-        if (Block* block = heap_.place_in_arena(bytes, stream)) return block;
+Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, std::size_t more) {
+    if (wanted.may_use_arena && unknown_.outlives_rarely) {
+        if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
     if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove) {
         const std::size_t before = heap_.spare_bytes();
@@ -404,20 +456,24 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, std::size_t bytes, Strea
             const std::size_t moved = heap_.spare_bytes() - std::min(before, heap_.spare_bytes());
             figures_.moved_bytes += static_cast<std::int64_t>(moved);
             moved_frames_ += 1 + static_cast<std::int64_t>(moved / (16 * memory_.page_bytes()));
-            if (moved >= more) return nullptr;
         }
     }
-    return heap_.place_in_arena(bytes, stream);
+    return nullptr;
+}
+
+std::int64_t PlannedAllocator::share() const {
+    if (placement() == Placement::in_order) return kFirstShare;
+    return arena_kept() > 0 ? kPlannedShare : kShare;
 }
 
 Placement PlannedAllocator::placement() const {
     return in_step_ && step_ < kStepsInOrder ? Placement::in_order : Placement::best_fit;
 }
 
-bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const {
+bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more,
+                                      std::int64_t share) const {
     const std::int64_t live = std::max(
         live_peak_, allocated_bytes_ + static_cast<std::int64_t>(round_up(bytes, kBlockAlignment)));
-    const std::int64_t share = placement() == Placement::in_order ? kFirstShare : kShare;
     const auto pages = kBoundPages * static_cast<std::int64_t>(memory_.page_bytes());
     return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
 }

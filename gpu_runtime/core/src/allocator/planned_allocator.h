@@ -54,6 +54,12 @@ struct SegmentOfBlocks {
     std::vector<GaplessBlock> blocks;
 };
 
+// A block in use in the arena; kind and slot are of the book in force when it was asked for.
+struct ArenaBlock {
+    std::int64_t offset, bytes, request;
+    std::int32_t kind, slot;
+};
+
 // Note [Memory in bounds]
 // ~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. Free memory that does not lie together is of no use to a larger request, and what is
@@ -66,8 +72,8 @@ struct SegmentOfBlocks {
 // the right lengths are then there. For one that never does, moves are rationed by the number of
 // requests, so that they stay below a hundredth of its time; then memory is created after all.
 // Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
-// memory than the bound, at once between steps, where nothing else may need them soon, and within a
-// step after idle frames of the heap.
+// memory than the bound, if such requests ended with their step the last time. Others may be the
+// state of an optimizer, and what stays in the arena is in the way of every step to come.
 
 // Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
@@ -97,6 +103,8 @@ class PlannedAllocator {
     // Returns how many bytes. Throws DeviceCallError.
     std::size_t give_back();
 
+    std::vector<ArenaBlock> blocks_in_arena() const;
+
     std::vector<LogEntry> take_log();
     void drop_log();
     Figures figures() const;
@@ -124,17 +132,27 @@ class PlannedAllocator {
     using Lock = std::unique_lock<std::mutex>;
 
     Block* serve(Lock& lock, std::size_t bytes, Stream stream, std::optional<Mismatch>& mismatch);
-    Block* place(Lock& lock, std::size_t bytes, Stream stream);
+    // A request that has no place, or another one's block lies there.
+    struct Wanted {
+        std::size_t bytes;
+        Stream stream;
+        bool may_use_arena;
+    };
+
+    Block* place_as_planned(std::int64_t offset, std::size_t bytes, Stream stream);
+    Block* place(Lock& lock, const Wanted& wanted);
     // The heap has no range for the request: grows it within the bound.
-    Block* place_with_more(Lock& lock, std::size_t bytes, Stream stream);
-    Block* place_within_bound(Lock& lock, std::size_t bytes, Stream stream, std::size_t more);
+    Block* place_with_more(Lock& lock, const Wanted& wanted);
+    Block* place_within_bound(Lock& lock, const Wanted& wanted, std::size_t more);
     // Moves idle memory to where the heap grows. Whether there was any.
     bool move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept);
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     std::size_t arena_kept() const { return book_.arena_bytes(); }
     Placement placement() const;
-    bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    std::int64_t share() const;
+    bool is_above_bound(std::size_t bytes, std::size_t more, std::int64_t share) const;
     void restore_arena(Lock& lock);
+    void judge_unknown(bool& ended, bool begins);
     void write(const LogEntry& entry);
     void count(const StepEnd& end);
     void measure_reserved();
@@ -150,6 +168,15 @@ class PlannedAllocator {
     Figures figures_;
     std::int64_t requested_bytes_ = 0, allocated_bytes_ = 0;  // of the moment
     std::int64_t next_request_ = 0;
+    // Requests of this step that no plan knows, and what of them lives. Whether it is likely that
+    // they end with the step, as they did in the last one within steps, and between two.
+    struct Unknown {
+        std::int64_t number = 0;  // of the step or what runs between two
+        std::size_t requested = 0, living = 0;
+        bool outlives_rarely = true;
+    };
+    Unknown unknown_;
+    bool within_ = false, between_ = true;
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
     std::int64_t moved_frames_ = 0;
     std::int64_t in_use_ = 0;  // requests of the step whose place was occupied

@@ -1,8 +1,11 @@
 #include "allocator/step_book.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+
+#include "allocator/block.h"
 
 namespace gapless::runtime {
 
@@ -11,6 +14,9 @@ namespace {
 constexpr std::size_t kKeptHistory = 64;
 // Requests between two searches in the other kinds, each time twice as many up to a limit.
 constexpr std::int64_t kFirstForeignWait = 4, kLongestForeignWait = 512;
+
+// See Note [Steps that grow]: no step grows by more at once, and sizes are rounded up.
+constexpr double kMostStretch = 2, kSpare = 1.001;
 
 }  // namespace
 
@@ -51,6 +57,7 @@ void StepBook::begin_step(std::int32_t label) {
     end_ = {};
     requests_.clear();
     request_count_ = 0;
+    stretch_ = 1;
     next_foreign_ = 0;
     foreign_wait_ = kFirstForeignWait;
     candidates_.clear();
@@ -219,10 +226,18 @@ StepBook::Place StepBook::take(std::int32_t slot, std::int64_t bytes, Stream han
     Place place{current_, slot, kind.offset[slot], kind.handed_over[slot] != 0, std::nullopt};
     if (place.offset == kNoPlace) {
         ++end_.escaping;
-    } else if (bytes <= kind.most[slot]) {
-        ++end_.planned;
-    } else {
+        return place;
+    }
+    const auto most = static_cast<double>(kind.most[slot]), needed = static_cast<double>(bytes);
+    const bool is_grown = bytes > kind.most[slot];
+    if (is_grown) {
         ++end_.grown;
+        if (stretch_ == 1 && needed <= kMostStretch * most) stretch_ = kSpare * needed / most;
+    } else {
+        ++end_.planned;
+    }
+    if (stretch_ > 1) place.offset = stretched(place.offset);
+    if (is_grown && needed > stretch_ * most) {
         place.offset = kNoPlace;
         place.handed_over = false;
         place.mismatch = Mismatch{MismatchKind::grown,
@@ -236,6 +251,12 @@ StepBook::Place StepBook::take(std::int32_t slot, std::int64_t bytes, Stream han
                                   current_};
     }
     return place;
+}
+
+std::int64_t StepBook::stretched(std::int64_t offset) const {
+    const auto blocks = static_cast<double>(offset) / static_cast<double>(kBlockAlignment);
+    return static_cast<std::int64_t>(std::ceil(stretch_ * blocks)) *
+           static_cast<std::int64_t>(kBlockAlignment);
 }
 
 StepBook::Place StepBook::refuse(const Request& request, Stream handle) {

@@ -35,6 +35,16 @@ struct StepEnd {
 // others. Limits. A kind is known by its requests. Until they differ a step gets the hints of the
 // kind that is thought likelier, all of one plan; then some of its tensors lie where the other plan
 // has others, until they end.
+//
+// Note [Steps that grow]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A sequence that is longer than any before has hundreds of requests that are larger than
+// their places, which all at once need memory beside an arena that is idle.
+// Approach. Places that lie apart do so when their offsets and their lengths are multiplied by the
+// same number. The first request that is too large says which; all places of the rest of the step
+// are stretched so, and the arena with them.
+// Limits. What grows by more than that, as by the square of the length, has no place in such a step.
+// What came before the first grown request lies where it lay.
 class StepBook {
   public:
     StepBook() = default;  // predicts nothing, and counts
@@ -52,10 +62,16 @@ class StepBook {
         bool handed_over = false;
         std::optional<Mismatch> mismatch;
     };
-    // O(1) and without memory of its own for a step like the plan's.
+    // O(1) and without memory of its own for a step like the plan's. A place may lie behind the
+    // arena's end, up to stretched_bytes().
     Place request(Stream stream, std::size_t bytes);
 
     StepEnd end_step();
+
+    // Bytes that the step may use of an arena, see Note [Steps that grow].
+    std::size_t stretched_bytes() const {
+        return static_cast<std::size_t>(stretch_ * static_cast<double>(arena_bytes_));
+    }
 
   private:
     struct Request {
@@ -76,6 +92,7 @@ class StepBook {
     std::int32_t follower();
     Place find(const Request& request, Stream handle);
     Place take(std::int32_t slot, std::int64_t bytes, Stream handle);
+    std::int64_t stretched(std::int64_t offset) const;
     Place refuse(const Request& request, Stream handle);
     bool is_complete(std::int32_t kind);
 
@@ -93,6 +110,7 @@ class StepBook {
     std::int32_t current_ = -1;
     std::vector<Request> requests_;  // of the step, as many as may tell kinds apart
     std::int64_t request_count_ = 0;
+    double stretch_ = 1;
     std::int64_t next_foreign_ = 0, foreign_wait_ = 0;  // when all kinds are searched
     StepEnd end_;
 
