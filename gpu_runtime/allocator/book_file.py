@@ -33,7 +33,7 @@ MOST_STREAMS = 256
 MOST_NAME = 200
 
 _FIELDS = {"format", "version", "origin", "names", "least_peak", "arena_bytes", "kinds", "offsets"}
-_COLUMNS = {"stream", "least", "most", "end", "was_freed", "renewed"}
+_COLUMNS = {"stream", "least", "most", "end", "short_end", "was_freed", "renewed"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ def _kind_to_fields(kind: StepKind, place: Mapping[int, int]) -> dict[str, Any]:
         "least": kind.least.tolist(),
         "most": kind.most.tolist(),
         "end": kind.end.tolist(),
+        "short_end": kind.short_end.tolist(),
         "was_freed": kind.was_freed.astype(int).tolist(),
         "renewed": kind.renewed.astype(int).tolist(),
         "later": {
@@ -164,6 +165,9 @@ def _kind_from_fields(where: str, row: Any, number: int) -> StepKind:
     end = column("end", 1, count)
     for slot in np.flatnonzero(end <= np.arange(count))[:1].tolist():
         refuse(f"{where}end, request {slot}", "a later one", end[slot])
+    short_end = column("short_end", 0, count)
+    for slot in np.flatnonzero((short_end > 0) & (short_end <= np.arange(count)))[:1].tolist():
+        refuse(f"{where}short_end, request {slot}", "0 or a later one", short_end[slot])
     return StepKind(
         number,
         _number(f"{where}label", row["label"], BETWEEN_STEPS, (1 << 31) - 1),
@@ -172,6 +176,7 @@ def _kind_from_fields(where: str, row: Any, number: int) -> StepKind:
         most,
         most,
         end,
+        short_end,
         column("was_freed", 0, 1).astype(np.bool_),
         column("renewed", 0, 1).astype(np.bool_),
         seen=_number(f"{where}seen", row["seen"], 1, MOST_SEEN),

@@ -52,10 +52,10 @@ class BookPlan:
         """Number of each kind, in the order in which the allocator has them."""
         return [kind.number for kind in self.problem.kinds]
 
-    def offsets_of(self, index: int) -> IntColumn:
+    def offsets_of(self, index: int, *, spare: bool = False) -> IntColumn:
         """Return the place of each slot of a kind, :data:`NO_PLACE` where it has none."""
         offset = np.full(self.problem.kinds[index].slot_count, NO_PLACE, dtype=np.int64)
-        its = self.problem.kind == index
+        its = (self.problem.kind == index) & (self.problem.is_spare == spare)
         offset[self.problem.slot[its]] = self.plan.offsets[its]
         return offset
 
@@ -70,7 +70,14 @@ class BookPlan:
     def kind_plans(self) -> list[KindPlan]:
         """Return the book as the allocator takes it."""
         plans = [
-            KindPlan(kind.label, kind.stream, kind.least, kind.most, self.offsets_of(index))
+            KindPlan(
+                kind.label,
+                kind.stream,
+                kind.least,
+                kind.most,
+                self.offsets_of(index),
+                self.offsets_of(index, spare=True),
+            )
             for index, kind in enumerate(self.problem.kinds)
         ]
         return with_hand_overs(plans, self.arena_bytes)

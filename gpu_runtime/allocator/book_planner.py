@@ -178,10 +178,10 @@ class BookPlanner:
     def _count(self, end: StepEnd) -> None:
         if self.book is None or end.kind < 0:
             return
-        expected = end.planned + end.escaping
+        served = end.planned + end.escaping
         of = self.served.setdefault(self.book.numbers[end.kind], [0, 0])
-        of[0] += expected - end.in_use
-        of[1] += expected + end.grown + end.unexpected
+        of[0] += served
+        of[1] += served + end.in_use + end.grown + end.unexpected
 
     def _skips(self) -> bool:
         """Whether a log is not read, since nothing was learnt from the ones before."""

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from gpu_runtime._core import BLOCK_ALIGNMENT
 from gpu_runtime.allocator.step_kind import StepKind, block_bytes
-from planners.model.columns import IntColumn
+from planners.model.columns import BoolColumn, IntColumn
 from planners.model.problem import Problem
 
 # A kind that needs fewer bytes at once is not planned.
 LEAST_PEAK = 1 << 20
 # Blocks of other streams than the busiest are kept from others for so many requests before and
-# after, within their step: what another stream did with their bytes is over by then, and nobody
-# waits for it.
-MARGIN_BEFORE = 32
-MARGIN_AFTER = 32
+# after, within their step and as far as the arena grows by no more than a share for it: what
+# another stream did with their bytes is over by then, and nobody waits for it.
+SIDE_MARGIN = 32
+MARGIN_SHARE = 0.0025
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,11 @@ class BookProblem:
     """
 
     kinds: tuple[StepKind, ...]
-    # Kind, by its place in `kinds`, and slot of each tensor.
+    # Kind, by its place in `kinds`, and slot of each tensor, and whether it is for steps in which
+    # the slot's other place is held by a step before.
     kind: IntColumn
     slot: IntColumn
+    is_spare: BoolColumn
     # Sizes rounded up to blocks, time counted in requests.
     problem: Problem
     # Most bytes that each kind has in use at once, of its own and of others.
@@ -56,19 +58,14 @@ class BookProblem:
 
 def book_problem(kinds: Sequence[StepKind], least_peak: int = LEAST_PEAK) -> BookProblem:
     """Return the problem of some kinds; those below a peak have no places."""
-    placed = [np.flatnonzero(~kind.escapes & _lives(kind)) for kind in kinds]
-    intervals = _intervals(kinds, placed)
-    peaks = _peaks(kinds, placed, intervals)
-    too_small = [peak < least_peak for peak in peaks]
-    if any(too_small):
-        placed = [
-            slots[:0] if small else slots for slots, small in zip(placed, too_small, strict=True)
-        ]
-        intervals = _intervals(kinds, placed)
-    sizes = [block_bytes(kind.most[slots]) for kind, slots in zip(kinds, placed, strict=True)]
-    start, end, gaps = _hulls(intervals)
+    tensors = _Tensors(kinds, [True] * len(kinds))
+    peaks = tensors.peaks()
+    if min(peaks, default=least_peak) < least_peak:
+        tensors = _Tensors(kinds, [peak >= least_peak for peak in peaks])
+    tensors.widen_side_streams()
+    start, end, gaps = tensors.hulls()
     problem = Problem(
-        np.concatenate([np.zeros(0, dtype=np.int64), *sizes]),
+        tensors.size,
         start,
         end,
         gaps=gaps,
@@ -76,82 +73,121 @@ def book_problem(kinds: Sequence[StepKind], least_peak: int = LEAST_PEAK) -> Boo
         name="steps of training",
         origin={"source": "requests of training steps", "kinds": len(kinds)},
     )
-    counts = [len(slots) for slots in placed]
     return BookProblem(
         tuple(kinds),
-        np.repeat(np.arange(len(kinds)), counts),
-        np.concatenate([np.zeros(0, dtype=np.int64), *placed]),
+        tensors.kind,
+        tensors.slot,
+        tensors.is_spare,
         problem,
         tuple(peaks),
         least_peak,
     )
 
 
-def _lives(kind: StepKind) -> NDArray[np.bool_]:
-    return kind.end > np.arange(kind.slot_count)
+class _Tensors:
+    """The tensors of kinds on the line of time, those of a kind by slot, then its spare ones."""
 
+    def __init__(self, kinds: Sequence[StepKind], has_places: Sequence[bool]) -> None:
+        self._kinds = kinds
+        self._base = np.cumsum([0, *(kind.slot_count for kind in kinds)])
+        parts = [
+            _placed(kind, index, has)
+            for index, (kind, has) in enumerate(zip(kinds, has_places, strict=True))
+        ]
+        columns = np.concatenate([np.empty((6, 0), dtype=np.int64), *parts], axis=1)
+        self.kind, self.slot, spare, self.size, self._start, self._end = columns
+        self.is_spare = spare.astype(np.bool_)
 
-def _intervals(kinds: Sequence[StepKind], placed: Sequence[IntColumn]) -> NDArray[np.int64]:
-    """Rows ``(tensor, start, end)``; those of a tensor may overlap."""
-    base = np.cumsum([0, *(kind.slot_count for kind in kinds)])
-    place = {kind.number: index for index, kind in enumerate(kinds)}
-    rows = [np.empty((3, 0), dtype=np.int64)]
-    first = 0
-    for index, (kind, slots) in enumerate(zip(kinds, placed, strict=True)):
-        tensor = np.arange(first, first + len(slots))
-        side = _is_side(kind)[slots]
-        margin = MARGIN_AFTER * side
-        start = np.maximum(slots - MARGIN_BEFORE * side, 0)
-        end = np.minimum(kind.end[slots] + margin, kind.slot_count)
-        rows.append(np.stack([tensor, base[index] + start, base[index] + end]))
-        for number, ends in kind.later.items():
-            if number not in place:
+    def hulls(self) -> tuple[IntColumn, IntColumn, NDArray[np.int64]]:
+        """Return lifetimes, and rows ``(tensor, start, end)`` of what they do without."""
+        rows = self._intervals()
+        tensor, start, end = rows[:, np.lexsort((rows[1], rows[0]))]
+        if not len(tensor):
+            return tensor, start, np.empty((0, 3), dtype=np.int64)
+        # The latest end so far, of the own tensor: ends of the ones before are below.
+        span = int(end.max()) + 1
+        reach = np.maximum.accumulate(end + tensor * span) - tensor * span
+        first = np.flatnonzero(np.diff(tensor, prepend=-1))
+        last = np.append(first[1:], len(tensor)) - 1
+        between = np.flatnonzero((np.diff(tensor) == 0) & (start[1:] > reach[:-1]))
+        gaps = np.stack([tensor[between], reach[between], start[between + 1]], axis=1)
+        return start[first], reach[last], gaps
+
+    def peaks(self) -> list[int]:
+        """Return the most bytes in use at once in each kind."""
+        live, base = self._live(), self._base.tolist()
+        return [int(live[begin:stop].max(initial=0)) for begin, stop in pairwise(base)]
+
+    def widen_side_streams(self) -> None:
+        """Let blocks of side streams begin earlier and end later, where there is room for it."""
+        live = self._live()
+        limit = int(live.max(initial=0) * (1 + MARGIN_SHARE))
+        sides = [_is_side(kind) for kind in self._kinds]
+        for tensor in range(len(self.kind)):
+            kind = self.kind[tensor]
+            if not sides[kind][self.slot[tensor]]:
                 continue
-            other = place[number]
-            alive = ends[slots] > 0
-            last = np.minimum(ends[slots] + margin, kinds[other].slot_count)[alive]
-            begin = np.full(len(last), base[other])
-            rows.append(np.stack([tensor[alive], begin, base[other] + last]))
-        first += len(slots)
-    return np.concatenate(rows, axis=1).T
+            base, size = self._base[kind], self.size[tensor]
+            begin, end = base + self._start[tensor], base + self._end[tensor]
+            after = live[end : min(end + SIDE_MARGIN, self._base[kind + 1])]
+            longer = _room(after, limit - size)
+            after[:longer] += size
+            before = live[max(begin - SIDE_MARGIN, base) : begin][::-1]
+            earlier = _room(before, limit - size)
+            before[:earlier] += size
+            self._start[tensor] -= earlier
+            self._end[tensor] += longer
+
+    def _intervals(self) -> NDArray[np.int64]:
+        """Columns ``(tensor, start, end)``; those of a tensor may overlap."""
+        tensor = np.arange(len(self.kind))
+        base = self._base[self.kind]
+        rows = [np.stack([tensor, base + self._start, base + self._end])]
+        place = {kind.number: index for index, kind in enumerate(self._kinds)}
+        for index, kind in enumerate(self._kinds):
+            its = tensor[(self.kind == index) & ~self.is_spare]
+            for number, ends in kind.later.items():
+                if number not in place:
+                    continue
+                end = ends[self.slot[its]]
+                alive = end > 0
+                begin = np.full(np.count_nonzero(alive), self._base[place[number]])
+                rows.append(np.stack([its[alive], begin, begin + end[alive]]))
+        return np.concatenate(rows, axis=1)
+
+    def _live(self) -> IntColumn:
+        """Bytes in use at each time of the line, and none at its end."""
+        start, end, gaps = self.hulls()
+        change = np.zeros(self._base[-1] + 1, dtype=np.int64)
+        np.add.at(change, start, self.size)
+        np.add.at(change, end, -self.size)
+        np.add.at(change, gaps[:, 1], -self.size[gaps[:, 0]])
+        np.add.at(change, gaps[:, 2], self.size[gaps[:, 0]])
+        return np.cumsum(change)
 
 
-def _is_side(kind: StepKind) -> NDArray[np.bool_]:
+def _placed(kind: StepKind, index: int, has_places: bool) -> NDArray[np.int64]:
+    """Columns of the tensors of a kind: its index, slot, spare or not, bytes, start and end."""
+    if not has_places:
+        return np.empty((6, 0), dtype=np.int64)
+    slots = np.flatnonzero(~kind.escapes)
+    spare = np.flatnonzero(kind.alternates)
+    slot = np.concatenate([slots, spare])
+    is_spare = np.repeat([0, 1], [len(slots), len(spare)])
+    end = np.where(is_spare == 1, kind.short_end[slot], kind.end[slot])
+    size = block_bytes(kind.most[slot])
+    return np.stack([np.full(len(slot), index), slot, is_spare, size, slot, end])
+
+
+def _room(live: IntColumn, most: int) -> int:
+    """Return for how long no more than some bytes are in use."""
+    full = np.flatnonzero(live > most)
+    return int(full[0]) if len(full) else len(live)
+
+
+def _is_side(kind: StepKind) -> BoolColumn:
     streams, of, count = np.unique(kind.stream, return_inverse=True, return_counts=True)
     if len(streams) < 2:
         return np.zeros(kind.slot_count, dtype=np.bool_)
-    is_side: NDArray[np.bool_] = of != np.argmax(count)
+    is_side: BoolColumn = of != np.argmax(count)
     return is_side
-
-
-def _hulls(intervals: NDArray[np.int64]) -> tuple[IntColumn, IntColumn, NDArray[np.int64]]:
-    """Lifetimes, and rows ``(tensor, start, end)`` of what lies between their intervals."""
-    tensor, start, end = intervals[np.lexsort((intervals[:, 1], intervals[:, 0]))].T
-    if not len(tensor):
-        nothing = np.zeros(0, dtype=np.int64)
-        return nothing, nothing, np.empty((0, 3), dtype=np.int64)
-    # Ends of all intervals so far, of the own tensor: those of the ones before are below.
-    span = int(end.max()) + 1
-    reach = np.maximum.accumulate(end + tensor * span) - tensor * span
-    first = np.flatnonzero(np.diff(tensor, prepend=-1))
-    last = np.append(first[1:], len(tensor)) - 1
-    between = np.flatnonzero((np.diff(tensor) == 0) & (start[1:] > reach[:-1]))
-    gaps = np.stack([tensor[between], reach[between], start[between + 1]], axis=1)
-    return start[first], reach[last], gaps
-
-
-def _peaks(
-    kinds: Sequence[StepKind], placed: Sequence[IntColumn], intervals: NDArray[np.int64]
-) -> list[int]:
-    total = sum(kind.slot_count for kind in kinds)
-    sizes = [block_bytes(kind.most[slots]) for kind, slots in zip(kinds, placed, strict=True)]
-    size = np.concatenate([np.zeros(0, dtype=np.int64), *sizes])
-    start, end, gaps = _hulls(intervals)
-    change = np.zeros(total + 1, dtype=np.int64)
-    np.add.at(change, start, size)
-    np.add.at(change, end, -size)
-    np.add.at(change, gaps[:, 1], -size[gaps[:, 0]])
-    np.add.at(change, gaps[:, 2], size[gaps[:, 0]])
-    live = np.cumsum(change)
-    base = np.cumsum([0, *(kind.slot_count for kind in kinds)]).tolist()
-    return [int(live[begin:stop].max(initial=0)) for begin, stop in pairwise(base)]

@@ -36,6 +36,8 @@ class StepKind:
     # The latest end of each slot within its own step; the number of slots where it was in use at
     # the end.
     end: IntColumn
+    # The latest end of each slot among the steps that freed it themselves, 0 for none.
+    short_end: IntColumn
     # Whether each slot was ever freed, and whether it was ever in use when it was asked for again.
     was_freed: BoolColumn
     renewed: BoolColumn
@@ -57,6 +59,7 @@ class StepKind:
             segment.size.copy(),
             segment.size,
             np.zeros(count, dtype=np.int64),
+            np.zeros(count, dtype=np.int64),
             np.zeros(count, dtype=np.bool_),
             np.zeros(count, dtype=np.bool_),
         )
@@ -68,8 +71,19 @@ class StepKind:
 
     @property
     def escapes(self) -> BoolColumn:
-        """Whether each slot lives too long for a place: it was renewed, or never freed."""
-        return self.renewed | ~self.was_freed
+        """Whether each slot lives too long for a place: it is always renewed, or never freed."""
+        has_short = self.short_end > 0
+        return ~(self.was_freed & (has_short | ~self.renewed))
+
+    @property
+    def alternates(self) -> BoolColumn:
+        """Whether each slot was renewed, and freed within its step at other times.
+
+        Gradients are, where they are summed over several steps: the first one stays, and the later
+        ones are added to it.
+        """
+        has_short = self.short_end > 0
+        return self.was_freed & self.renewed & has_short
 
     def on_streams(self, stream: IntColumn) -> StepKind:
         """Return the same kind whose streams have other names."""
@@ -111,9 +125,12 @@ class StepKind:
         self.last = size
         return is_news
 
-    def extend(self, slot: IntColumn, end: IntColumn) -> bool:
-        """Take ends within the own step; return whether any is later than known."""
-        return _raise_to(self.end, slot, end)
+    def extend(self, end: IntColumn, freed: BoolColumn) -> bool:
+        """Take ends within the own step, and what was freed in it; return whether any is news."""
+        slots = np.arange(self.slot_count)
+        is_news = _raise_to(self.end, slots, end) | self.take_freed(slots[freed])
+        # A place for a short life matters where one for a long life is held.
+        return is_news | _raise_to(self.short_end, slots[freed], end[freed])
 
     def extend_in(self, kind: StepKind, slot: IntColumn, end: IntColumn) -> bool:
         """Take ends within a later step of a kind; return whether any is later than known."""

@@ -129,10 +129,9 @@ class StepModel:
         end[slot[own]] = segment.freed_at[own]
         freed = np.zeros(count, dtype=np.bool_)
         freed[slot[own]] = True
-        slots = np.arange(count)
-        is_news = kind.extend(slots, end) | kind.take_freed(slots[freed])
+        is_news = kind.extend(end, freed)
         # Of what is in use whenever it is asked for again nothing else is to be learnt.
-        left = slots[~freed & ~kind.renewed]
+        left = np.flatnonzero(~freed & ~(kind.escapes & kind.was_freed))
         living = np.stack([segment.request[left], np.full(len(left), kind.number), left])
         self._live = np.concatenate([self._live, living], axis=1)
         return is_news and kind.seen >= REPEATED

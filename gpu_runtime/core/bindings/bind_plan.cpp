@@ -34,12 +34,12 @@ void bind_book(nb::module_& module) {
             "__init__",
             [](KindPlan* made, std::int32_t label, const Array<std::int64_t>& stream,
                const Array<std::int64_t>& least, const Array<std::int64_t>& most,
-               const Array<std::int64_t>& offset) {
-                new (made) KindPlan{label,      copy_streams(stream), copy(least),
-                                    copy(most), copy(offset),         {}};
+               const Array<std::int64_t>& offset, const Array<std::int64_t>& spare) {
+                new (made) KindPlan{label,        copy_streams(stream), copy(least), copy(most),
+                                    copy(offset), copy(spare),          {}};
                 made->handed_over.resize(made->slot_count());
             },
-            "label"_a, "stream"_a, "least"_a, "most"_a, "offset"_a)
+            "label"_a, "stream"_a, "least"_a, "most"_a, "offset"_a, "spare"_a)
         .def_ro("label", &KindPlan::label)
         .def_ro("handed_over", &KindPlan::handed_over)
         .def_prop_ro("slot_count", &KindPlan::slot_count);
@@ -60,6 +60,7 @@ void bind_book(nb::module_& module) {
         .def_ro("kind", &StepBook::Place::kind)
         .def_ro("slot", &StepBook::Place::slot)
         .def_ro("offset", &StepBook::Place::offset)
+        .def_ro("spare", &StepBook::Place::spare)
         .def_ro("handed_over", &StepBook::Place::handed_over)
         .def_ro("mismatch", &StepBook::Place::mismatch);
     nb::class_<StepBook>(module, "StepBook",

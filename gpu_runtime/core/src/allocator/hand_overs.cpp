@@ -44,24 +44,28 @@ void fill_holes(Pieces& pieces, std::int64_t begin, std::int64_t end, std::int32
     }
 }
 
+void take(Sweep& made, KindPlan& kind, std::size_t slot, std::int64_t begin) {
+    if (begin == kNoPlace) return;
+    const auto bytes = round_up(static_cast<std::size_t>(kind.most[slot]), kBlockAlignment);
+    const std::int64_t end = begin + static_cast<std::int64_t>(bytes);
+    const auto number = static_cast<std::int32_t>(slot);
+    cut(made.last, begin);
+    cut(made.last, end);
+    auto piece = made.last.lower_bound(begin);
+    while (piece != made.last.end() && piece->first < end) {
+        const std::int32_t before = piece->second.slot;
+        if (kind.stream[before] != kind.stream[slot]) kind.handed_over[before] = 1;
+        piece = made.last.erase(piece);
+    }
+    made.last.emplace_hint(piece, begin, Piece{end, number});
+    fill_holes(made.first, begin, end, number);
+}
+
 Sweep sweep(KindPlan& kind) {
     Sweep made;
     for (std::size_t slot = 0; slot < kind.slot_count(); ++slot) {
-        const std::int64_t begin = kind.offset[slot];
-        if (begin == kNoPlace) continue;
-        const auto bytes = round_up(static_cast<std::size_t>(kind.most[slot]), kBlockAlignment);
-        const std::int64_t end = begin + static_cast<std::int64_t>(bytes);
-        const auto number = static_cast<std::int32_t>(slot);
-        cut(made.last, begin);
-        cut(made.last, end);
-        auto piece = made.last.lower_bound(begin);
-        while (piece != made.last.end() && piece->first < end) {
-            const std::int32_t before = piece->second.slot;
-            if (kind.stream[before] != kind.stream[slot]) kind.handed_over[before] = 1;
-            piece = made.last.erase(piece);
-        }
-        made.last.emplace_hint(piece, begin, Piece{end, number});
-        fill_holes(made.first, begin, end, number);
+        take(made, kind, slot, kind.offset[slot]);
+        take(made, kind, slot, kind.spare[slot]);
     }
     return made;
 }

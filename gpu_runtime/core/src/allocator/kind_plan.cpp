@@ -47,6 +47,7 @@ class KindRules {
         require_column("least", kind_.least.size());
         require_column("most", kind_.most.size());
         require_column("offset", kind_.offset.size());
+        require_column("spare", kind_.spare.size());
         require_column("handed_over", kind_.handed_over.size());
         for (std::size_t slot = 0; slot < kind_.slot_count(); ++slot) require_place(slot);
     }
@@ -64,17 +65,21 @@ class KindRules {
 
     void require_place(std::size_t slot) const {
         const std::int64_t least = kind_.least[slot], most = kind_.most[slot];
-        const std::int64_t offset = kind_.offset[slot];
         const std::string found = ", found " + std::to_string(least) + " to " +
-                                  std::to_string(most) + " at " + std::to_string(offset) +
-                                  ", request " + std::to_string(slot);
+                                  std::to_string(most) + ", request " + std::to_string(slot);
         if (least <= 0 || most < least) {
             refuse("a request has at least one byte, and at most its most" + found);
         }
         if (static_cast<std::size_t>(most) > kMostBytes) {
             throw OutOfDeviceMemory("no device has as much");
         }
+        require_offset(kind_.offset[slot], most, found);
+        require_offset(kind_.spare[slot], most, found);
+    }
+
+    void require_offset(std::int64_t offset, std::int64_t most, const std::string& request) const {
         if (offset == kNoPlace) return;
+        const std::string found = request + " at " + std::to_string(offset);
         if (offset < 0 || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
             refuse("offsets are multiples of 512" + found);
         }

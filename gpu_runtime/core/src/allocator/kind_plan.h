@@ -23,7 +23,10 @@ struct KindPlan {
     std::vector<Stream> stream;       // a slot a request, in the order of requests of all streams
     std::vector<std::int64_t> least;  // bytes as requested, the smallest and largest seen
     std::vector<std::int64_t> most;
-    std::vector<std::int64_t> offset;       // of a place for `most` bytes, or kNoPlace
+    std::vector<std::int64_t> offset;  // of a place for `most` bytes, or kNoPlace
+    // Of a place within its step, or kNoPlace, for a request whose place may still be held by the
+    // one of a step before: a gradient that is added to what earlier steps have left.
+    std::vector<std::int64_t> spare;
     std::vector<std::uint8_t> handed_over;  // another stream gets bytes of it next
 
     std::size_t slot_count() const { return stream.size(); }

@@ -97,6 +97,9 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
         block = place_as_planned(planned.offset, bytes, stream);
+        if (block == nullptr && planned.spare != kNoPlace) {
+            block = place_as_planned(planned.spare, bytes, stream);
+        }
         if (block != nullptr) {
             block->is_handed_over = planned.handed_over;
         } else {
@@ -169,7 +172,9 @@ StepEnd PlannedAllocator::begin_step(std::int32_t label) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a step begins within a step");
     restore_arena(lock);
-    const StepEnd between = book_.end_step();
+    StepEnd between = book_.end_step();
+    between.planned -= in_use_;
+    between.in_use = in_use_;
     book_.begin_step(label);
     in_use_ = 0;
     in_step_ = true;
@@ -406,7 +411,8 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
     // See Note [Steps that grow]; mapped as the step comes to it.
     const std::size_t end = static_cast<std::size_t>(offset) + bytes;
     if (end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
-    const std::size_t more = round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
+    const std::size_t more =
+        round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
     try {
         heap_.grow_arena(heap_.arena_bytes() + more);
     } catch (const OutOfDeviceMemory&) {

@@ -223,7 +223,8 @@ StepBook::Place StepBook::find(const Request& request, Stream handle) {
 
 StepBook::Place StepBook::take(std::int32_t slot, std::int64_t bytes, Stream handle) {
     const KindPlan& kind = kinds_[current_];
-    Place place{current_, slot, kind.offset[slot], kind.handed_over[slot] != 0, std::nullopt};
+    Place place{current_,    slot, kind.offset[slot], kind.spare[slot], kind.handed_over[slot] != 0,
+                std::nullopt};
     if (place.offset == kNoPlace) {
         ++end_.escaping;
         return place;
@@ -236,9 +237,12 @@ StepBook::Place StepBook::take(std::int32_t slot, std::int64_t bytes, Stream han
     } else {
         ++end_.planned;
     }
-    if (stretch_ > 1) place.offset = stretched(place.offset);
+    if (stretch_ > 1) {
+        place.offset = stretched(place.offset);
+        if (place.spare != kNoPlace) place.spare = stretched(place.spare);
+    }
     if (is_grown && needed > stretch_ * most) {
-        place.offset = kNoPlace;
+        place.offset = place.spare = kNoPlace;
         place.handed_over = false;
         place.mismatch = Mismatch{MismatchKind::grown,
                                   0,

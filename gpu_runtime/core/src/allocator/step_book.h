@@ -59,6 +59,7 @@ class StepBook {
     struct Place {
         std::int32_t kind = -1, slot = -1;
         std::int64_t offset = kNoPlace;
+        std::int64_t spare = kNoPlace;  // where the first one is occupied
         bool handed_over = false;
         std::optional<Mismatch> mismatch;
     };
