@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_runtime._core import NO_PLACE, KindPlan, with_hand_overs
-from gpu_runtime.allocator.book_problem import BookProblem, book_problem
+from gpu_runtime.allocator.book_problem import NO_GUESTS, BookProblem, book_problem
 from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.errors import GaplessError
 from planners.model.bounds import bounds_of
@@ -59,6 +60,21 @@ class BookPlan:
         offset[self.problem.slot[its]] = self.plan.offsets[its]
         return offset
 
+    def guests_among(self, blocks: NDArray[np.int64], before: int) -> NDArray[np.int64]:
+        """Return rows ``(offset, bytes)`` of the blocks of an arena that no kind knows.
+
+        Only those count that were asked for before a request, by its number: what is younger may
+        be about to go. Blocks are rows ``(offset, bytes, request, kind, slot)``.
+        """
+        is_guest = (blocks[:, 3] < 0) & (blocks[:, 2] < before) & (blocks[:, 0] < self.arena_bytes)
+        guests = blocks[is_guest, :2]
+        return guests[np.argsort(guests[:, 0])]
+
+    @property
+    def guest_bytes(self) -> int:
+        """Bytes of the blocks that the plan leaves where they are."""
+        return int(self.problem.guests[:, 1].sum())
+
     @property
     def escaping_bytes(self) -> int:
         """Most bytes of the requests of a step that have no place, in whole blocks."""
@@ -84,10 +100,14 @@ class BookPlan:
 
 
 def plan_book(
-    kinds: Sequence[StepKind], planner: ChosenPlanner, budget: Budget, least_peak: int
+    kinds: Sequence[StepKind],
+    planner: ChosenPlanner,
+    budget: Budget,
+    least_peak: int,
+    guests: NDArray[np.int64] = NO_GUESTS,
 ) -> BookPlan:
-    """Plan kinds of step; ``GaplessError`` where the planner finds no valid plan."""
-    problem = book_problem(kinds, least_peak)
+    """Plan kinds of step around guests; ``GaplessError`` where there is no valid plan."""
+    problem = book_problem(kinds, least_peak, guests)
     result = run(problem.problem, planner, budget, bounds_of(problem.problem))
     if result.interrupted:
         # A planner may keep its best plan at Ctrl-C. That is the program's to end by.

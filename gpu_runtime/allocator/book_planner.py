@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from gpu_runtime._core import KindPlan, StepEnd
 from gpu_runtime.allocator.book_plan import BookPlan, plan_book
-from gpu_runtime.allocator.book_problem import LEAST_PEAK
+from gpu_runtime.allocator.book_problem import LEAST_PEAK, NO_GUESTS
 from gpu_runtime.allocator.planning_thread import PlanningThread
 from gpu_runtime.allocator.step_kind import StepKind
 from gpu_runtime.allocator.step_model import StepModel
+from gpu_runtime.allocator.step_segment import REQUEST
 from planners.errors import DeviceError
 from planners.model.budget import Budget
 from planners.registry import ChosenPlanner
@@ -24,8 +25,11 @@ from planners.registry import ChosenPlanner
 # Beside the program, or between its steps, where it waits.
 Planning = Literal["beside", "between"]
 
-# Where nothing was learnt from so many logs in a row they are read only now and then: every 16th,
-# then every 32nd, and so on.
+# Logs are read until so many taught nothing, since what is freed tells of the steps before. Then a
+# step as planned is no news.
+QUIET_LOGS = 8
+# Where nothing was learnt from so many logs in a row of steps unlike the plan's, they are read only
+# now and then: every 16th, then every 32nd, and so on.
 VAIN_LOGS = 16
 LONGEST_INTERVAL = 256
 # Steps between two plans, of which the second served no better, at most.
@@ -56,6 +60,12 @@ class SteppedAllocator(Protocol):
 
     def adopt_book(self, kinds: list[KindPlan], arena_bytes: int) -> None:
         """Serve by a book from now on."""
+
+    def blocks_in_arena(self) -> NDArray[np.int64]:
+        """Return rows ``(offset, bytes, request, kind, slot)`` of what lies in the arena."""
+
+    def give_back(self) -> int:
+        """Give idle memory back to the device, but for the arena's; return how many bytes."""
 
     def figures(self) -> _Figures:
         """Return what was counted."""
@@ -96,10 +106,16 @@ class BookPlanner:
         self._in_step = Lock()
         self._step = 0
         self._between: StepEnd
-        self._vain_logs = 0
+        # Logs in a row of which nothing was learnt; the first ones are of steps unlike the plan's.
+        self._vain_logs = self._quiet_logs = 0
         self._interval = VAIN_LOGS
         # The kinds whose numbers the rows of the log have.
         self._in_log: list[int] = []
+        # Numbers of the last request of the last log that was read, and of the one before.
+        self._newest = self._older = -1
+        # Blocks that the next book is to be planned around.
+        self._guests = NO_GUESTS
+        self._guests_changed = False
         # Steps that a plan has to wait for after the one before, and how that one served.
         self._wait = 1
         self._planned_at = 0
@@ -163,17 +179,35 @@ class BookPlanner:
         for one in ends:
             self._count(one)
         as_planned = all(map(_is_as_planned, ends))
-        if self.book is not None and as_planned:
-            self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
-        if as_planned or not completed or self._skips():
+        is_known = as_planned and self._quiet_logs >= QUIET_LOGS
+        if not completed or is_known or (not as_planned and self._skips()):
             self.allocator.drop_log()
             self._model.lose_track()
+            if is_known and self.book is not None:
+                self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
             return
         known = self._model.version
-        self._model.add(self.allocator.take_log(), self._in_log)
-        self._vain_logs = 0 if self._model.version > known else self._vain_logs + 1
+        rows = self.allocator.take_log()
+        self._model.add(rows, self._in_log)
+        self._look_for_guests(rows, is_in_the_way=any(one.in_use for one in ends))
+        if self._model.version > known:
+            self._vain_logs = self._quiet_logs = 0
+        else:
+            self._vain_logs += not as_planned
+            self._quiet_logs += 1
+            if self._quiet_logs == QUIET_LOGS and self.book is not None:
+                # By now has ended what lay where it was before the plan.
+                self.allocator.give_back()
         self._in_log = self.book.numbers if self.book else []
         self.persisting_bytes = figures.allocated_bytes - self._model.live_bytes()
+
+    def _look_for_guests(self, rows: NDArray[np.int64], *, is_in_the_way: bool) -> None:
+        """Note what lies in the arena for good and is in the way, such as an optimizer's state."""
+        self._older, self._newest = self._newest, int(rows[:, REQUEST].max(initial=self._newest))
+        if self.book is None or not is_in_the_way:
+            return
+        self._guests = self.book.guests_among(self.allocator.blocks_in_arena(), self._older)
+        self._guests_changed = not np.array_equal(self._guests, self.book.problem.guests)
 
     def _count(self, end: StepEnd) -> None:
         if self.book is None or end.kind < 0:
@@ -194,17 +228,18 @@ class BookPlanner:
         return False
 
     def _plan_if_new(self) -> None:
-        is_known = self._model.version <= self._planned_version
+        is_known = self._model.version <= self._planned_version and not self._guests_changed
         if is_known or self._thread.is_busy or self._step < self._planned_at + self._wait:
             return
         # The program goes on learning meanwhile.
         kinds = copy.deepcopy(self._model.repeated)
+        guests, self._guests_changed = self._guests, False
         self._planned_version = self._model.version
         self._judge_last()
         if self._planning == "beside":
-            self._thread.start(lambda: self._plan(kinds))
+            self._thread.start(lambda: self._plan(kinds, guests))
         else:
-            self._adopt_what(lambda: self._plan(kinds))
+            self._adopt_what(lambda: self._plan(kinds, guests))
 
     def _judge_last(self) -> None:
         """Wait longer where plans follow one another and serve no better."""
@@ -216,8 +251,8 @@ class BookPlanner:
         self._bytes_a_step = bytes_a_step if self.plans else float("inf")
         self._bytes_at_plan, self._planned_at = fallback, self._step
 
-    def _plan(self, kinds: Sequence[StepKind]) -> BookPlan:
-        return plan_book(kinds, self._planner, self._budget, self._least_peak)
+    def _plan(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> BookPlan:
+        return plan_book(kinds, self._planner, self._budget, self._least_peak, guests)
 
     def _adopt_if_ready(self, *, wait: bool = False) -> None:
         self._adopt_what(lambda: self._thread.take(wait=wait))

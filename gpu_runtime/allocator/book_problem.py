@@ -48,7 +48,9 @@ class BookProblem:
     kind: IntColumn
     slot: IntColumn
     is_spare: BoolColumn
-    # Sizes rounded up to blocks, time counted in requests.
+    # Rows ``(offset, bytes)`` of blocks in the arena that no kind knows, and that stay.
+    guests: NDArray[np.int64]
+    # Sizes rounded up to blocks, time counted in requests; the guests come last.
     problem: Problem
     # Most bytes that each kind has in use at once, of its own and of others.
     peaks: tuple[int, ...]
@@ -56,28 +58,40 @@ class BookProblem:
     least_peak: int
 
 
-def book_problem(kinds: Sequence[StepKind], least_peak: int = LEAST_PEAK) -> BookProblem:
-    """Return the problem of some kinds; those below a peak have no places."""
+NO_GUESTS = np.empty((0, 2), dtype=np.int64)
+
+
+def book_problem(
+    kinds: Sequence[StepKind],
+    least_peak: int = LEAST_PEAK,
+    guests: NDArray[np.int64] = NO_GUESTS,
+) -> BookProblem:
+    """Return the problem of some kinds beside guests; kinds below a peak have no places."""
     tensors = _Tensors(kinds, [True] * len(kinds))
     peaks = tensors.peaks()
     if min(peaks, default=least_peak) < least_peak:
         tensors = _Tensors(kinds, [peak >= least_peak for peak in peaks])
     tensors.widen_side_streams()
     start, end, gaps = tensors.hulls()
+    count, always = len(start), np.ones(len(guests), dtype=np.int64)
+    if not count:
+        guests, always = guests[:0], always[:0]
     problem = Problem(
-        tensors.size,
-        start,
-        end,
+        np.concatenate([tensors.size, guests[:, 1]]),
+        np.concatenate([start, 0 * always]),
+        np.concatenate([end, tensors.duration * always]),
         gaps=gaps,
-        alignment=np.full(len(start), BLOCK_ALIGNMENT),
+        alignment=np.full(count + len(guests), BLOCK_ALIGNMENT),
+        pinned={count + index: offset for index, offset in enumerate(guests[:, 0].tolist())},
         name="steps of training",
         origin={"source": "requests of training steps", "kinds": len(kinds)},
     )
     return BookProblem(
         tuple(kinds),
-        tensors.kind,
-        tensors.slot,
-        tensors.is_spare,
+        np.append(tensors.kind, -always),
+        np.append(tensors.slot, -always),
+        np.append(tensors.is_spare, always < 0),
+        guests,
         problem,
         tuple(peaks),
         least_peak,
@@ -97,6 +111,11 @@ class _Tensors:
         columns = np.concatenate([np.empty((6, 0), dtype=np.int64), *parts], axis=1)
         self.kind, self.slot, spare, self.size, self._start, self._end = columns
         self.is_spare = spare.astype(np.bool_)
+
+    @property
+    def duration(self) -> int:
+        """Requests on the line of time."""
+        return int(self._base[-1])
 
     def hulls(self) -> tuple[IntColumn, IntColumn, NDArray[np.int64]]:
         """Return lifetimes, and rows ``(tensor, start, end)`` of what they do without."""

@@ -18,7 +18,7 @@ from typing import Literal
 from gpu_runtime._core import BETWEEN_STEPS, PlannedAllocator
 from gpu_runtime.allocator.book_file import read_book, write_book
 from gpu_runtime.allocator.book_of_trace import book_of_trace
-from gpu_runtime.allocator.book_plan import BookPlan
+from gpu_runtime.allocator.book_plan import BookPlan, plan_book
 from gpu_runtime.allocator.book_planner import BookPlanner, Planning
 from gpu_runtime.allocator.book_problem import LEAST_PEAK
 from gpu_runtime.allocator.memory_report import (
@@ -204,6 +204,10 @@ class PlannedMemory:
             "device": self._device,
             "gapless": version("gapless"),
         }
+        if book.guest_bytes:
+            # Elsewhere they are not there, or lie elsewhere.
+            kinds = book.problem.kinds
+            book = plan_book(kinds, self._chosen, self._budget, book.problem.least_peak)
         write_book(book, self._names, origin, Path(path))
 
     def reset_peaks(self) -> None:
@@ -230,7 +234,9 @@ class PlannedMemory:
         planner, allocator = self._installed()
         book = planner.book
         figures = allocator.figures()
-        escaping = planner.persisting_bytes + (book.escaping_bytes if book else 0)
+        # Guests of the arena persist as well, and are counted with it.
+        outside = planner.persisting_bytes - (book.guest_bytes if book else 0)
+        escaping = outside + (book.escaping_bytes if book else 0)
         return MemoryReport(
             planner=self._chosen.label,
             status=planner.status,
@@ -243,7 +249,7 @@ class PlannedMemory:
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
             planned_bytes=book.arena_bytes + escaping if book else 0,
-            lower_bound=book.lower_bound + planner.persisting_bytes if book else 0,
+            lower_bound=book.lower_bound + outside if book else 0,
             arena_bytes=book.arena_bytes if book else 0,
             escaping_bytes=escaping if book else 0,
             planned_requests=figures.planned_requests,

@@ -41,6 +41,9 @@ class BookAllocator:
         self.live: dict[int, Live] = {}
         self.peak_bytes = 0
         self.dropped_logs = 0
+        self.given_back = 0
+        # Rows of blocks that lie in the arena, and are not of the program.
+        self.guests: list[tuple[int, ...]] = []
         self._figures = Figures()
         self._log: list[tuple[int, ...]] = []
         self._next = 0
@@ -95,6 +98,18 @@ class BookAllocator:
         self.book = StepBook(kinds, arena_bytes)
         self.books.append(kinds)
         self.arena_bytes = arena_bytes
+
+    def blocks_in_arena(self) -> NDArray[np.int64]:
+        rows = [
+            (block.place.offset, rounded(block.size), number, block.place.kind, block.place.slot)
+            for number, block in self.live.items()
+            if block.is_served
+        ]
+        return np.array([*rows, *self.guests], dtype=np.int64).reshape(-1, 5)
+
+    def give_back(self) -> int:
+        self.given_back += 1
+        return 0
 
     def figures(self) -> Figures:
         return self._figures
