@@ -170,6 +170,8 @@ void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement) 
         missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
     }
     const std::size_t pages = placement == Placement::in_order ? 1 : kFramePages;
+    // What stays would keep the whole of a large frame.
+    if (placement == Placement::in_order) split_spare();
     // Most of a card would take long to map, only to be given back.
     if (missing > spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) {
         const std::size_t free_bytes = memory_.free_bytes();
@@ -388,6 +390,27 @@ void BlockHeap::take_out(Block*& block) {
         block->state = BlockState::hole;
         add_hole(*block);
         block = rest;
+    }
+}
+
+// The device takes frames and gives pages for them.
+void BlockHeap::split_spare() {
+    std::size_t pages = 0;
+    for (auto frame = spare_.begin(); frame != spare_.end();) {
+        if (frame->bytes == page_bytes_) {
+            ++frame;
+            continue;
+        }
+        memory_.release_pages(frame->pages);
+        pages += frame->bytes / page_bytes_;
+        spare_bytes_ -= frame->bytes;
+        reserved_bytes_ -= frame->bytes;
+        frame = spare_.erase(frame);
+    }
+    for (; pages > 0; --pages) {
+        spare_.push_back({memory_.create_pages(page_bytes_), page_bytes_});
+        spare_bytes_ += page_bytes_;
+        reserved_bytes_ += page_bytes_;
     }
 }
 

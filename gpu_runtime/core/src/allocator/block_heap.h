@@ -181,6 +181,7 @@ class BlockHeap {
     void join_behind(Block& block);
     void come_free(Block& block);
 
+    void split_spare();
     Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
     std::size_t free_before(const Block* hole) const;
     void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes, Stream stream);

@@ -115,7 +115,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     if (block == nullptr) {
         // What is known to outlive its step would be in the way of the next ones in the arena.
         const bool is_unknown = planned.slot < 0 || planned.mismatch;
-        block = place(lock, {bytes, stream, is_unknown});
+        block = place(lock, {bytes, stream, is_unknown, placement(is_unknown)});
         if (is_unknown) {
             block->unknown_in = unknown_.number;
             unknown_.requested += block->bytes;
@@ -202,7 +202,8 @@ StepEnd PlannedAllocator::end_step() {
 
 // A step, or what runs between two, ends, and the other begins.
 void PlannedAllocator::judge_unknown(bool& ended, bool begins) {
-    if (unknown_.requested > 0) {
+    // Without a book nothing is known, what stays least of all.
+    if (unknown_.requested > 0 && arena_kept() > 0) {
         ended = unknown_.living * kOutlivingShare <= unknown_.requested;
     }
     unknown_ = {unknown_.number + 1, 0, 0, begins};
@@ -423,21 +424,21 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
 }
 
 Block* PlannedAllocator::place(Lock& lock, const Wanted& wanted) {
-    Block* block = heap_.place(wanted.bytes, wanted.stream, placement());
+    Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement);
     return block != nullptr ? block : place_with_more(lock, wanted);
 }
 
 Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
     const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
-    if (more > 0 && is_above_bound(wanted.bytes, more, share())) {
+    if (more > 0 && is_above_bound(wanted.bytes, more)) {
         if (Block* block = place_within_bound(lock, wanted, more)) return block;
     }
     for (bool is_last = false;; is_last = true) {
         try {
-            heap_.grow(wanted.bytes, wanted.stream, placement());
+            heap_.grow(wanted.bytes, wanted.stream, wanted.placement);
             measure_reserved();
-            Block* block = heap_.place(wanted.bytes, wanted.stream, placement());
+            Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement);
             // A hole that was filled to its end has none behind at which blocks are put in order.
             if (block == nullptr) {
                 block = heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
@@ -467,19 +468,18 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
     return nullptr;
 }
 
-std::int64_t PlannedAllocator::share() const {
-    if (placement() == Placement::in_order) return kFirstShare;
-    return arena_kept() > 0 ? kPlannedShare : kShare;
+// See Note [Blocks in order]: the first steps make what stays, and so may a step of a new kind.
+Placement PlannedAllocator::placement(bool is_unknown) const {
+    const bool may_stay = arena_kept() == 0 ? step_ < kStepsInOrder : is_unknown && !within_;
+    return in_step_ && may_stay ? Placement::in_order : Placement::best_fit;
 }
 
-Placement PlannedAllocator::placement() const {
-    return in_step_ && step_ < kStepsInOrder ? Placement::in_order : Placement::best_fit;
-}
-
-bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more,
-                                      std::int64_t share) const {
+bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const {
     const std::int64_t live = std::max(
         live_peak_, allocated_bytes_ + static_cast<std::int64_t>(round_up(bytes, kBlockAlignment)));
+    const std::int64_t share = arena_kept() > 0        ? kPlannedShare
+                               : step_ < kStepsInOrder ? kFirstShare
+                                                       : kShare;
     const auto pages = kBoundPages * static_cast<std::int64_t>(memory_.page_bytes());
     return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
 }

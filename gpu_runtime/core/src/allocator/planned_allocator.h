@@ -137,6 +137,7 @@ class PlannedAllocator {
         std::size_t bytes;
         Stream stream;
         bool may_use_arena;
+        Placement placement;
     };
 
     Block* place_as_planned(std::int64_t offset, std::size_t bytes, Stream stream);
@@ -148,9 +149,8 @@ class PlannedAllocator {
     bool move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept);
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     std::size_t arena_kept() const { return book_.arena_bytes(); }
-    Placement placement() const;
-    std::int64_t share() const;
-    bool is_above_bound(std::size_t bytes, std::size_t more, std::int64_t share) const;
+    Placement placement(bool is_unknown) const;
+    bool is_above_bound(std::size_t bytes, std::size_t more) const;
     void restore_arena(Lock& lock);
     void judge_unknown(bool& ended, bool begins);
     void write(const LogEntry& entry);
