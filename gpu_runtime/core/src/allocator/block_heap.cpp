@@ -160,7 +160,7 @@ std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream) {
     return round_up(bytes, page_bytes_);
 }
 
-void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement) {
+void BlockHeap::grow(std::size_t requested, Stream stream, FrameSize frame_size) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     std::size_t missing = missing_for(bytes, stream);
     if (is_plain_) return add_plain(missing, stream);
@@ -169,9 +169,8 @@ void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement) 
         heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
         missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
     }
-    const std::size_t pages = placement == Placement::in_order ? 1 : kFramePages;
-    // What stays would keep the whole of a large frame.
-    if (placement == Placement::in_order) split_spare();
+    if (frame_size == FrameSize::page) split_spare();
+    const std::size_t pages = frame_size == FrameSize::page ? 1 : kFramePages;
     // Most of a card would take long to map, only to be given back.
     if (missing > spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) {
         const std::size_t free_bytes = memory_.free_bytes();

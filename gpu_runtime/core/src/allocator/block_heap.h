@@ -24,6 +24,10 @@ enum class Placement : std::uint8_t {
     in_order,  // behind the block that was placed last, see Note [Blocks in order]
 };
 
+// A call to the device costs as much for a large frame as for a page, but a large one stays as a
+// whole where one block in it does.
+enum class FrameSize : std::uint8_t { page, large };
+
 // Note [Plans are hints]
 // ~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A plan that is trusted has to be proven right for each request, and programs deviate:
@@ -81,7 +85,7 @@ class BlockHeap {
     std::size_t missing_for(std::size_t bytes, Stream stream);
     // Maps it, from spare frames first. What was mapped before it throws stays.
     // Throws OutOfDeviceMemory, DeviceCallError.
-    void grow(std::size_t bytes, Stream stream, Placement placement);
+    void grow(std::size_t bytes, Stream stream, FrameSize frame_size);
     // Makes the arena's first bytes, at least these, all mapped. Throws as grow() does.
     void grow_arena(std::size_t bytes);
 

@@ -436,7 +436,7 @@ Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
     }
     for (bool is_last = false;; is_last = true) {
         try {
-            heap_.grow(wanted.bytes, wanted.stream, wanted.placement);
+            heap_.grow(wanted.bytes, wanted.stream, frame_size(wanted));
             measure_reserved();
             Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement);
             // A hole that was filled to its end has none behind at which blocks are put in order.
@@ -472,6 +472,12 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
 Placement PlannedAllocator::placement(bool is_unknown) const {
     const bool may_stay = arena_kept() == 0 ? step_ < kStepsInOrder : is_unknown && !within_;
     return in_step_ && may_stay ? Placement::in_order : Placement::best_fit;
+}
+
+// Models are made before the first step.
+FrameSize PlannedAllocator::frame_size(const Wanted& wanted) const {
+    const bool is_early = arena_kept() == 0 && step_ < kStepsInOrder;
+    return is_early || wanted.placement == Placement::in_order ? FrameSize::page : FrameSize::large;
 }
 
 bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const {

@@ -150,6 +150,7 @@ class PlannedAllocator {
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     std::size_t arena_kept() const { return book_.arena_bytes(); }
     Placement placement(bool is_unknown) const;
+    FrameSize frame_size(const Wanted& wanted) const;
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
     void restore_arena(Lock& lock);
     void judge_unknown(bool& ended, bool begins);
