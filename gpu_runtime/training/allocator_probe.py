@@ -80,8 +80,8 @@ class NativeProbe:
 class PlannedProbe:
     """Our allocator, in force from its construction on."""
 
-    def __init__(self, planner: str, time_limit: float) -> None:
-        self._memory = PlannedMemory(planner, time_limit=time_limit)
+    def __init__(self, planner: str, time_limit: float, ordinal: int) -> None:
+        self._memory = PlannedMemory(planner, time_limit=time_limit, device=ordinal)
         self._memory.install()
 
     def step(self) -> AbstractContextManager[object]:
@@ -109,14 +109,19 @@ def require_device(device: str) -> None:
 
 
 def open_probe(
-    allocator: Allocator, device: str, planner: str = "auto", time_limit: float = 10.0
+    allocator: Allocator,
+    device: str,
+    planner: str = "auto",
+    time_limit: float = 10.0,
+    ordinal: int = 0,
 ) -> AllocatorProbe:
     """Put an allocator in force, before anything allocates.
 
-    A ``"cpu"`` has none to choose; the mode of PyTorch's own is chosen by the environment.
+    A ``"cpu"`` has none to choose; the mode of PyTorch's own is chosen by the environment. The
+    ordinal is the number of the CUDA device.
     """
     if device == "cpu":
         return HostProbe()
     if allocator is Allocator.PLANNED:
-        return PlannedProbe(planner, time_limit)
+        return PlannedProbe(planner, time_limit, ordinal)
     return NativeProbe()

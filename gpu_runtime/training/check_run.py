@@ -41,7 +41,7 @@ def run_check(specification: RunSpecification, probe: AllocatorProbe) -> CheckRe
     host, which ask nothing of the device's allocator. Where an operator has no deterministic
     algorithm, a strict run raises UndeterminedError.
     """
-    with _deterministic(strict=specification.strict) as undetermined:
+    with deterministic(strict=specification.strict) as undetermined:
         run = prepare(specification)
         losses: list[list[str]] = []
         gradients: list[dict[str, str]] = []
@@ -97,7 +97,7 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 
 @contextmanager
-def _deterministic(*, strict: bool) -> Iterator[_Noted]:
+def deterministic(*, strict: bool) -> Iterator[NotedOperators]:
     """Within this context the same inputs give the same bits, or PyTorch refuses.
 
     Where it may not refuse, attention is written out: its fast kernels then are not deterministic.
@@ -115,7 +115,7 @@ def _deterministic(*, strict: bool) -> Iterator[_Noted]:
     with warnings.catch_warnings(record=True) as caught, sdpa_kernel([*fused, SDPBackend.MATH]):
         warnings.simplefilter("always")
         try:
-            yield _Noted(caught)
+            yield NotedOperators(caught)
         except RuntimeError as error:
             refusal = _REFUSAL.search(str(error))
             if refusal is None:
@@ -126,7 +126,7 @@ def _deterministic(*, strict: bool) -> Iterator[_Noted]:
             cudnn.deterministic, cudnn.benchmark = before[2:]
 
 
-class _Noted:
+class NotedOperators:
     """The operators that PyTorch warned of."""
 
     def __init__(self, caught: list[warnings.WarningMessage]) -> None:

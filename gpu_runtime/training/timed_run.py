@@ -53,7 +53,7 @@ def run_timed(specification: RunSpecification, probe: AllocatorProbe) -> TimeRes
         whole_run_reserved=whole_run,
         device_bytes=taken,
         plan=probe.plan(),
-        environment=_environment(specification.device),
+        environment=run_environment(specification.device),
     )
 
 
@@ -87,7 +87,8 @@ def _free_bytes(device: str) -> int | None:
     return free
 
 
-def _environment(device: str) -> dict[str, str]:
+def run_environment(device: str) -> dict[str, str]:
+    """Return what a run is done with, by name."""
     described = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),

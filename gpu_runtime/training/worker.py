@@ -38,11 +38,15 @@ def result_of(specification: RunSpecification) -> WorkerResult:
         return run(specification, probe)
     except UndeterminedError as error:
         return Failure(_line(error), undetermined=error.operator)
-    except GaplessError as error:
-        return Failure(_line(error))
     except Exception as error:
-        # Whatever a model, a kernel or the allocator raises becomes the parent's one line.
-        return Failure(f"{_kind(error)}: {_line(error)}")
+        return failure_of(error)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return whatever a model, a kernel or the allocator raises as the parent's one line."""
+    if isinstance(error, GaplessError):
+        return Failure(_line(error))
+    return Failure(f"{_kind(error)}: {_line(error)}")
 
 
 def _kind(error: Exception) -> str:

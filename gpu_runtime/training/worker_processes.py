@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import IO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Protocol, TypeVar
 
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult, read_result
@@ -27,37 +28,89 @@ CUBLAS_WORKSPACE = ":4096:8"
 
 SECONDS_TO_END = 5.0
 
+# What a worker answers where it does not fail.
+Answer = TypeVar("Answer")
 
-def run_worker(specification: RunSpecification) -> WorkerResult:
-    """Do a run in a fresh process, which Ctrl-C ends.
 
-    A process that dies is a failure too, also after its result.
+class WorkerChoice(Protocol):
+    """What decides in which environment a run is done."""
+
+    @property
+    def purpose(self) -> Purpose:
+        """What the process is run for."""
+        ...
+
+    @property
+    def allocator(self) -> Allocator:
+        """Who serves its memory."""
+        ...
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process that waits for its question, so that it can be started before its turn."""
+
+    process: subprocess.Popen[str]
+    complaints: IO[str]
+
+    def ask(self, question: str) -> None:
+        """Send the one line that it waits for; whether it has died is seen by its answer."""
+        with suppress(BrokenPipeError):
+            assert self.process.stdin is not None
+            self.process.stdin.write(question + "\n")
+            self.process.stdin.flush()
+
+    def answer(
+        self, read: Callable[[str], Answer], limit_seconds: float | None = None
+    ) -> Answer | Failure:
+        """Return what the last line says that it writes before it ends.
+
+        A process that dies is a failure too, also after its answer, and one that goes on for longer
+        than its limit.
+        """
+        try:
+            output, _ = self.process.communicate(timeout=limit_seconds)
+        except subprocess.TimeoutExpired:
+            return Failure(f"the process had not ended after {limit_seconds:g} s")
+        return _result(output, self.process.returncode, self.complaints, read)
+
+
+@contextmanager
+def waiting_worker(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Worker]:
+    """Start a process that is asked once; at the end of this context it has ended, or is made to.
+
+    It also ends with the thread that started it.
     """
     with (
         tempfile.TemporaryFile("w+", errors="replace") as complaints,
         # In a session of its own: Ctrl-C reaches the parent alone, which ends the worker. A parent
         # that is killed takes it along; memory of a GPU would stay taken.
         child_process.start(
-            COMMAND,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=worker_environment(specification, os.environ),
+            env=environment,
             text=True,
             start_new_session=True,
         ) as process,
     ):
         try:
-            output, _ = process.communicate(specification.to_json() + "\n")
-        except BaseException:
-            _end(process)
-            raise
-        return _result(output, process.returncode, complaints)
+            yield Worker(process, complaints)
+        finally:
+            if process.poll() is None:
+                _end(process)
 
 
-def worker_environment(
-    specification: RunSpecification, inherited: Mapping[str, str]
-) -> dict[str, str]:
+def run_worker(specification: RunSpecification) -> WorkerResult:
+    """Do a run in a fresh process, which Ctrl-C ends."""
+    environment = worker_environment(specification, os.environ)
+    with waiting_worker(COMMAND, environment) as worker:
+        worker.ask(specification.to_json())
+        return worker.answer(read_result)
+
+
+def worker_environment(specification: WorkerChoice, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a worker.
 
     What the user has set for allocators and matrix products would make the runs compared unlike.
@@ -80,10 +133,12 @@ def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) ->
     return kept
 
 
-def _result(output: str, code: int, complaints: IO[str]) -> WorkerResult:
-    result = None
+def _result(
+    output: str, code: int, complaints: IO[str], read: Callable[[str], Answer]
+) -> Answer | Failure:
+    result: Answer | Failure | None = None
     with suppress(ValueError, TypeError, IndexError):
-        result = read_result(output.splitlines()[-1])
+        result = read(output.splitlines()[-1])
     # An allocator has to be right at exit too, where the result is on its way already.
     if result is not None and (code == 0 or isinstance(result, Failure)):
         return result

@@ -194,13 +194,13 @@ def test_a_check_chooses_deterministic_kernels_and_puts_all_back(
 ) -> None:
     import torch
 
-    from gpu_runtime.training.check_run import _deterministic
+    from gpu_runtime.training.check_run import deterministic
 
     cuda: Any = torch.backends.cuda  # untyped in PyTorch
     cudnn = torch.backends.cudnn
     monkeypatch.setattr(cudnn, "deterministic", False)
     monkeypatch.setattr(cudnn, "benchmark", True)
-    with _deterministic(strict=strict):
+    with deterministic(strict=strict):
         assert torch.are_deterministic_algorithms_enabled()
         assert torch.is_deterministic_algorithms_warn_only_enabled() != strict
         assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
