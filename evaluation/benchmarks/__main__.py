@@ -10,6 +10,7 @@ import typer
 
 from evaluation.benchmarks.cases.committed_instances import committed_instances
 from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
+from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.auto_page import auto_page
 from evaluation.benchmarks.pages.collection_page import collection_page
 from evaluation.benchmarks.pages.density_page import density_page
@@ -17,13 +18,18 @@ from evaluation.benchmarks.pages.exact_page import exact_page
 from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
 from evaluation.benchmarks.pages.offsets_page import offsets_page
+from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
+from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
+from evaluation.benchmarks.programs.program_specification import Scale
+from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
-from evaluation.benchmarks.writing.page import Page
+from evaluation.benchmarks.writing.page import Page, measured_now
+from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
@@ -34,6 +40,8 @@ from planners.files.output_file import require_targets, write_output
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
+# Timed steps of each program where a look is enough.
+QUICK_STEPS = 8
 DEALT_AGAIN = (BERT, "bert-large", "tiny-bert", "resnet-50")
 Graphs = Annotated[
     list[Path] | None, typer.Argument(help=f"Instances with graphs; {BERT} by default.")
@@ -209,6 +217,63 @@ def training(
 
 
 @app.command()
+def programs(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME,...", help="Of these programs alone.")
+    ] = None,
+    gpus: Annotated[
+        int, typer.Option(min=1, max=2, help="Those that need so many, where none is named.")
+    ] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A third of the layers, and 8 timed steps.")
+    ] = False,
+    timed_steps: Annotated[int, typer.Option(min=1, help="Of each program and allocator.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Timed processes of each.")] = 1,
+    checks_at_once: Annotated[
+        int, typer.Option(min=1, help="Processes that compare bits; up to 6 GiB each.")
+    ] = 4,
+    record: Annotated[
+        Path | None, typer.Option("--json", help="Keep every figure here, program by program.")
+    ] = None,
+    recorded: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Measure nothing: a file that --json wrote; several make one."),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Training scripts of many kinds under a plan and under PyTorch's allocators (needs a GPU)."""
+    files = recorded or []
+    if files:
+        _publish(lambda: programs_page(_read_studies(files)), output, *files)
+        return
+    require_targets({"-o": output, "--json": record}, ())
+    names = [name for part in only or [] for name in part.split(",")]
+    chosen = find_programs(names) if names else GROUPS[gpus]
+    require_gpu()
+    use_every_core()
+    settings = ProgramSettings(
+        scale=Scale.QUICK if quick else Scale.FULL,
+        timed_steps=QUICK_STEPS if quick else timed_steps,
+        rounds=rounds,
+        checks_at_once=checks_at_once,
+    )
+    options = [f"--only {','.join(names)}"] if names else [f"--gpus {gpus}"]
+    options += ["--quick"] if quick else [f"--timed-steps {timed_steps}"]
+    options += [f"--rounds {rounds}"] if rounds > 1 else []
+    study = ProgramStudy(_command("programs", *options), measured_now())
+
+    def keep() -> None:
+        if record is not None:
+            write_output(record, study.to_json().encode())
+
+    def page() -> Page:
+        study_programs(chosen, settings, study, lambda its: show_progress(its.label), keep)
+        return programs_page([study])
+
+    _publish(page, output)
+
+
+@app.command()
 def verify(
     file: Annotated[
         Path | None, typer.Argument(help=f"An instance with a graph; {BERT} by default.")
@@ -225,6 +290,10 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
+
+
+def _read_studies(files: Sequence[Path]) -> list[ProgramStudy]:
+    return [read_study(file.read_text(), file.name) for file in files]
 
 
 def _command(name: str, *arguments: object) -> str:

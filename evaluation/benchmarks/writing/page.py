@@ -25,6 +25,8 @@ class Page:
     # What makes this page.
     command: str
     parts: list[str] = field(default_factory=list)
+    # When and on what, where a page is written from what was measured before.
+    measured: str = ""
 
     def say(self, text: str) -> None:
         """Add a paragraph."""
@@ -51,8 +53,14 @@ class Page:
 
     def render(self) -> str:
         """Return the page as Markdown."""
-        made_by = f"Made by `{self.command}` on {date.today()}; {environment()}."
+        measured = self.measured or measured_now()
+        made_by = f"Made by `{self.command}` on {measured}."
         return "\n\n".join([f"# {self.title}", made_by, *self.parts]) + "\n"
+
+
+def measured_now() -> str:
+    """Return the date of today and what this machine is."""
+    return f"{date.today()}; {environment()}"
 
 
 def milliseconds(seconds: float) -> str:

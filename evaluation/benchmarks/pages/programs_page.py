@@ -1,0 +1,176 @@
+"""Programs of a user's kind under a plan and under PyTorch's allocators, and what is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluation.benchmarks.programs.program_list import PROGRAMS, Steps
+from evaluation.benchmarks.programs.program_study import ProgramFindings, ProgramStudy
+from evaluation.benchmarks.programs.reach import (
+    MOST_STEP,
+    MOST_WORST_STEP,
+    REACH,
+    AllocatorFigures,
+    ProgramFigures,
+    Verdict,
+)
+from evaluation.benchmarks.writing.page import Page
+from gpu_runtime.training.run_specification import Allocator
+from planners.errors import GaplessError
+
+GIB = 1 << 30
+NOTHING = "-"
+
+MEMORY = (
+    "program", *Allocator, "live", "over live", "step ms", "to faster", "worst ms", "to better",
+    "fallback",
+)  # fmt: skip
+KINDS = {
+    Steps.FEW_KINDS: "steps of a few kinds",
+    Steps.RANDOM_LENGTHS: "random lengths",
+    Steps.DYNAMIC: "sizes of the moment",
+}
+
+
+def programs_page(studies: Sequence[ProgramStudy]) -> Page:
+    """Return the page of some studies, each of other programs."""
+    findings: dict[str, ProgramFindings] = {}
+    for study in studies:
+        for name, its in study.findings.items():
+            if name not in PROGRAMS:
+                raise GaplessError(f"program {name!r} was measured, which is not in the list now")
+            if name in findings:
+                raise GaplessError(f"program {name} was measured in two of the files; one is right")
+            findings[name] = its
+    every = [
+        ProgramFigures.of(program, findings[name])
+        for name, program in PROGRAMS.items()
+        if name in findings
+    ]
+    page = Page(
+        "Programs under a plan",
+        "` and `".join(study.command for study in studies),
+        measured=" and ".join(dict.fromkeys(study.measured for study in studies)),
+    )
+    page.say(
+        "Reserved memory after the warm-up in GiB, the least in bold; *live* is the peak of "
+        "allocated bytes, below which nobody gets, and *over live* is planned / live - 1. Step "
+        "times are those of planned memory, by CUDA events from the end of a step to the end of "
+        "the next, the median and the worst; *to faster* and *to better* compare them with the "
+        "smaller one of PyTorch's two. *Fallback* is the share of a plan's requests that it did "
+        "not serve. Every run is a process of its own, one after the other; bits are compared in "
+        "others, with deterministic algorithms and a third of the layers."
+    )
+    for line in dict.fromkeys(map(_environment, studies)):
+        page.say(line)
+    page.table(MEMORY, [_memory_row(figures) for figures in every])
+    _add_reach(page, every)
+    _add_times(page, every)
+    _add_remarks(page, every)
+    page.say("## The programs")
+    page.say(
+        "Random weights and inputs, bfloat16 autocast and fused AdamW where nothing else is said; "
+        "language models are GPT-2 of 12 layers of 1,024 and see 8 sequences of 512 tokens."
+    )
+    page.say(
+        "\n".join(f"- **{figures.program.name}**: {figures.program.sentence}" for figures in every)
+    )
+    return page
+
+
+def _add_reach(page: Page, every: Sequence[ProgramFigures]) -> None:
+    page.say("## What is reached")
+    limits = ", ".join(f"{limit.value:.0%} with {kind}" for limit, kind in KINDS.items())
+    page.say(
+        f"Planned memory is to reserve no more than the better of PyTorch's two, to exceed live "
+        f"memory by no more than {limits}; its median step is to be no slower than "
+        f"{MOST_STEP - 1:.1%}, its worst step than {MOST_WORST_STEP - 1:.0%} above theirs; and "
+        f"all bits are to be equal. What does not hold is in bold."
+    )
+    verdicts = [[judge(figures) for judge in REACH.values()] for figures in every]
+    page.table(
+        ("program", *REACH),
+        [
+            [figures.program.name, *map(_verdict, row)]
+            for figures, row in zip(every, verdicts, strict=True)
+        ],
+    )
+    lines = []
+    for name, column in zip(REACH, zip(*verdicts, strict=True), strict=True):
+        missed = [
+            figures.program.name
+            for figures, verdict in zip(every, column, strict=True)
+            if not verdict.holds
+        ]
+        rest = f"; not for {', '.join(missed)}" if missed else ""
+        lines.append(f"- {name}: holds for {len(every) - len(missed)} of {len(every)}{rest}")
+    page.say("\n".join(lines))
+
+
+def _add_times(page: Page, every: Sequence[ProgramFigures]) -> None:
+    page.say("## Step times")
+    page.say("Median and worst in milliseconds.")
+    rows = []
+    for figures in every:
+        cells = [figures.program.name]
+        for allocator in Allocator:
+            one = figures.by_allocator.get(allocator)
+            cells += _times(one)
+        rows.append(cells)
+    page.table(("program", *(f"{its}{part}" for its in Allocator for part in ("", " worst"))), rows)
+
+
+def _add_remarks(page: Page, every: Sequence[ProgramFigures]) -> None:
+    """Say what failed and what could not be made deterministic."""
+    lines = []
+    for figures in every:
+        name, findings = figures.program.name, figures.findings
+        lines += [f"- {name}, {label}: {message}" for label, message in findings.failures.items()]
+        if findings.undetermined:
+            operators = ", ".join(findings.undetermined)
+            lines.append(f"- {name}: no deterministic algorithm for {operators}")
+    if lines:
+        page.say("## Failures and remarks")
+        page.say("\n".join(lines))
+
+
+def _memory_row(figures: ProgramFigures) -> list[str]:
+    reserved = {its: one.reserved for its, one in figures.by_allocator.items()}
+    least = min(reserved.values(), default=None)
+    cells = [figures.program.name]
+    for allocator in Allocator:
+        found = reserved.get(allocator)
+        text = NOTHING if found is None else f"{found / GIB:.3f}"
+        cells.append(f"**{text}**" if found is not None and found == least else text)
+    planned, live = figures.planned, figures.live
+    step, worst = _times(planned)
+    share = planned.fallback_share if planned else None
+    return [
+        *cells,
+        f"{live / GIB:.3f}" if live else NOTHING,
+        f"{planned.reserved / live - 1:.2%}" if planned and live else NOTHING,
+        step,
+        _change(figures.to_native(lambda one: one.step_seconds)),
+        worst,
+        _change(figures.to_native(lambda one: one.worst_seconds)),
+        NOTHING if share is None else f"{share:.2%}",
+    ]
+
+
+def _times(figures: AllocatorFigures | None) -> list[str]:
+    """Return the median and the worst step."""
+    if figures is None:
+        return [NOTHING, NOTHING]
+    return [f"{seconds * 1e3:.3f}" for seconds in (figures.step_seconds, figures.worst_seconds)]
+
+
+def _change(ratio: float | None) -> str:
+    return NOTHING if ratio is None else f"{ratio - 1:+.2%}"
+
+
+def _verdict(verdict: Verdict) -> str:
+    return verdict.found if verdict.holds else f"**{verdict.found}**"
+
+
+def _environment(study: ProgramStudy) -> str:
+    return "; ".join(f"{name} {value}" for name, value in study.environment.items())

@@ -1,0 +1,130 @@
+"""What was found out about programs, and how it is kept in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.benchmarks.programs.program_result import (
+    ProgramAnswer,
+    ProgramResult,
+    from_fields,
+    to_fields,
+)
+from gpu_runtime.training.run_specification import Allocator, Purpose
+from gpu_runtime.training.worker_result import Failure
+from planners.errors import GaplessError
+
+SCHEMA = "gapless-programs"
+SCHEMA_VERSION = 1
+
+
+@dataclass
+class ProgramFindings:
+    """What was found out about one program so far."""
+
+    # One a round.
+    timings: dict[Allocator, list[ProgramAnswer]] = field(default_factory=dict)
+    checks: dict[Allocator, ProgramAnswer] = field(default_factory=dict)
+
+    def timed(self, allocator: Allocator) -> list[ProgramResult]:
+        """Return the timed runs that came to their end."""
+        answers = self.timings.get(allocator, [])
+        return [answer for answer in answers if isinstance(answer, ProgramResult)]
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """What went wrong, by the label of the run."""
+        every = [
+            *((Purpose.CHECK, allocator, answer) for allocator, answer in self.checks.items()),
+            *(
+                (Purpose.TIME, allocator, answer)
+                for allocator, answers in self.timings.items()
+                for answer in answers
+            ),
+        ]
+        return {
+            f"{purpose} {allocator}": answer.message
+            for purpose, allocator, answer in every
+            if isinstance(answer, Failure)
+        }
+
+    @property
+    def undetermined(self) -> list[str]:
+        """Operators without a deterministic algorithm that a check ran."""
+        results = [check for check in self.checks.values() if isinstance(check, ProgramResult)]
+        return sorted({name for result in results for name in result.undetermined})
+
+
+@dataclass
+class ProgramStudy:
+    """One call of the benchmark: what made it, and its findings by program."""
+
+    command: str
+    # When, and on which processor with which packages.
+    measured: str
+    findings: dict[str, ProgramFindings] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the programs were run with."""
+        for findings in self.findings.values():
+            for allocator in Allocator:
+                for result in findings.timed(allocator):
+                    return result.environment
+        return {}
+
+    def to_json(self) -> str:
+        """Return everything that was run and found."""
+        programs = {
+            name: {
+                "time": {
+                    allocator: [to_fields(answer) for answer in answers]
+                    for allocator, answers in findings.timings.items()
+                },
+                "check": {
+                    allocator: to_fields(answer) for allocator, answer in findings.checks.items()
+                },
+            }
+            for name, findings in self.findings.items()
+        }
+        record = {
+            "schema": SCHEMA,
+            "version": SCHEMA_VERSION,
+            "command": self.command,
+            "measured": self.measured,
+            "programs": programs,
+        }
+        return json.dumps(record, indent=1) + "\n"
+
+
+def read_study(text: str, name: str) -> ProgramStudy:
+    """Read what :meth:`ProgramStudy.to_json` wrote; the name is that of its file."""
+    try:
+        record: Any = json.loads(text)
+        found = (record["schema"], record["version"])
+        if found != (SCHEMA, SCHEMA_VERSION):
+            raise GaplessError(
+                f"{name}: schema {SCHEMA!r} of version {SCHEMA_VERSION} is needed, found {found}"
+            )
+        return ProgramStudy(
+            record["command"],
+            record["measured"],
+            {program: _read_findings(fields) for program, fields in record["programs"].items()},
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise GaplessError(
+            f"{name}: not a file that --json wrote, {type(error).__name__} {error}"
+        ) from None
+
+
+def _read_findings(fields: Mapping[str, Any]) -> ProgramFindings:
+    return ProgramFindings(
+        {
+            Allocator(allocator): [from_fields(answer) for answer in answers]
+            for allocator, answers in fields["time"].items()
+        },
+        {Allocator(allocator): from_fields(its) for allocator, its in fields["check"].items()},
+    )

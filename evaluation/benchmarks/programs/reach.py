@@ -1,0 +1,140 @@
+"""What planned memory is to reach in every program, and whether it does."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evaluation.benchmarks.programs.program_list import Program
+from evaluation.benchmarks.programs.program_result import ProgramResult
+from evaluation.benchmarks.programs.program_study import ProgramFindings
+from gpu_runtime.training.run_specification import Allocator
+
+NATIVE = (Allocator.DEFAULT, Allocator.EXPANDABLE)
+
+# Times those of the better one of PyTorch's own.
+MOST_STEP = 1.005
+MOST_WORST_STEP = 1.1
+
+
+@dataclass(frozen=True)
+class AllocatorFigures:
+    """A program under one allocator, over all its rounds."""
+
+    # The largest peak of reserved bytes, and the smallest of allocated ones.
+    reserved: int
+    allocated: int
+    # The median of every step, and the median of what each round's slowest took.
+    step_seconds: float
+    worst_seconds: float
+    fallback_share: float | None
+
+
+def figures_of(findings: ProgramFindings, allocator: Allocator) -> AllocatorFigures | None:
+    """Return the figures; none where a run failed, or nobody counted bytes."""
+    results = findings.timed(allocator)
+    peaks = [result.peaks for result in results if result.peaks]
+    if not peaks or len(peaks) < len(findings.timings.get(allocator, [])):
+        return None
+    shares = [result.fallback_share for result in results if result.fallback_share is not None]
+    return AllocatorFigures(
+        max(figures.reserved for figures in peaks),
+        min(figures.allocated for figures in peaks),
+        statistics.median(second for result in results for second in result.step_seconds),
+        statistics.median(max(result.step_seconds) for result in results),
+        max(shares, default=None),
+    )
+
+
+@dataclass(frozen=True)
+class ProgramFigures:
+    """A program under every allocator of which there are figures."""
+
+    program: Program
+    findings: ProgramFindings
+    by_allocator: dict[Allocator, AllocatorFigures]
+
+    @classmethod
+    def of(cls, program: Program, findings: ProgramFindings) -> ProgramFigures:
+        """Return the figures of what was found."""
+        known = {its: figures_of(findings, its) for its in Allocator}
+        return cls(program, findings, {its: one for its, one in known.items() if one is not None})
+
+    @property
+    def planned(self) -> AllocatorFigures | None:
+        """Figures of ours."""
+        return self.by_allocator.get(Allocator.PLANNED)
+
+    @property
+    def live(self) -> int | None:
+        """Peak of allocated bytes, under the allocator that rounds requests up least."""
+        return min((figures.allocated for figures in self.by_allocator.values()), default=None)
+
+    def best_of_native(self, of: Callable[[AllocatorFigures], float]) -> float | None:
+        """Return the smallest figure of PyTorch's own; none where neither has one."""
+        native = [self.by_allocator[its] for its in NATIVE if its in self.by_allocator]
+        return min(map(of, native), default=None)
+
+    def to_native(self, of: Callable[[AllocatorFigures], float]) -> float | None:
+        """Return our figure to the smallest of PyTorch's own."""
+        best = self.best_of_native(of)
+        return of(self.planned) / best if self.planned and best else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a line of the reach holds for a program, and by what."""
+
+    holds: bool
+    found: str
+
+
+def reserves_no_more(figures: ProgramFigures) -> Verdict:
+    """Judge the reserved bytes beside the better of PyTorch's own."""
+    return _at_most(figures.to_native(lambda one: one.reserved), 1.0)
+
+
+def stays_near_live(figures: ProgramFigures) -> Verdict:
+    """Judge the reserved bytes beside live ones."""
+    if figures.planned is None or not figures.live:
+        return NOT_MEASURED
+    return _at_most(figures.planned.reserved / figures.live, 1 + figures.program.steps.value)
+
+
+def steps_no_slower(figures: ProgramFigures) -> Verdict:
+    """Judge the median step."""
+    return _at_most(figures.to_native(lambda one: one.step_seconds), MOST_STEP)
+
+
+def worst_no_slower(figures: ProgramFigures) -> Verdict:
+    """Judge the slowest step after the warm-up."""
+    return _at_most(figures.to_native(lambda one: one.worst_seconds), MOST_WORST_STEP)
+
+
+def bits_are_equal(figures: ProgramFigures) -> Verdict:
+    """Judge losses and parameters of the checks; PyTorch's own have to agree with each other."""
+    checks = [figures.findings.checks.get(allocator) for allocator in Allocator]
+    bits = [check.bits for check in checks if isinstance(check, ProgramResult)]
+    if len(bits) < len(checks):
+        return NOT_MEASURED
+    default, expandable, planned = bits
+    if default != expandable:
+        return Verdict(False, "PyTorch's own differ")
+    return Verdict(planned == default, "equal" if planned == default else "differ")
+
+
+NOT_MEASURED = Verdict(False, "not measured")
+
+# What is to hold, and who judges.
+REACH: dict[str, Callable[[ProgramFigures], Verdict]] = {
+    "reserves no more than PyTorch": reserves_no_more,
+    "near live memory": stays_near_live,
+    "median step": steps_no_slower,
+    "worst step": worst_no_slower,
+    "bits": bits_are_equal,
+}
+
+
+def _at_most(ratio: float | None, most: float) -> Verdict:
+    return NOT_MEASURED if ratio is None else Verdict(ratio <= most, f"{ratio - 1:+.2%}")

@@ -1,0 +1,177 @@
+"""Every program on a processor, tiny: it runs, the same for a seed, with as many steps as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from evaluation.benchmarks.programs.program_list import ONE_GPU, PROGRAMS
+from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.training.run_specification import Allocator, Purpose
+from gpu_runtime.training.worker_result import PeakFigures
+from planners.errors import GaplessError
+from tests.gpu_runtime.training.worker_results import PLAN
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from evaluation.benchmarks.programs.scene import Scene
+
+pytestmark = pytest.mark.torch
+
+# So many that every program does what it does in some steps only.
+WARM_UP, TIMED = 2, 4
+
+
+def tiny(program: str, purpose: Purpose = Purpose.CHECK) -> ProgramSpecification:
+    return ProgramSpecification(
+        purpose, Allocator.DEFAULT, program, Scale.TINY, WARM_UP, TIMED, device="cpu"
+    )
+
+
+class RecordingProbe:
+    """Counts steps and resets; its peaks are how many steps there were since the last reset."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.is_in_step = False
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        assert not self.is_in_step
+        self.is_in_step = True
+        yield
+        self.is_in_step = False
+        self.events.append("step")
+
+    def reset_peaks(self) -> None:
+        self.events.append("reset")
+
+    def peaks(self) -> PeakFigures:
+        self.events.append("peaks")
+        return PeakFigures(1, 2, 3)
+
+    def plan(self) -> MemoryReport:
+        return replace(PLAN, planned_requests=3, escaping_requests=0, fallback_requests=1)
+
+
+@pytest.mark.parametrize("program", [program.name for program in ONE_GPU])
+def test_a_program_computes_the_same_for_a_seed(program: str) -> None:
+    from evaluation.benchmarks.programs.program_run import run_program
+
+    probe = RecordingProbe()
+    first = run_program(tiny(program), probe)
+    assert probe.events == [*["step"] * WARM_UP, "reset", *["step"] * TIMED, "peaks"]
+    assert len(first.step_seconds) == TIMED
+    assert len(first.losses) == WARM_UP + TIMED
+    assert len(set(first.losses)) > 1
+    assert not any(loss.startswith("nan") for loss in first.losses)
+    assert (first.peaks, first.fallback_share) == (PeakFigures(1, 2, 3), 0.25)
+    # Which of the steps are timed changes nothing that is computed.
+    shifted = replace(tiny(program), warm_up=WARM_UP + 1, timed_steps=TIMED - 1)
+    again = run_program(shifted, RecordingProbe())
+    assert again.bits == first.bits
+    other = run_program(replace(tiny(program), seed=1), RecordingProbe())
+    assert set(other.losses).isdisjoint(first.losses)
+    assert other.parameters != first.parameters
+
+
+@pytest.mark.parametrize("program", [program.name for program in ONE_GPU])
+def test_a_program_trains_what_it_returns(program: str) -> None:
+    from evaluation.benchmarks.programs.program_run import run_program
+
+    shorter = replace(tiny(program), timed_steps=TIMED - 3)
+    ends = [run_program(its, RecordingProbe()).parameters for its in (tiny(program), shorter)]
+    assert ends[0] != ends[1]
+
+
+def test_nothing_is_digested_where_time_is_taken() -> None:
+    from evaluation.benchmarks.programs.program_run import run_program
+
+    found = run_program(tiny("vit", Purpose.TIME), RecordingProbe())
+    assert found.bits == ((), "")
+    assert found.environment["torch"]
+
+
+def test_a_worker_process_of_a_loader_can_be_started_afresh() -> None:
+    from evaluation.benchmarks.programs.plain_loops import data_loader
+    from evaluation.benchmarks.programs.scene import Scene
+
+    losses = []
+    for method in ("fork", "spawn"):
+        scene = Scene(tiny("data-loader"), RecordingProbe())
+        data_loader(scene, method)
+        losses.append([float(loss) for loss in scene.losses])
+    assert losses[0] == losses[1]
+
+
+def test_a_program_that_takes_other_steps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evaluation.benchmarks.programs import plain_loops
+    from evaluation.benchmarks.programs.program_run import run_program
+
+    def lazy(scene: Scene) -> Module:
+        import torch
+
+        for _ in range(WARM_UP + 1):
+            with scene.step():
+                pass
+        return torch.nn.Linear(1, 1)
+
+    monkeypatch.setattr(plain_loops, "plain", lazy)
+    with pytest.raises(GaplessError, match="program plain: 4 timed steps are needed, found 1"):
+        run_program(tiny("plain"), RecordingProbe())
+
+
+def test_what_lies_between_steps_is_outside_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evaluation.benchmarks.programs import plain_loops
+    from evaluation.benchmarks.programs.scene import Scene
+
+    seen: list[tuple[str, bool]] = []
+    for name in ("loss_of", "_sample"):
+        real = getattr(plain_loops, name)
+
+        def told(*arguments: object, name: str = name, real: object = real) -> object:
+            seen.append((name, probe.is_in_step))
+            return real(*arguments)  # type: ignore[operator]
+
+        monkeypatch.setattr(plain_loops, name, told)
+    probe = RecordingProbe()
+    plain_loops.evaluation_between_steps(Scene(tiny("evaluation"), probe))
+    plain_loops.generation_between_steps(Scene(tiny("generation"), probe))
+    assert seen == [*[("loss_of", False)] * 4, ("_sample", False)]
+
+
+def test_scales_differ_in_layers_and_widths() -> None:
+    from evaluation.benchmarks.programs.scene import Scene
+
+    sizes = {
+        scale: (scene.layers(12), scene.wide(1024, 32), scene.batch(8), scene.length(512))
+        for scale in Scale
+        for scene in [Scene(replace(tiny("plain"), scale=scale), RecordingProbe())]
+    }
+    assert sizes == {
+        Scale.FULL: (12, 1024, 8, 512),
+        Scale.QUICK: (4, 1024, 8, 512),
+        Scale.TINY: (2, 32, 2, 16),
+    }
+
+
+def test_ranks_get_the_same_lengths_and_other_tokens() -> None:
+    from evaluation.benchmarks.programs.scene import Scene
+
+    scenes = [Scene(replace(tiny("ddp"), rank=rank, ranks=2), RecordingProbe()) for rank in (0, 1)]
+    lengths = [[scene.length_between(128, 4096) for _ in range(9)] for scene in scenes]
+    assert lengths[0] == lengths[1]
+    assert len(set(lengths[0])) > 3
+    tokens = [scene.tokens(2, 8, 50).tolist() for scene in scenes]
+    assert tokens[0] != tokens[1]
+
+
+def test_every_program_is_there() -> None:
+    assert len(PROGRAMS) >= 24
+    assert all(callable(program.load()) for program in PROGRAMS.values())
