@@ -59,13 +59,17 @@ ROOMS = {
         "planners.registry",
     },
     "gpu_runtime/allocator": {"gpu_runtime._core"},
+    "gpu_runtime/integrations": {"gpu_runtime.allocator"},
     "gpu_runtime/training": {"gpu_runtime.allocator"},
     "gpu_runtime/verification": set[str](),
     "gpu_runtime/verification/devices": {"gpu_runtime.verification.trials"},
     "gpu_runtime/verification/trials": set[str](),
 }
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
-HEAVY = {"ortools", "pulp", "scipy", "torch", "transformers", "matplotlib", "rich", "typer"}
+HEAVY = {
+    "ortools", "pulp", "scipy", "torch", "transformers", "lightning", "pytorch_lightning",
+    "matplotlib", "rich", "typer",
+}  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
     "planners/command_line/shared_options.py:", "planners/command_line/typer_frame.py:",
@@ -73,7 +77,7 @@ COMMAND_LINES = (
 )  # fmt: skip
 # Never, not even inside a function.
 NEVER = {
-    "planners": {"torch", "transformers", "matplotlib"},
+    "planners": {"torch", "transformers", "lightning", "pytorch_lightning", "matplotlib"},
     "instances": {"matplotlib"},
     "gpu_runtime": {"matplotlib"},
     "evaluation": set[str](),

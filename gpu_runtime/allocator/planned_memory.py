@@ -138,6 +138,16 @@ class PlannedMemory:
         self._planner, self._allocator = planner, allocator
         allocator.on_mismatch(self._places.note)
 
+    @property
+    def device(self) -> int:
+        """Number of the CUDA device."""
+        return self._device
+
+    @property
+    def installed(self) -> bool:
+        """Whether an allocator is served already."""
+        return self._planner is not None
+
     @contextmanager
     def step(self, kind: str | None = None) -> Iterator[None]:
         """Within this context is one training step.

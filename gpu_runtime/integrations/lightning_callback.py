@@ -1,0 +1,77 @@
+"""Planned memory in the Trainer of Lightning."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.integrations.callback_step import CallbackStep
+from planners.errors import MissingDependencyError
+
+# Two names of one library, whose classes are not each other's.
+LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+
+
+def lightning_of_the_program() -> Any:
+    """Return the package that the program has imported, else the first that is installed."""
+    for name in sorted(LIGHTNING, key=lambda name: name not in sys.modules):
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            reason = error
+    raise MissingDependencyError(
+        f"planned memory in Lightning needs it ({reason}): pip install -e '.[lightning]'"
+    )
+
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Callback, Trainer
+else:
+    Callback = lightning_of_the_program().Callback
+
+
+class PlannedLightningCallback(Callback):
+    """Plans the memory of a Lightning ``Trainer``.
+
+    A step is a batch. With ``accumulate_grad_batches`` some of them run the optimizer, and are
+    another kind of step. Validation and saving are between steps.
+
+    Parameters
+    ----------
+    memory
+        What plans, installed or not. Without one it is made, with its defaults, for the device that
+        the Trainer trains on, before the model goes there.
+
+    Raises
+    ------
+    MissingDependencyError
+        Lightning is not installed; raised by the import.
+    """
+
+    def __init__(self, memory: PlannedMemory | None = None) -> None:
+        self._step = CallbackStep(memory)
+
+    @property
+    def memory(self) -> PlannedMemory:
+        """What plans, for its report."""
+        return self._step.memory
+
+    def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
+        """Install, unless the user has: the model is not on its device yet."""
+        self._step.install(trainer.strategy.root_device)
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        self._step.begin()
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self._step.end()
+
+    def on_train_epoch_end(self, *_: Any) -> None:
+        """Forget the step of a batch with which the module said to skip the rest of the epoch."""
+        self._step.abandon()
+
+    def on_exception(self, *_: Any) -> None:
+        """Forget the step that an error or Ctrl-C left."""
+        self._step.abandon()

@@ -1,0 +1,75 @@
+"""Planned memory in the Trainer of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.integrations.callback_step import CallbackStep
+from planners.errors import MissingDependencyError
+
+try:
+    from transformers import TrainerCallback, TrainingArguments
+except ImportError as error:
+    raise MissingDependencyError(
+        f"planned memory in a Trainer needs transformers ({error}): pip install -e '.[trainer]'"
+    ) from None
+
+
+class PlannedTrainerCallback(TrainerCallback):
+    """Plans the memory of a ``transformers.Trainer``.
+
+    A step is all that one step of the optimizer needs: with gradient accumulation, all its batches.
+    Evaluation, logging and saving are between steps.
+
+    Parameters
+    ----------
+    memory
+        What plans, installed or not. Without one it is made, with its defaults, for the device that
+        the Trainer trains on, as soon as the Trainer has been made.
+
+    Raises
+    ------
+    MissingDependencyError
+        Transformers is not installed; raised by the import.
+    """
+
+    def __init__(self, memory: PlannedMemory | None = None) -> None:
+        self._step = CallbackStep(memory)
+
+    @property
+    def memory(self) -> PlannedMemory:
+        """What plans, for its report."""
+        return self._step.memory
+
+    def abandon_step(self) -> None:
+        """End the step that an error or Ctrl-C has left.
+
+        The Trainer does not tell; where it trains or evaluates next the callback sees it. Only a
+        loop of one's own with the same memory needs this call before it.
+        """
+        self._step.abandon()
+
+    def on_init_end(self, args: TrainingArguments, *_: Any, **__: Any) -> None:
+        """Install, unless the user has."""
+        self._step.install(args.device)
+
+    def on_train_begin(self, args: TrainingArguments, *_: Any, **__: Any) -> None:
+        """Forget a training that was left in the middle of a step."""
+        # Whoever is added to a Trainer that has been made does not hear of the end of that.
+        self._step.install(args.device)
+        self._step.abandon()
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._step.begin()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self._step.end()
+
+    def on_epoch_end(self, *_: Any, **__: Any) -> None:
+        """Forget a step that was cut short: the Trainer stops between accumulated batches too."""
+        self._step.abandon()
+
+    def on_prediction_step(self, *_: Any, **__: Any) -> None:
+        """Forget a step that an error left: nobody evaluates within one."""
+        self._step.abandon()

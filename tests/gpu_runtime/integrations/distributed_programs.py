@@ -1,0 +1,96 @@
+"""Programs of two processes, each with a GPU of its own and with its memory planned there.
+
+``python -m torch.distributed.run --standalone --nproc-per-node 2 -m
+tests.gpu_runtime.integrations.distributed_programs NAME native|planned cuda|cpu FOLDER`` writes a
+file of JSON for each process into the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from tests.gpu_runtime.allocator.gpu_programs import digest, model_of
+from tests.gpu_runtime.integrations.programs import (
+    STEPS,
+    Checkpointed,
+    Run,
+    lightning,
+    train_once,
+    trainer,
+)
+
+
+@contextmanager
+def process_group(run: Run) -> Iterator[int]:
+    """Within this context the processes know one another; yield the number of this one."""
+    if run.device.type == "cuda":
+        torch.cuda.set_device(run.device)
+    distributed.init_process_group("nccl" if run.device.type == "cuda" else "gloo")
+    yield distributed.get_rank()
+    distributed.destroy_process_group()
+
+
+def train(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
+    for number in range(STEPS):
+        with run.step():
+            train_once(run, model, optimizer, run.batch(2 * number + rank))
+
+
+def data_parallel(run: Run) -> None:
+    run.install()
+    with process_group(run) as rank:
+        model, _ = run.model()
+        parallel = nn.parallel.DistributedDataParallel(model)
+        train(run, parallel, torch.optim.AdamW(parallel.parameters(), lr=1e-3), rank)
+        run.finish(model)
+
+
+def sharded(run: Run, *, checkpointed: bool) -> None:
+    run.install()
+    with process_group(run) as rank:
+        mesh = init_device_mesh(run.device.type, (2,))
+        layers = model_of("transformer").to(run.device)
+        for layer in layers.children():
+            fully_shard(layer, mesh=mesh)
+        model = fully_shard(Checkpointed(layers) if checkpointed else layers, mesh=mesh)
+        train(run, model, torch.optim.AdamW(model.parameters(), lr=1e-3), rank)
+        run.parameters = digest(parameter.to_local() for parameter in model.parameters())
+
+
+def fully_sharded(run: Run) -> None:
+    sharded(run, checkpointed=False)
+
+
+def fully_sharded_with_checkpointing(run: Run) -> None:
+    sharded(run, checkpointed=True)
+
+
+PROGRAMS = {
+    program.__name__: program
+    for program in (
+        data_parallel,
+        fully_sharded,
+        fully_sharded_with_checkpointing,
+        trainer,
+        lightning,
+    )
+}
+
+if __name__ == "__main__":
+    name, allocator, device, folder = sys.argv[1:]
+    # What deterministic algorithms ask of cuBLAS.
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    rank = os.environ["RANK"]
+    run = Run(allocator, f"cuda:{rank}" if device == "cuda" else "cpu", folder)
+    PROGRAMS[name](run)
+    Path(folder, f"{rank}.json").write_text(json.dumps(run.to_json()), encoding="utf-8")

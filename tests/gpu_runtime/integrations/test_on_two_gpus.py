@@ -1,0 +1,39 @@
+"""Programs of a process a GPU: each plans its own, bit for bit as with PyTorch's own allocator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_runtime.integrations.both_allocators import run_on_two
+
+pytestmark = pytest.mark.gpus
+
+
+def require_same_bits(name: str, folder: Path) -> None:
+    for native, planned in zip(*run_on_two(name, "cuda", folder), strict=True):
+        assert planned["losses"] == native["losses"] != []
+        assert planned["parameters"] == native["parameters"] != ""
+        assert planned["report"]["planned_steps"] >= 3
+        assert planned["report"]["planned_requests"] > 100
+
+
+def test_data_parallel(tmp_path: Path) -> None:
+    require_same_bits("data_parallel", tmp_path)
+
+
+def test_fully_sharded(tmp_path: Path) -> None:
+    require_same_bits("fully_sharded", tmp_path)
+
+
+def test_fully_sharded_with_checkpointing(tmp_path: Path) -> None:
+    require_same_bits("fully_sharded_with_checkpointing", tmp_path)
+
+
+def test_the_trainer_data_parallel(tmp_path: Path) -> None:
+    require_same_bits("trainer", tmp_path)
+
+
+def test_lightning_data_parallel(tmp_path: Path) -> None:
+    require_same_bits("lightning", tmp_path)

@@ -1,0 +1,72 @@
+"""The programs on a CPU: they run, the same steps whoever plans, and each of them ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_runtime.integrations.both_allocators import run_on_two
+
+pytestmark = pytest.mark.torch
+
+# Of `programs.STEPS`, of `MICROBATCHES`, and of what a program does to them.
+STEPS = {
+    "plain_loop": 10,
+    "accumulation_in_a_step": 10,
+    "accumulation_over_steps": 20,
+    "checkpoint_and_resume": 20,
+    "compiled": 10,
+    "autocast": 10,
+    "activation_checkpointing": 10,
+    "workers_forked": 10,
+    "workers_spawned": 10,
+    "threads": 10,
+    "interrupted_cell": 21,
+    "trainer": 10,
+    "trainer_resumed": 15,
+    "trainer_interrupted": 14,
+    "lightning": 20,
+}
+
+
+@pytest.fixture
+def _settings_of_torch() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as large as these programs are, more of them wait for one another
+    yield
+    torch.set_num_threads(before)
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("_settings_of_torch")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", STEPS)
+def test_a_program_on_a_cpu(name: str) -> None:
+    from tests.gpu_runtime.integrations.programs import main
+
+    native, planned = (main(name, kind, "cpu") for kind in ("native", "planned"))
+    assert planned["losses"] == native["losses"] != []
+    assert planned["parameters"] == native["parameters"] != ""
+    assert planned["report"]["steps"] == STEPS[name]
+    assert planned.get("wrong", []) == []
+
+
+def test_every_program_is_tried() -> None:
+    from tests.gpu_runtime.integrations.programs import PROGRAMS
+
+    assert set(PROGRAMS) == set(STEPS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["data_parallel", "fully_sharded", "fully_sharded_with_checkpointing", "trainer", "lightning"],
+)
+def test_a_program_of_two_processes_on_a_cpu(name: str, tmp_path: Path) -> None:
+    (ranks,) = run_on_two(name, "cpu", tmp_path, ("planned",))
+    for planned in ranks:
+        assert len(planned["losses"]) >= planned["report"]["steps"] == 10
+    assert planned["parameters"] != ""
