@@ -28,7 +28,7 @@ from gpu_runtime.allocator.memory_report import (
     mismatch_record,
 )
 from gpu_runtime.allocator.mismatch_places import MismatchPlaces
-from gpu_runtime.allocator.pytorch_allocator import serve_pytorch
+from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.model.problem import Problem
@@ -105,14 +105,15 @@ class PlannedMemory:
         Raises
         ------
         MissingDependencyError
-            PyTorch is not installed.
+            PyTorch, or what its allocator is decorated with, is not installed.
         DeviceError
-            There is no driver or device.
+            There is no driver or device, PyTorch is one that cannot be served, or planned memory
+            is installed on this device.
         InstanceError
             The plan cannot be read, or is none.
         """
         self._refuse_twice()
-        self.attach(serve_pytorch(self._device))
+        self.attach(serve_pytorch(self._device, is_plain=self._arena == "cudaMalloc"))
 
     def attach(self, allocator: PlannedAllocator) -> None:
         """Plan the steps of an allocator that is asked by somebody else than PyTorch.

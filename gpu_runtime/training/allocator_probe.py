@@ -77,8 +77,8 @@ class NativeProbe:
         return None
 
 
-class PlannedProbe:
-    """Our allocator, in force from its construction on."""
+class PlannedProbe(NativeProbe):
+    """Our allocator, in force from its construction on; PyTorch's peaks are those of both."""
 
     def __init__(self, planner: str, time_limit: float, ordinal: int) -> None:
         self._memory = PlannedMemory(planner, time_limit=time_limit, device=ordinal)
@@ -89,13 +89,9 @@ class PlannedProbe:
         return self._memory.step()
 
     def reset_peaks(self) -> None:
-        """Let its peaks and counts start again from now."""
+        """Let all peaks and counts start again from now."""
+        super().reset_peaks()
         self._memory.reset_peaks()
-
-    def peaks(self) -> PeakFigures | None:
-        """Return its peaks."""
-        report = self._memory.report()
-        return PeakFigures(report.requested_bytes, report.allocated_bytes, report.reserved_bytes)
 
     def plan(self) -> MemoryReport | None:
         """Return its report."""

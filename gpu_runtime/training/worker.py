@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from gpu_runtime.allocator.pytorch_allocator import OUT_OF_MEMORY
 from gpu_runtime.training.run_specification import Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult, write_result
 from instances.extract.models.required_packages import require_packages
@@ -50,9 +49,8 @@ def failure_of(error: Exception) -> Failure:
 
 
 def _kind(error: Exception) -> str:
-    # Outside of steps ours comes as an error of no special type.
-    is_memory = type(error).__name__ == "OutOfMemoryError" or str(error).startswith(OUT_OF_MEMORY)
-    return "out of memory" if is_memory else type(error).__name__
+    kind = type(error).__name__
+    return "out of memory" if kind == "OutOfMemoryError" else kind
 
 
 def _line(error: Exception) -> str:

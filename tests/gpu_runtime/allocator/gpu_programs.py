@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gpu_runtime import PlannedMemory
-from planners.errors import DeviceError
 
 STEPS = 10
 INCIDENT_AT = 6
@@ -251,16 +250,6 @@ def exit_with_live_tensors() -> dict[str, Any]:
     return {"planned steps": memory.report().planned_steps}
 
 
-def installed_late() -> dict[str, Any]:
-    """PyTorch keeps the allocator that it has begun to use."""
-    alive = torch.ones(1, device="cuda")
-    try:
-        PlannedMemory("naive").install()
-    except DeviceError as error:
-        return {"error": str(error), "works": (alive + 1).item()}
-    return {"error": ""}
-
-
 PROGRAMS = {
     program.__name__: program
     for program in (
@@ -269,7 +258,6 @@ PROGRAMS = {
         side_stream,
         empty_cache,
         exit_with_live_tensors,
-        installed_late,
     )
 }
 

@@ -252,43 +252,6 @@ def test_an_event_is_recorded_where_the_stream_is() -> None:
     assert output_of(code, stand_in()) == "1 False\nTrue 0\n0 0\n"
 
 
-@pytest.mark.parametrize("installed", [True, False], ids=["installed", "on demand"])
-def test_pytorch_finds_an_allocator_for_its_device(installed: bool) -> None:
-    code = f"""
-    from threading import Thread
-    from gpu_runtime import _core
-
-    if {installed}:
-        allocator = PlannedAllocator(CudaMemory(0))
-        _core.install(0, allocator)
-    library = ctypes.CDLL(_core.__file__)
-    library.gapless_allocate.restype = ctypes.c_void_p
-    library.gapless_allocate.argtypes = (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
-    library.gapless_use_on.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    library.gapless_free.argtypes = (
-        ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p,
-    )
-    blocks = []
-
-    def request():
-        blocks.append(library.gapless_allocate(3 * PAGE, 0, 3))
-
-    # A thread without a context of its own, as those of autograd are.
-    thread = Thread(target=request)
-    thread.start()
-    thread.join()
-    ctypes.memset(blocks[0], 7, 3 * PAGE)
-    print(driver().host_created_bytes() // PAGE)
-    driver().host_submit(5)
-    library.gapless_use_on(blocks[0], 5)
-    library.gapless_free(blocks[0], 3 * PAGE, 0, 3)
-    print(driver().host_events())
-    library.gapless_give_back()
-    print(driver().host_events(), driver().host_created_bytes(), driver().host_depth())
-    """
-    assert output_of(code, stand_in()) == "3\n1\n0 0 0\n"
-
-
 def test_without_a_driver_the_message_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / DRIVER).write_text("not a library")
     said = output_of("print(refusal(lambda: CudaMemory(0)))", tmp_path)

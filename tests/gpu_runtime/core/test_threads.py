@@ -9,7 +9,7 @@ from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
 from tests.slow import one_by_one
 
 STRESS = Path(__file__).with_name("stress.cpp")
-SOURCES = [STRESS, *(source for source in CORE.rglob("*.cpp") if source.stem != "entry_points")]
+SOURCES = [STRESS, *CORE.rglob("*.cpp")]
 
 
 @one_by_one("sanitizers", ["thread", "address,undefined"], first=1)

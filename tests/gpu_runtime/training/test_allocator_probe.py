@@ -19,8 +19,21 @@ PAGE = 2 << 20
 @pytest.fixture
 def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
     """Let PlannedMemory be installed over simulated memory; the test asks in PyTorch's place."""
+    import torch
+
     made = PlannedAllocator(SimulatedMemory(PAGE, 1 << 30))
+
+    def statistics() -> dict[str, int]:
+        figures = made.figures()
+        return {
+            "requested_bytes.all.peak": figures.requested_peak,
+            "allocated_bytes.all.peak": figures.allocated_peak,
+            "reserved_bytes.all.peak": figures.reserved_peak,
+        }
+
     monkeypatch.setattr(PlannedMemory, "install", lambda memory: memory.attach(made))
+    monkeypatch.setattr(torch.cuda, "memory_stats", statistics)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", made.reset_peaks)
     return made
 
 

@@ -1,0 +1,1 @@
+"""PyTorch's own allocator of CUDA memory, decorated with ours."""
