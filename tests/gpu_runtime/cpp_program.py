@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 from tests.repository import ROOT
 
 CORE = ROOT / "gpu_runtime" / "core" / "src"
+# Where the core finds what it shares with the decorator of PyTorch's allocator.
+DECORATOR = ROOT / "gpu_runtime" / "allocator" / "pytorch"
 
 
 # Kept so long as the process runs, and removed with it.
@@ -23,11 +25,13 @@ def new_folder() -> Path:
     return Path(_folders[-1].name)
 
 
-def compile_cpp(name: str, sources: Sequence[Path], options: Sequence[str]) -> Path:
+def compile_cpp(
+    name: str, sources: Sequence[Path], options: Sequence[str], libraries: Sequence[str] = ()
+) -> Path:
     """Compile C++ that finds the headers of the runtime's core, and return what was made."""
     made = new_folder() / name
-    command = ["g++", "-std=c++20", "-O1", "-g1", f"-I{CORE}", *options]
-    command += ["-o", str(made), *map(str, sources), "-ldl"]
+    command = ["g++", "-std=c++20", "-O1", "-g1", f"-I{CORE}", f"-I{DECORATOR}", *options]
+    command += ["-o", str(made), *map(str, sources), *libraries, "-ldl"]
     subprocess.run(command, check=True, env=without_preload())
     return made
 

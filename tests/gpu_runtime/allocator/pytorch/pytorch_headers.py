@@ -1,0 +1,122 @@
+"""Compiles the decorator against versions of PyTorch that are not installed.
+
+``python -m tests.gpu_runtime.allocator.pytorch.pytorch_headers VERSION ...`` reads the headers, a
+few MiB, out of wheels of half a GiB, which stay where pip finds them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import urllib.request
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import unquote, urlsplit
+
+from gpu_runtime.allocator.pytorch.compiled_decorator import SOURCE
+from gpu_runtime.allocator.pytorch.cuda_headers import cuda_headers
+
+HEADERS = ("torch/include/c10/", "torch/include/torch/headeronly/")
+# What builds without CUDA lack.
+OWN_HEADERS = Path(__file__).parent / "headers"
+_PARTIAL_CONTENT = 206
+
+
+class RemoteFile(io.RawIOBase):
+    """A file on a server, read in parts."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+        self._at = 0
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD")) as answer:
+            self._bytes = int(answer.headers["Content-Length"])
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._at = offset + (0, self._at, self._bytes)[whence]
+        return self._at
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        last = min(self._at + len(buffer), self._bytes) - 1
+        if last < self._at:
+            return 0
+        headers = {"Range": f"bytes={self._at}-{last}"}
+        with urllib.request.urlopen(urllib.request.Request(self._url, headers=headers)) as answer:
+            if answer.status != _PARTIAL_CONTENT:
+                raise OSError(f"{self._url}: the server sends whole files only")
+            found = answer.read()
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+def wheel_of(version: str) -> str:
+    """Return the address of PyTorch's wheel, from the index that pip uses."""
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"),
+            *("--ignore-installed", "--only-binary", ":all:", "--report", "-"),
+            f"torch=={version}.*",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return str(json.loads(ended.stdout)["install"][0]["download_info"]["url"])
+
+
+def fetch_headers(version: str, folder: Path) -> Path:
+    """Put the headers of a version into a folder, and return what is to be included."""
+    address = urlsplit(wheel_of(version))
+    raw = (
+        io.FileIO(unquote(address.path))
+        if address.scheme == "file"
+        else RemoteFile(address.geturl())
+    )
+    with io.BufferedReader(raw, buffer_size=1 << 20) as wheel, zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if name.startswith(HEADERS):
+                archive.extract(name, folder)
+    return folder / "torch" / "include"
+
+
+def check_syntax(include: Path) -> None:
+    """Compile the decorator as far as its types; raises CalledProcessError."""
+    folders = [include, OWN_HEADERS, *cuda_headers("13")]
+    options = (option for folder in folders for option in ("-isystem", str(folder)))
+    subprocess.run(
+        [
+            "g++",
+            "-std=c++20",
+            "-fsyntax-only",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            *options,
+            str(SOURCE),
+        ],
+        check=True,
+    )
+
+
+def main() -> None:
+    for version in sys.argv[1:]:
+        with TemporaryDirectory() as folder:
+            check_syntax(fetch_headers(version, Path(folder)))
+        print(f"PyTorch {version}: compiles")
+
+
+if __name__ == "__main__":
+    main()
