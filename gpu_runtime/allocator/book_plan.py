@@ -60,16 +60,6 @@ class BookPlan:
         offset[self.problem.slot[its]] = self.plan.offsets[its]
         return offset
 
-    def guests_among(self, blocks: NDArray[np.int64], before: int) -> NDArray[np.int64]:
-        """Return rows ``(offset, bytes)`` of the blocks of an arena that no kind knows.
-
-        Only those count that were asked for before a request, by its number: what is younger may
-        be about to go. Blocks are rows ``(offset, bytes, request, kind, slot)``.
-        """
-        is_guest = (blocks[:, 3] < 0) & (blocks[:, 2] < before) & (blocks[:, 0] < self.arena_bytes)
-        guests = blocks[is_guest, :2]
-        return guests[np.argsort(guests[:, 0])]
-
     @property
     def guest_bytes(self) -> int:
         """Bytes of the blocks that the plan leaves where they are."""

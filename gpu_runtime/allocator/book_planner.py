@@ -115,7 +115,10 @@ class BookPlanner:
         self._newest = self._older = -1
         # Blocks that the next book is to be planned around.
         self._guests = NO_GUESTS
+        self._youngest_guest = -1
         self._guests_changed = False
+        # How many logs were read.
+        self.logs_read = 0
         # Steps that a plan has to wait for after the one before, and how that one served.
         self._wait = 1
         self._planned_at = 0
@@ -188,6 +191,7 @@ class BookPlanner:
             return
         known = self._model.version
         rows = self.allocator.take_log()
+        self.logs_read += 1
         self._model.add(rows, self._in_log)
         self._look_for_guests(rows, is_in_the_way=any(one.in_use for one in ends))
         if self._model.version > known:
@@ -206,7 +210,14 @@ class BookPlanner:
         self._older, self._newest = self._newest, int(rows[:, REQUEST].max(initial=self._newest))
         if self.book is None or not is_in_the_way:
             return
-        self._guests = self.book.guests_among(self.allocator.blocks_in_arena(), self._older)
+        blocks = self.allocator.blocks_in_arena()
+        offset, request, kind = blocks[:, 0], blocks[:, 2], blocks[:, 3]
+        # What is younger may be about to go.
+        is_guest = ((kind < 0) | self._model.stays(request)) & (request <= self._older)
+        is_guest |= np.isin(offset, self._guests[:, 0]) & (request <= self._youngest_guest)
+        is_guest &= offset < self.book.arena_bytes
+        self._guests = blocks[is_guest, :2]
+        self._youngest_guest = int(request[is_guest].max(initial=-1))
         self._guests_changed = not np.array_equal(self._guests, self.book.problem.guests)
 
     def _count(self, end: StepEnd) -> None:
@@ -280,6 +291,7 @@ class BookPlanner:
         self._in_log = book.numbers if same else []
         self.book = book
         self.plans += 1
+        self._quiet_logs = 0
 
     def _go_on(self, reason: str) -> None:
         if reason != self.reason:

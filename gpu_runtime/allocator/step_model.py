@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from gpu_runtime.allocator.step_segment import Segment, segments_of
-from planners.model.columns import IntColumn
+from planners.model.columns import BoolColumn, IntColumn
 
 # Kinds that are planned, and that have been seen once; the least recently seen goes.
 MOST_KINDS = 16
@@ -66,6 +66,19 @@ class StepModel:
             self._segment += 1
             if kind := self._kinds.get(number):
                 self._count(kind)
+
+    def stays(self, request: IntColumn) -> BoolColumn:
+        """Return which requests in use are known to stay: of no kind that counts, or never freed.
+
+        Not those of which nothing is known.
+        """
+        known, number, slot = self._live
+        stays = np.zeros(len(known), dtype=np.bool_)
+        for theirs in np.unique(number).tolist():
+            kind, its = self._kinds.get(theirs), number == theirs
+            is_kind = kind is not None and kind.seen >= REPEATED
+            stays[its] = kind.escapes[slot[its]] if kind and is_kind else True
+        return np.isin(request, known[stays])
 
     def live_bytes(self) -> int:
         """Return the bytes in use of earlier steps, in whole blocks, as far as they were seen."""
@@ -169,7 +182,7 @@ class StepModel:
 
     def _forget(self) -> None:
         for planned in (False, True):
-            kinds = [kind for kind in self._kinds.values() if (kind.seen >= REPEATED) == planned]
+            kinds = [kind for kind in self.kinds if (kind.seen >= REPEATED) == planned]
             if len(kinds) > MOST_KINDS:
                 oldest = min(kinds, key=lambda kind: kind.last_seen)
                 del self._kinds[oldest.number]
