@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace gapless::runtime {
 
@@ -24,6 +25,13 @@ class DeviceCallError : public std::runtime_error {
 class OutOfDeviceMemory : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
+};
+
+// Where memory was not as a stamp had left it.
+struct Overwritten {
+    std::uint64_t comparison;  // the number that it was given
+    Address first;             // of the words that were not
+    std::uint64_t words;
 };
 
 // One device, simulated or by CUDA. Physical memory and the addresses at which it appears are two
@@ -71,6 +79,30 @@ class DeviceMemory {
     // What is submitted to the stream from now on waits for the event; the host does not.
     virtual void make_wait(Stream stream, Event event) = 0;
     virtual void destroy_event(Event event) = 0;
+
+    // What follows finds who writes to free memory. A device without it throws DeviceCallError.
+
+    // A stream that nobody else knows.
+    virtual Stream own_stream() { refuse_stamps(); }
+    // Whether what is given to a stream becomes a part of a graph.
+    virtual bool is_captured(Stream /*stream*/) { refuse_stamps(); }
+    // Work for a stream: fills memory as free_word() says. Whole words of 8 bytes.
+    virtual void stamp(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/) {
+        refuse_stamps();
+    }
+    // Work for a stream: finds what is not as stamp() had left it, and stamps that again.
+    virtual void compare(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/,
+                         std::uint64_t /*number*/) {
+        refuse_stamps();
+    }
+    // What was found so far, at most one a comparison and not more than some; all of it where the
+    // comparisons are known to be done.
+    virtual std::vector<Overwritten> overwritten() { refuse_stamps(); }
+
+  private:
+    [[noreturn]] static void refuse_stamps() {
+        throw DeviceCallError("this device cannot look who writes to free memory");
+    }
 };
 
 }  // namespace gapless::runtime

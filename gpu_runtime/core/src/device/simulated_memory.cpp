@@ -10,6 +10,8 @@
 #include <limits>
 #include <string>
 
+#include "device/free_word.h"
+
 namespace gapless::runtime {
 
 namespace {
@@ -51,21 +53,30 @@ SimulatedMemory::~SimulatedMemory() {
 
 void SimulatedMemory::submit(Stream stream, Address address, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
+    add_work(stream, address, bytes == 0 ? std::numeric_limits<Address>::max() : address + bytes);
+}
+
+void SimulatedMemory::add_work(Stream stream, Address begin, Address end) {
     StreamState& state = streams_[stream];
-    const Address end = bytes == 0 ? std::numeric_limits<Address>::max() : address + bytes;
-    state.work.push_back({++state.submitted, address, end});
+    state.work.push_back({++state.submitted, begin, end});
 }
 
 void SimulatedMemory::finish(Stream stream) {
     const std::lock_guard lock(mutex_);
-    StreamState& state = streams_[stream];
-    finish_until(state, state.submitted);
+    finish_until(stream, streams_[stream].submitted);
 }
 
-void SimulatedMemory::finish_until(StreamState& stream, std::uint64_t position) {
-    stream.finished = std::max(stream.finished, position);
-    while (!stream.work.empty() && stream.work.front().position <= stream.finished) {
-        stream.work.pop_front();
+// What was waited for before that is done too.
+void SimulatedMemory::finish_until(Stream stream, std::uint64_t position) {
+    StreamState& state = streams_[stream];
+    state.finished = std::max(state.finished, position);
+    while (!state.work.empty() && state.work.front().position <= state.finished) {
+        state.work.pop_front();
+    }
+    while (!state.waits.empty() && state.waits.front().behind < state.finished) {
+        const StreamWait done = state.waits.front();
+        state.waits.pop_front();
+        finish_until(done.awaited, done.position);
     }
 }
 
@@ -246,7 +257,7 @@ void SimulatedMemory::release_plain(Address address) {
 void SimulatedMemory::synchronize() {
     const std::lock_guard lock(mutex_);
     may_fail("synchronize");
-    for (auto& [stream, state] : streams_) finish_until(state, state.submitted);
+    for (const auto& [stream, state] : streams_) finish_until(stream, state.submitted);
 }
 
 Event SimulatedMemory::record_event(Stream stream) {
@@ -268,7 +279,7 @@ void SimulatedMemory::await(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("await");
     const EventState& state = events_.at(event);
-    finish_until(streams_[state.stream], state.position);
+    finish_until(state.stream, state.position);
 }
 
 void SimulatedMemory::make_wait(Stream stream, Event event) {
@@ -276,12 +287,61 @@ void SimulatedMemory::make_wait(Stream stream, Event event) {
     may_fail("make_wait");
     const EventState& state = events_.at(event);
     waits_.push_back({stream, state.stream, state.position});
+    StreamState& waiting = streams_[stream];
+    waiting.waits.push_back({waiting.submitted, state.stream, state.position});
 }
 
 void SimulatedMemory::destroy_event(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("destroy_event");
     if (events_.erase(event) == 0) refuse("no such event");
+}
+
+bool SimulatedMemory::is_captured(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    may_fail("is_captured");
+    return captured_.contains(stream);
+}
+
+void SimulatedMemory::set_captured(Stream stream, bool is_captured) {
+    const std::lock_guard lock(mutex_);
+    if (is_captured) {
+        captured_.insert(stream);
+    } else {
+        captured_.erase(stream);
+    }
+}
+
+void SimulatedMemory::stamp(Address address, std::size_t bytes, Stream stream) {
+    const std::lock_guard lock(mutex_);
+    may_fail("stamp");
+    if (captured_.contains(stream)) {
+        ++captured_work_;
+        return;
+    }
+    add_work(stream, address, address + bytes);
+    for (Address at = address; at < address + bytes; at += kWordBytes) {
+        *static_cast<std::uint64_t*>(as_pointer(at)) = free_word(at);
+    }
+}
+
+void SimulatedMemory::compare(Address address, std::size_t bytes, Stream stream,
+                              std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    may_fail("compare");
+    if (captured_.contains(stream)) {
+        ++captured_work_;
+        return;
+    }
+    add_work(stream, address, address + bytes);
+    Overwritten found{.comparison = number, .first = 0, .words = 0};
+    for (Address at = address; at < address + bytes; at += kWordBytes) {
+        std::uint64_t& word = *static_cast<std::uint64_t*>(as_pointer(at));
+        if (word == free_word(at)) continue;
+        if (found.words++ == 0) found.first = at;
+        word = free_word(at);
+    }
+    if (found.words > 0) overwritten_.push_back(found);
 }
 
 }  // namespace gapless::runtime

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -45,11 +46,22 @@ class SimulatedMemory final : public DeviceMemory {
     void await(Event event) override;
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
+    Stream own_stream() override { return kOwnStream; }
+    bool is_captured(Stream stream) override;
+    // Both touch the bytes at once, and are work that is not finished.
+    void stamp(Address address, std::size_t bytes, Stream stream) override;
+    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override;
+    std::vector<Overwritten> overwritten() override { return locked(overwritten_); }
 
     // Work for a stream, and the end of all work that it was given so far. Nothing may be unmapped
     // while work goes on, unless that is known to touch `bytes` at an address only.
     void submit(Stream stream, Address address = 0, std::size_t bytes = 0);
     void finish(Stream stream);
+
+    // From now on what the stream is given is part of a graph, or not any more.
+    void set_captured(Stream stream, bool is_captured);
+    // Stamps and comparisons that became part of one, and did nothing.
+    std::uint64_t captured_work() const { return locked(captured_work_); }
 
     // After `calls` more calls so many fail: creating and reserving with no memory, others with an
     // error of the device.
@@ -63,15 +75,23 @@ class SimulatedMemory final : public DeviceMemory {
     std::vector<Wait> waits() const { return locked(waits_); }
 
   private:
+    static constexpr Stream kOwnStream = std::numeric_limits<Stream>::max() - 1;
+
     struct Work {
         std::uint64_t position;
         Address begin;
         Address end;
     };
+    struct StreamWait {
+        std::uint64_t behind;  // work that the stream had been given before
+        Stream awaited;
+        std::uint64_t position;
+    };
     struct StreamState {
         std::uint64_t submitted = 0;
         std::uint64_t finished = 0;
-        std::deque<Work> work;  // that is not finished
+        std::deque<Work> work;         // that is not finished
+        std::deque<StreamWait> waits;  // that are not known to be over
     };
     struct PagesState {
         std::size_t file_offset;
@@ -92,8 +112,9 @@ class SimulatedMemory final : public DeviceMemory {
         const std::lock_guard lock(mutex_);
         return value;
     }
+    void add_work(Stream stream, Address begin, Address end);
     void require_idle(Address begin, Address end) const;
-    static void finish_until(StreamState& stream, std::uint64_t position);
+    void finish_until(Stream stream, std::uint64_t position);
     bool fails();
     void may_fail(const char* call);
 
@@ -115,6 +136,9 @@ class SimulatedMemory final : public DeviceMemory {
     std::unordered_map<Stream, StreamState> streams_;
     std::unordered_map<Event, EventState> events_;
     std::vector<Wait> waits_;
+    std::set<Stream> captured_;
+    std::uint64_t captured_work_ = 0;
+    std::vector<Overwritten> overwritten_;
 };
 
 }  // namespace gapless::runtime
