@@ -1,46 +1,13 @@
 #include "device/cuda_memory.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 
 namespace gapless::runtime {
 
 namespace {
-
-// Declarations of the driver's interface, as far as it is used here.
-using Status = int;
-constexpr Status kSuccess = 0;
-constexpr Status kOutOfMemory = 2;
-constexpr Status kNotReady = 600;
-constexpr int kPinned = 1;     // memory that stays where it is
-constexpr int kOnDevice = 1;   // location type
-constexpr int kReadWrite = 3;  // access flags
-constexpr int kMinimumGranularity = 0;
-constexpr unsigned kWithoutTime = 2;  // an event that is only waited for
-
-struct Location {
-    int type;
-    int id;
-};
-struct AllocationProperties {
-    int type;
-    int handle_types;
-    Location location;
-    void* win32_metadata;
-    unsigned char compression;
-    unsigned char gpu_direct_rdma;
-    unsigned short usage;
-    unsigned char reserved[4];
-};
-static_assert(sizeof(AllocationProperties) == 32);
-struct Access {
-    Location location;
-    int flags;
-};
-static_assert(sizeof(Access) == 12);
 
 AllocationProperties properties_on(int device) {
     AllocationProperties properties{};
@@ -48,126 +15,6 @@ AllocationProperties properties_on(int device) {
     properties.location = {kOnDevice, device};
     return properties;
 }
-
-}  // namespace
-
-struct CudaFunctions {
-    Status (*init)(unsigned);
-    Status (*device_get)(int*, int);
-    Status (*retain_context)(void**, int);
-    Status (*release_context)(int);
-    Status (*push_context)(void*);
-    Status (*pop_context)(void**);
-    Status (*synchronize)();
-    Status (*granularity)(std::size_t*, const AllocationProperties*, int);
-    Status (*reserve)(Address*, std::size_t, std::size_t, Address, unsigned long long);
-    Status (*free_range)(Address, std::size_t);
-    Status (*create)(Pages*, std::size_t, const AllocationProperties*, unsigned long long);
-    Status (*release)(Pages);
-    Status (*map)(Address, std::size_t, std::size_t, Pages, unsigned long long);
-    Status (*set_access)(Address, std::size_t, const Access*, std::size_t);
-    Status (*unmap)(Address, std::size_t);
-    Status (*allocate)(Address*, std::size_t);
-    Status (*free)(Address);
-    Status (*create_event)(void**, unsigned);
-    Status (*record_event)(void*, void*);
-    Status (*query_event)(void*);
-    Status (*synchronize_event)(void*);
-    Status (*wait_event)(void*, void*, unsigned);
-    Status (*destroy_event)(void*);
-    Status (*error_name)(Status, const char**);
-    Status (*memory_info)(std::size_t*, std::size_t*);
-    Status (*can_reach)(int*, int, int);
-    Status (*stream_context)(void*, void**);
-
-    [[noreturn]] void refuse(const char* call, Status status) const {
-        const char* name = nullptr;
-        error_name(status, &name);
-        const std::string text = std::string(call) + ": " +
-                                 (name == nullptr ? "unknown error" : name) + " (" +
-                                 std::to_string(status) + ")";
-        if (status == kOutOfMemory) throw OutOfDeviceMemory(text);
-        throw DeviceCallError(text);
-    }
-    void require(Status status, const char* call) const {
-        if (status != kSuccess) refuse(call, status);
-    }
-};
-
-namespace {
-
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    if (function == nullptr) {
-        throw DeviceCallError(std::string("the CUDA driver has no function ") + name +
-                              "; CUDA 11.4 or newer is needed");
-    }
-}
-
-CudaFunctions open_driver() {
-    constexpr const char* kLibrary = "libcuda.so.1";
-    void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
-    if (library == nullptr) {
-        throw DeviceCallError(std::string("no CUDA driver: ") + kLibrary + " cannot be opened (" +
-                              dlerror() + "); install NVIDIA's driver");
-    }
-    CudaFunctions cuda{};
-    find(library, "cuGetErrorName", cuda.error_name);
-    find(library, "cuInit", cuda.init);
-    find(library, "cuDeviceGet", cuda.device_get);
-    find(library, "cuDevicePrimaryCtxRetain", cuda.retain_context);
-    find(library, "cuDevicePrimaryCtxRelease_v2", cuda.release_context);
-    find(library, "cuCtxPushCurrent_v2", cuda.push_context);
-    find(library, "cuCtxPopCurrent_v2", cuda.pop_context);
-    find(library, "cuCtxSynchronize", cuda.synchronize);
-    find(library, "cuMemGetAllocationGranularity", cuda.granularity);
-    find(library, "cuMemAddressReserve", cuda.reserve);
-    find(library, "cuMemAddressFree", cuda.free_range);
-    find(library, "cuMemCreate", cuda.create);
-    find(library, "cuMemRelease", cuda.release);
-    find(library, "cuMemMap", cuda.map);
-    find(library, "cuMemSetAccess", cuda.set_access);
-    find(library, "cuMemUnmap", cuda.unmap);
-    find(library, "cuMemAlloc_v2", cuda.allocate);
-    find(library, "cuMemFree_v2", cuda.free);
-    find(library, "cuEventCreate", cuda.create_event);
-    find(library, "cuEventRecord", cuda.record_event);
-    find(library, "cuEventQuery", cuda.query_event);
-    find(library, "cuEventSynchronize", cuda.synchronize_event);
-    find(library, "cuStreamWaitEvent", cuda.wait_event);
-    find(library, "cuEventDestroy_v2", cuda.destroy_event);
-    find(library, "cuMemGetInfo_v2", cuda.memory_info);
-    find(library, "cuDeviceCanAccessPeer", cuda.can_reach);
-    find(library, "cuStreamGetCtx", cuda.stream_context);
-    cuda.require(cuda.init(0), "cuInit");
-    return cuda;
-}
-
-// Opened once, and again where that failed.
-const CudaFunctions& driver() {
-    static const CudaFunctions cuda = open_driver();
-    return cuda;
-}
-
-// The threads that allocate may have no context yet, or another device's.
-class InContext {
-  public:
-    InContext(const CudaFunctions& cuda, void* context) : cuda_(cuda) {
-        cuda_.require(cuda_.push_context(context), "cuCtxPushCurrent");
-    }
-    ~InContext() {
-        void* popped = nullptr;
-        cuda_.pop_context(&popped);
-    }
-    InContext(const InContext&) = delete;
-    InContext& operator=(const InContext&) = delete;
-
-  private:
-    const CudaFunctions& cuda_;
-};
-
-void* as_handle(std::uint64_t value) { return reinterpret_cast<void*>(value); }
 
 // See Note [Devices that reach each other].
 std::mutex mapping;                 // guards what is mapped, on all devices
@@ -333,5 +180,43 @@ void CudaMemory::destroy_event(Event event) {
     const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.destroy_event(as_handle(event)), "cuEventDestroy");
 }
+
+std::pair<int, int> CudaMemory::capability() const {
+    const auto attribute = [&](int which) {
+        int value = 0;
+        cuda_.require(cuda_.attribute(&value, which, device_), "cuDeviceGetAttribute");
+        return value;
+    };
+    return {attribute(kCapabilityMajor), attribute(kCapabilityMinor)};
+}
+
+void CudaMemory::load_checks(const std::string& image) {
+    if (checks_ != nullptr) throw std::logic_error("the checks of a device are loaded once");
+    checks_ = std::make_unique<CudaChecks>(cuda_, context_.handle(), image);
+}
+
+const CudaChecks& CudaMemory::loaded_checks() const {
+    if (checks_ == nullptr) throw DeviceCallError("no checks are loaded; call load_checks() first");
+    return *checks_;
+}
+
+Stream CudaMemory::own_stream() { return loaded_checks().stream(); }
+
+bool CudaMemory::is_captured(Stream stream) {
+    const InContext current(cuda_, context_.handle());
+    int status = 0;
+    // Where it is not to be known, another stream is captured that this one would wait for.
+    return cuda_.capture_status(as_handle(stream), &status) != kSuccess || status != 0;
+}
+
+void CudaMemory::stamp(Address address, std::size_t bytes, Stream stream) {
+    loaded_checks().stamp(address, bytes, stream);
+}
+
+void CudaMemory::compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) {
+    loaded_checks().compare(address, bytes, stream, number);
+}
+
+std::vector<Overwritten> CudaMemory::overwritten() { return loaded_checks().overwritten(); }
 
 }  // namespace gapless::runtime

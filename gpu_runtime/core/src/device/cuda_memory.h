@@ -3,13 +3,16 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "device/cuda_checks.h"
+#include "device/cuda_functions.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
-
-struct CudaFunctions;
 
 // Keeps a device's primary context, the one that PyTorch uses.
 class PrimaryContext {
@@ -60,17 +63,30 @@ class CudaMemory final : public DeviceMemory {
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 
+    // Compute capability, major and minor.
+    std::pair<int, int> capability() const;
+    // Takes the kernels that stamp and compare, as a compiler made them for this device; before
+    // that there is neither. Once. Throws DeviceCallError, std::logic_error.
+    void load_checks(const std::string& image);
+    Stream own_stream() override;
+    bool is_captured(Stream stream) override;
+    void stamp(Address address, std::size_t bytes, Stream stream) override;
+    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override;
+    std::vector<Overwritten> overwritten() override;
+
   private:
     bool is_reached_by(int device) const;
     // Lets devices read and write what is mapped at an address. Throws DeviceCallError.
     void open_to(const std::vector<int>& devices, Address address, std::size_t bytes);
     std::vector<int> users() const;
+    const CudaChecks& loaded_checks() const;
 
     const CudaFunctions& cuda_;
     int device_;
     PrimaryContext context_;
     std::size_t page_bytes_ = 0;
     std::map<Address, std::size_t> mapped_;  // bytes by address
+    std::unique_ptr<CudaChecks> checks_;     // null before they are loaded
 };
 
 }  // namespace gapless::runtime

@@ -1,0 +1,42 @@
+// What a CUDA device has for finding who writes to free memory: two kernels and a stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/cuda_functions.h"
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+class CudaChecks {
+  public:
+    // In a context of the device, from an image that a compiler made of
+    // gpu_runtime/allocator/overwrite_kernels.cu. Throws DeviceCallError, OutOfDeviceMemory.
+    CudaChecks(const CudaFunctions& cuda, void* context, const std::string& image);
+    ~CudaChecks();
+    CudaChecks(const CudaChecks&) = delete;
+    CudaChecks& operator=(const CudaChecks&) = delete;
+
+    // As in DeviceMemory.
+    Stream stream() const { return reinterpret_cast<Stream>(stream_); }
+    void stamp(Address address, std::uint64_t bytes, Stream stream) const;
+    void compare(Address address, std::uint64_t bytes, Stream stream, std::uint64_t number) const;
+    std::vector<Overwritten> overwritten() const;
+
+  private:
+    void launch(void* kernel, std::size_t bytes, Stream stream, void** arguments) const;
+    void release();
+
+    const CudaFunctions& cuda_;
+    void* context_;
+    void* module_ = nullptr;
+    void* stamp_ = nullptr;
+    void* compare_ = nullptr;
+    void* stream_ = nullptr;
+    Address slots_ = 0;
+};
+
+}  // namespace gapless::runtime
