@@ -46,6 +46,23 @@ void bind_figures(nb::module_& module) {
         .def_ro("refused_frees", &Figures::refused_frees);
 }
 
+void bind_overwrites(nb::module_& module) {
+    nb::class_<Tenant>(module, "Tenant", "A block that was, or came to be, where was written.")
+        .def_ro("address", &Tenant::address)
+        .def_ro("bytes", &Tenant::bytes)
+        .def_ro("stream", &Tenant::stream)
+        .def_ro("request", &Tenant::request)
+        .def_ro("kind", &Tenant::kind)
+        .def_ro("slot", &Tenant::slot)
+        .def_ro("step", &Tenant::step);
+    nb::class_<Overwrite>(module, "Overwrite", "Free memory that somebody wrote to.")
+        .def_ro("address", &Overwrite::address)
+        .def_ro("offset", &Overwrite::offset)
+        .def_ro("bytes", &Overwrite::bytes)
+        .def_ro("before", &Overwrite::before)
+        .def_ro("after", &Overwrite::after);
+}
+
 using Rows = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>;
 
 Rows rows_of(std::vector<std::int64_t>&& values, std::size_t columns) {
@@ -97,6 +114,7 @@ std::function<void(const Mismatch&)> without_errors(std::function<void(const Mis
 
 void bind_allocator(nb::module_& module) {
     bind_figures(module);
+    bind_overwrites(module);
     nb::enum_<LogEntry::What>(module, "LogKind", "What a row of a log tells of.",
                               nb::is_arithmetic())
         .value("REQUEST", LogEntry::What::request)
@@ -106,8 +124,8 @@ void bind_allocator(nb::module_& module) {
     nb::class_<PlannedAllocator>(module, "PlannedAllocator",
                                  "Every request at its planned place, or at the next best one.\n\n"
                                  "One lock guards it all, and is not held while a listener runs.")
-        .def(nb::init<DeviceMemory&, bool>(), "memory"_a, "is_plain"_a = false,
-             nb::keep_alive<1, 2>())
+        .def(nb::init<DeviceMemory&, bool, bool>(), "memory"_a, "is_plain"_a = false,
+             "is_checked"_a = false, nb::keep_alive<1, 2>())
         .def("allocate", &PlannedAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
         .def("free", &PlannedAllocator::free, "address"_a, WithoutPython())
         .def("use_on", &PlannedAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
@@ -135,6 +153,9 @@ void bind_allocator(nb::module_& module) {
                 allocator.on_mismatch(without_errors(std::move(listener)));
             },
             "listener"_a.none())
+        .def_prop_ro("is_checked", &PlannedAllocator::is_checked)
+        .def("take_overwrites", &PlannedAllocator::take_overwrites, "everywhere"_a = false,
+             WithoutPython())
         .def("check", &PlannedAllocator::check, WithoutPython());
     // The allocator is never destroyed: tensors are freed until the process is gone.
     module.def(

@@ -1,3 +1,4 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
@@ -12,7 +13,14 @@ void bind_device(nb::module_& module) {
     nb::class_<DeviceMemory>(module, "DeviceMemory", "What an allocator asks of a device.")
         .def_prop_ro("page_bytes", &DeviceMemory::page_bytes);
     nb::class_<CudaMemory, DeviceMemory>(module, "CudaMemory", "A CUDA device, by the driver.")
-        .def(nb::init<int>(), "device"_a);
+        .def(nb::init<int>(), "device"_a)
+        .def_prop_ro("capability", &CudaMemory::capability)
+        .def(
+            "load_checks",
+            [](CudaMemory& memory, const nb::bytes& image) {
+                memory.load_checks({image.c_str(), image.size()});
+            },
+            "image"_a);
     nb::class_<Wait>(module, "Wait", "A stream that was made to wait for another.")
         .def_ro("waiting", &Wait::waiting)
         .def_ro("awaited", &Wait::awaited)
@@ -22,6 +30,8 @@ void bind_device(nb::module_& module) {
         .def(nb::init<std::size_t, std::size_t>(), "page_bytes"_a, "capacity_bytes"_a)
         .def("submit", &SimulatedMemory::submit, "stream"_a, "address"_a = 0, "bytes"_a = 0)
         .def("finish", &SimulatedMemory::finish, "stream"_a)
+        .def("set_captured", &SimulatedMemory::set_captured, "stream"_a, "is_captured"_a)
+        .def_prop_ro("captured_work", &SimulatedMemory::captured_work)
         .def("fail_after", &SimulatedMemory::fail_after, "calls"_a, "failures"_a = 1)
         .def_prop_ro("created_bytes", &SimulatedMemory::created_bytes)
         .def_prop_ro("mapped_bytes", &SimulatedMemory::mapped_bytes)

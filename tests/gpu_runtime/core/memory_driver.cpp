@@ -184,6 +184,12 @@ int cuMemUnmap(Address address, std::size_t bytes) {
         open_to.erase(address);
     });
 }
+int cuMemAlloc_v2(Address* address, std::size_t bytes) {
+    return status_of("cuMemAlloc", [&] { *address = memory.allocate_plain(bytes); });
+}
+int cuMemFree_v2(Address address) {
+    return status_of("cuMemFree", [&] { memory.release_plain(address); });
+}
 int cuEventCreate(std::uint64_t* event, unsigned flags) {
     return status_of("cuEventCreate", [&] {
         if (flags != 2) return kInvalidValue;  // timing makes it slower

@@ -68,8 +68,11 @@ void add_segments(const BlockHeap& heap, const Extent& extent,
 
 }  // namespace
 
-PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain)
-    : memory_(memory), heap_(memory, is_plain, statistics_), mismatch_counts_(kMismatchKinds) {
+PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain, bool is_checked)
+    : check_(is_checked ? std::make_unique<OverwriteCheck>(memory) : nullptr),
+      memory_(check_ != nullptr ? *check_ : memory),
+      heap_(memory_, is_plain, statistics_),
+      mismatch_counts_(kMismatchKinds) {
     book_.begin_step(kBetweenSteps);
 }
 
@@ -125,6 +128,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     block->request = request;
     block->kind = planned.kind;
     block->slot = planned.slot;
+    if (check_ != nullptr) check_->enter(*block, step_);
     write({LogEntry::What::request, request, static_cast<std::int64_t>(bytes), stream, planned.kind,
            planned.slot});
     statistics_.allocated(bytes, block->bytes);
@@ -153,6 +157,7 @@ bool PlannedAllocator::free(Address address) noexcept {
         requested_bytes_ -= static_cast<std::int64_t>(block->requested);
         allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
         if (block->unknown_in == unknown_.number) unknown_.living -= block->bytes;
+        if (check_ != nullptr) check_->leave(*block, step_);
         heap_.free(*block);
     } catch (...) {
         // The block stays out of use; that is all that is lost.
@@ -399,6 +404,23 @@ void PlannedAllocator::on_mismatch(std::function<void(const Mismatch&)> listener
     const Lock lock(mutex_);
     // The one before goes after the lock, since its end may run Python.
     listener_.swap(shared);
+}
+
+std::vector<Overwrite> PlannedAllocator::take_overwrites(bool everywhere) {
+    if (check_ == nullptr) return {};
+    Lock lock(mutex_);
+    if (everywhere) check_->compare_all();
+    const std::uint64_t comparisons = check_->comparisons();
+    lock.unlock();
+    memory_.synchronize();
+    lock.lock();
+    std::vector<Overwrite> overwrites = check_->take(comparisons);
+    for (Overwrite& found : overwrites) {
+        const Extent* extent = heap_.extent_of(found.address);
+        if (extent == nullptr || !heap_.is_in_arena(*heap_.first_of(*extent))) continue;
+        found.offset = static_cast<std::int64_t>(found.address - extent->begin());
+    }
+    return overwrites;
 }
 
 void PlannedAllocator::check() const {

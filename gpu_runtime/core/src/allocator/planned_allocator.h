@@ -12,6 +12,7 @@
 #include "allocator/block_heap.h"
 #include "allocator/block_statistics.h"
 #include "allocator/mismatch.h"
+#include "allocator/overwrite_check.h"
 #include "allocator/step_book.h"
 #include "device/device_memory.h"
 #include "serving.h"
@@ -79,8 +80,10 @@ struct ArenaBlock {
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
 class PlannedAllocator {
   public:
-    // With `is_plain` memory comes by plain allocations: see DeviceMemory.
-    explicit PlannedAllocator(DeviceMemory& memory, bool is_plain = false);
+    // With `is_plain` memory comes by plain allocations: see DeviceMemory. With `is_checked` writes
+    // to free memory are looked for: see Note [Writes after free]; throws DeviceCallError where the
+    // device cannot do it.
+    explicit PlannedAllocator(DeviceMemory& memory, bool is_plain = false, bool is_checked = false);
 
     // Returns 0 for no bytes. Throws OutOfDeviceMemory, DeviceCallError.
     Address allocate(std::size_t bytes, Stream stream);
@@ -122,6 +125,11 @@ class PlannedAllocator {
     std::vector<std::int64_t> mismatch_counts() const;
     // Called without the lock, in the thread that asked, for each mismatch that is kept.
     void on_mismatch(std::function<void(const Mismatch&)> listener);
+    bool is_checked() const { return check_ != nullptr; }
+    // Waits for the device, and returns the writes to free memory that were found and not returned
+    // before: where it was handed out again, and with `everywhere` in all that is free now. None
+    // where nothing is checked. Throws DeviceCallError.
+    std::vector<Overwrite> take_overwrites(bool everywhere);
     // Holds the heap against its rules. For tests.
     void check() const;
 
@@ -159,6 +167,7 @@ class PlannedAllocator {
     void measure_reserved();
     void keep(Mismatch& mismatch);
 
+    const std::unique_ptr<OverwriteCheck> check_;  // null where nothing is checked
     DeviceMemory& memory_;
     mutable std::mutex mutex_;
     BlockStatistics statistics_;
