@@ -58,7 +58,7 @@ ROOMS = {
         "planners.model",
         "planners.registry",
     },
-    "gpu_runtime/allocator": {"gpu_runtime._core"},
+    "gpu_runtime/allocator": {"gpu_runtime._core", "gpu_runtime.verification"},
     "gpu_runtime/integrations": {"gpu_runtime.allocator"},
     "gpu_runtime/training": {"gpu_runtime.allocator"},
     "gpu_runtime/verification": set[str](),

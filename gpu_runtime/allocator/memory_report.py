@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
+from gpu_runtime.allocator.overwrite_record import OverwriteRecord, overwrite_lines
 from planners.text.byte_units import exact_bytes
 from planners.text.table import Row, Table, aligned_pairs, and_more, columns_of
 
@@ -140,6 +141,8 @@ class MemoryReport:
         Of the fallback requests, by kind.
     mismatches
         The first of them.
+    overwrites
+        Free memory that somebody wrote to, where that is looked for.
     """
 
     planner: str
@@ -164,6 +167,7 @@ class MemoryReport:
     missing_requests: int
     mismatch_counts: dict[str, int]
     mismatches: tuple[MismatchRecord, ...]
+    overwrites: tuple[OverwriteRecord, ...] = ()
 
     @property
     def efficiency(self) -> float:
@@ -205,6 +209,8 @@ class MemoryReport:
         shown = self.mismatches[:SHOWN_MISMATCHES]
         below = [*map(str, shown), *and_more(self.fallback_requests, SHOWN_MISMATCHES)]
         lines = [aligned_pairs(rows).rstrip("\n"), *(f"  {line}" for line in below)]
+        if self.overwrites:
+            lines += ["", *overwrite_lines(self.overwrites)]
         if self.kinds:
             lines += ["", _kinds_table(self.kinds)]
         return "\n".join(lines)

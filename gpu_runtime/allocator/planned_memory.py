@@ -28,6 +28,7 @@ from gpu_runtime.allocator.memory_report import (
     mismatch_record,
 )
 from gpu_runtime.allocator.mismatch_places import MismatchPlaces
+from gpu_runtime.allocator.overwrite_record import OverwriteRecord, require_none, take_overwrites
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
@@ -61,7 +62,9 @@ class PlannedMemory:
         File of :meth:`save`, or a trace of ``instances.extract trace``; adopted before the first
         step.
     check
-        Whether each block is stamped when it is freed, and looked at before it is handed out again.
+        Whether each block is stamped when it is freed, and looked at before it is handed out again:
+        finds who writes to memory that he has given back. Steps take longer, and each waits for the
+        device at its end.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class PlannedMemory:
         self._planner: BookPlanner | None = None
         self._allocator: PlannedAllocator | None = None
         self._places = MismatchPlaces()
+        self._overwrites: list[OverwriteRecord] = []
         # Names of kinds that the user gave, by label.
         self._names: dict[int, str] = {BETWEEN_STEPS: "between steps", 0: "step"}
 
@@ -113,7 +117,8 @@ class PlannedMemory:
             The plan cannot be read, or is none.
         """
         self._refuse_twice()
-        self.attach(serve_pytorch(self._device, is_plain=self._arena == "cudaMalloc"))
+        is_plain = self._arena == "cudaMalloc"
+        self.attach(serve_pytorch(self._device, is_plain=is_plain, is_checked=self._check))
 
     def attach(self, allocator: PlannedAllocator) -> None:
         """Plan the steps of an allocator that is asked by somebody else than PyTorch.
@@ -126,11 +131,13 @@ class PlannedMemory:
         Raises
         ------
         DeviceError
-            It plans the steps of an allocator already.
+            It plans the steps of an allocator already, or `check` is set and that does not check.
         InstanceError
             The plan cannot be read, or is none.
         """
         self._refuse_twice()
+        if self._check and not allocator.is_checked:
+            raise DeviceError("check: the allocator that is attached was made without is_checked")
         planner = BookPlanner(
             allocator, self._chosen, self._budget, self._planning, self._least_peak
         )
@@ -193,9 +200,21 @@ class PlannedMemory:
         Raises
         ------
         DeviceError
-            Nothing is installed.
+            Nothing is installed; with `check`: memory was written to while it was free.
         """
-        self._installed()[0].end_step(completed=completed)
+        planner, allocator = self._installed()
+        planner.end_step(completed=completed)
+        if not self._check:
+            return
+        try:
+            found = take_overwrites(allocator)
+        except OSError as error:
+            if completed:
+                raise DeviceError(f"check: {error}") from None
+            # Then the step's own error says more.
+            return
+        self._overwrites += found
+        require_none(found)
 
     def save(self, path: str | Path) -> None:
         """Write the plans in force to a file, for ``PlannedMemory(plan=path)``.
@@ -227,6 +246,7 @@ class PlannedMemory:
         allocator.reset_peaks()
         planner.reset_counts()
         self._places.clear()
+        self._overwrites.clear()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -243,6 +263,7 @@ class PlannedMemory:
             ``print`` shows it as a table.
         """
         planner, allocator = self._installed()
+        self._overwrites += take_overwrites(allocator, everywhere=True)
         book = planner.book
         figures = allocator.figures()
         # Guests of the arena persist as well, and are counted with it.
@@ -274,6 +295,7 @@ class PlannedMemory:
                 mismatch_record(mismatch, self._places.of(mismatch))
                 for mismatch in allocator.mismatches()
             ),
+            overwrites=tuple(self._overwrites),
         )
 
     def _given_book(self, path: Path) -> BookPlan:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from gpu_runtime import _core
+from gpu_runtime.allocator.overwrite_kernels import load_checks
 from gpu_runtime.allocator.pytorch.compiled_decorator import load_decorator
 from planners.errors import DeviceError, MissingDependencyError
 
@@ -16,7 +17,11 @@ _SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def serve_pytorch(
-    device: int, *, is_plain: bool = False, expandable_segments: bool = False
+    device: int,
+    *,
+    is_plain: bool = False,
+    is_checked: bool = False,
+    expandable_segments: bool = False,
 ) -> _core.PlannedAllocator:
     """Make an allocator that is asked first on a device, until the process ends.
 
@@ -26,6 +31,8 @@ def serve_pytorch(
     ----------
     is_plain
         Whether its memory comes by plain allocations, which other processes can share.
+    is_checked
+        Whether writes to what is free are looked for.
     expandable_segments
         Whether PyTorch's own allocator is to grow its segments, where the user has not said how it
         is to work.
@@ -33,7 +40,7 @@ def serve_pytorch(
     Raises
     ------
     MissingDependencyError
-        PyTorch, a compiler or CUDA's headers are not installed.
+        PyTorch, a compiler or CUDA's headers are not installed, or NVRTC where it is needed.
     DeviceError
         There is no driver or device, PyTorch is one that cannot be served, or something is
         installed on this device.
@@ -41,10 +48,12 @@ def serve_pytorch(
     pytorch = _pytorch_with_cuda()
     try:
         memory = _core.CudaMemory(device)
+        if is_checked:
+            load_checks(memory)
+        allocator = _core.PlannedAllocator(memory, is_plain, is_checked)
     except OSError as error:
         raise DeviceError(f"device {device}: {error}") from None
     _decorate(pytorch)
-    allocator = _core.PlannedAllocator(memory, is_plain)
     try:
         _core.install(device, allocator)
     except RuntimeError as error:

@@ -1,0 +1,54 @@
+"""Writes to freed memory on a GPU are found by its kernels, and no program is accused wrongly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.gpu_runtime.allocator.check_programs import SIZE, STEPS, WRONG_IN
+from tests.repository import ROOT
+
+pytestmark = pytest.mark.gpu
+
+PROGRAMS = "tests.gpu_runtime.allocator.check_programs"
+
+
+def run(program: str) -> Any:
+    """Run a program in a process of its own; the last line it says is JSON."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", PROGRAMS, program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_right_program_with_streams_is_not_accused() -> None:
+    found = run("record_stream")
+    assert (found["errors"], found["overwrites"]) == ({}, [])
+    assert found["planned"] > 0
+    assert len(found["losses"]) == STEPS
+
+
+@pytest.mark.parametrize("program", ["unrecorded", "address"])
+def test_a_write_after_free_is_told_at_the_steps_end(program: str) -> None:
+    found = run(program)
+    ((step, error),) = found["errors"].items()
+    assert int(step) == WRONG_IN
+    assert "written to while it was free" in error
+    assert "written to while it was free" in found["text"]
+    # Each wrong word is found once: by who got it in that step, or when all was looked at.
+    assert sum(size for size, _ in found["overwrites"]) == SIZE
+    assert set(found["tenants"]) == {SIZE}
+
+
+def test_a_graph_does_not_stamp_when_it_is_replayed() -> None:
+    assert run("graph") == {"value": 6.0, "overwrites": 0}
