@@ -82,7 +82,7 @@ def test_lengths_at_random_need_what_the_longest_needs(seed: int) -> None:
         training.step(training_step(length))
     # Between the variants' lengths the first requests may look like the other one's.
     report = training.memory.report()
-    assert report.planned_requests >= 0.95 * sum(kind.all_requests for kind in report.kinds)
+    assert report.planned_requests >= 0.9 * sum(kind.all_requests for kind in report.kinds)
     training.free_all()
 
 

@@ -21,8 +21,10 @@ constexpr std::size_t kLooseRun = 3, kForeignRun = 6;
 constexpr std::int32_t kLooseBad = 3;
 // Between two searches that find nothing there are at most so many requests.
 constexpr std::int32_t kLongestWait = 8;
-// A size is likely within an eighth and these bytes of what is expected.
-constexpr double kTolerance = 0.125, kSlack = 1024;
+// A size is likely within this share and these bytes of what is expected.
+constexpr double kTolerance = 0.01, kSlack = 64;
+// Smaller sizes do not tell that all are others.
+constexpr std::int64_t kTellingBytes = 8192;
 // Loosely a slot has sizes up to so many times what was seen, in both directions; the first slot
 // that varies more, as it tells the scale.
 constexpr double kLooseness = 4, kFirstLooseness = 64;
@@ -70,6 +72,7 @@ void KindProgress::begin_step() {
     }
     scale_known_ = false;
     scale_ = scale_width_ = 0;
+    witness_ = std::numeric_limits<double>::infinity();
     ratio_ = 1;
     unlikely_ = 0;
 }
@@ -87,13 +90,10 @@ bool KindProgress::follow(std::size_t stream, std::int64_t bytes) {
     Lane& lane = lanes_[stream];
     note(lane, bytes);
     if (lane.next == lane.last) return false;
-    if (is_likely(lane.next, bytes)) {
-        learn_scale(lane.next, bytes);
-    } else if (is_loose(lane.next, bytes)) {
-        ++unlikely_;
-    } else {
-        return false;
-    }
+    const bool is_next_likely = is_likely(lane.next, bytes);
+    if (!is_next_likely && !is_loose(lane.next, bytes)) return false;
+    if (is_next_likely || !scale_known_) learn_scale(lane.next, bytes);
+    unlikely_ += !is_next_likely;
     ++lane.next;
     return true;
 }
@@ -114,7 +114,7 @@ std::int32_t KindProgress::take_next(std::size_t stream, std::int64_t bytes) {
 std::int32_t KindProgress::take_found(std::size_t stream) {
     Lane& lane = lanes_[stream];
     if (lane.first == lane.last) return -1;
-    const bool at_loose = lane.next < lane.last && is_loose(lane.next, recent(lane, 0));
+    const bool at_loose = is_loosely_next(stream, recent(lane, 0));
     if (at_loose && lane.bad < kLooseBad) return -1;
     if (lane.wait > 0) {
         --lane.wait;
@@ -133,14 +133,25 @@ std::int32_t KindProgress::take_found(std::size_t stream) {
 
 std::int32_t KindProgress::take_loosely(std::size_t stream, std::int64_t bytes) {
     Lane& lane = lanes_[stream];
-    if (lane.next == lane.last || !is_loose(lane.next, bytes)) return -1;
+    if (!is_loosely_next(stream, bytes)) return -1;
     ++unlikely_;
     lane.passed = 0;
-    // The scale of another sequence, if the next slot says so too.
-    scale_known_ = scale_known_ && lane.bad < kLooseBad;
-    if (!scale_known_) scale_width_ = 0;
-    learn_scale(lane.next, bytes);
+    // The scale of another sequence, where two slots say so in a row; a request that is none of
+    // the plan says anything.
+    if (const std::optional<double> told = scale_told(lane.next, bytes)) {
+        if (std::abs(*told - witness_) <= kTolerance * std::max(1.0, std::abs(*told))) {
+            scale_known_ = false;
+            scale_width_ = 0;
+        }
+        witness_ = *told;
+    }
+    if (!scale_known_) learn_scale(lane.next, bytes);
     return slot_[lane.next++];
+}
+
+bool KindProgress::is_loosely_next(std::size_t stream, std::int64_t bytes) const {
+    const Lane& lane = lanes_[stream];
+    return lane.next < lane.last && is_loose(lane.next, bytes);
 }
 
 std::int32_t KindProgress::take_over(std::size_t stream, const KindProgress& other,
@@ -209,13 +220,22 @@ bool KindProgress::is_loose(std::int32_t position, std::int64_t bytes) const {
            found <= static_cast<double>(most_[position]) * looseness;
 }
 
+// Where between least and most a size is, if the slot varies enough to tell.
+std::optional<double> KindProgress::scale_told(std::int32_t position, std::int64_t bytes) const {
+    const auto least = static_cast<double>(least_[position]);
+    const double width = static_cast<double>(most_[position]) - least;
+    if (width < kTellingWidth * least) return std::nullopt;
+    return (static_cast<double>(bytes) - least) / width;
+}
+
 void KindProgress::learn_scale(std::int32_t position, std::int64_t bytes) {
-    const std::int64_t width = most_[position] - least_[position];
-    const double share = static_cast<double>(width) / static_cast<double>(least_[position]);
-    if (width == 0 || (scale_known_ && share <= scale_width_)) return;
-    if (share < kTellingWidth) return;
-    scale_ = static_cast<double>(bytes - least_[position]) / static_cast<double>(width);
-    scale_width_ = share;
+    const std::optional<double> told = scale_told(position, bytes);
+    if (!told) return;
+    const double width = static_cast<double>(most_[position] - least_[position]) /
+                         static_cast<double>(least_[position]);
+    if (scale_known_ && width <= scale_width_) return;
+    scale_ = *told;
+    scale_width_ = width;
     scale_known_ = true;
 }
 
@@ -232,7 +252,11 @@ std::size_t KindProgress::run_at(const Lane& lane, const Lane& of, std::int32_t 
                                  std::size_t enough) const {
     const std::size_t known = std::min({enough, lane.recent_count, kRecent});
     std::size_t run = 0;
-    while (run < known && position >= of.first && is_likely(position, recent(lane, run))) {
+    while (run < known && position >= of.first) {
+        const std::int64_t bytes = recent(lane, run);
+        // As long as nothing says how long the step is, only what was seen says where it is.
+        const bool was_seen = least_[position] <= bytes && bytes <= most_[position];
+        if (!(is_likely(position, bytes) && (scale_known_ || was_seen))) break;
         ++run;
         --position;
     }
@@ -281,8 +305,8 @@ bool KindProgress::rescale(std::int32_t position, std::int64_t bytes) {
         return scale_known_ && std::abs(scale_ - before) > 0.01;
     }
     const double ratio = static_cast<double>(bytes) / static_cast<double>(most_[position]);
-    if (bytes < 8 * static_cast<std::int64_t>(kSlack) || std::abs(ratio - ratio_) < 0.01 ||
-        ratio > kLooseness || ratio * kLooseness < 1) {
+    if (bytes < kTellingBytes || std::abs(ratio - ratio_) < 0.01 || ratio > kLooseness ||
+        ratio * kLooseness < 1) {
         return false;
     }
     ratio_ = ratio;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "allocator/kind_plan.h"
@@ -53,6 +54,8 @@ class KindProgress {
     // Of a kind that was not thought of: a request somewhere near `progress`, where the recent ones
     // of the other kind lie in a row. The other streams go to where they are then.
     std::int32_t take_over(std::size_t stream, const KindProgress& other, std::int64_t progress);
+    // Whether take_loosely() would take it.
+    bool is_loosely_next(std::size_t stream, std::int64_t bytes) const;
     // Nothing was found.
     void pass(std::size_t stream) { ++lanes_[stream].passed; }
 
@@ -85,6 +88,7 @@ class KindProgress {
     bool is_likely(std::int32_t position, std::int64_t bytes) const;
     bool is_on_curve(std::int32_t position, std::int64_t bytes) const;
     bool is_loose(std::int32_t position, std::int64_t bytes) const;
+    std::optional<double> scale_told(std::int32_t position, std::int64_t bytes) const;
     void learn_scale(std::int32_t position, std::int64_t bytes);
     void note(Lane& lane, std::int64_t bytes);
     std::int64_t recent(const Lane& lane, std::size_t back) const;
@@ -104,6 +108,7 @@ class KindProgress {
     // that told.
     double scale_ = 0, scale_width_ = 0;
     bool scale_known_ = false;
+    double witness_ = 0;  // what the last slot told that was taken loosely
     // What all sizes are multiplied by that were always the same; 1 where they are as ever.
     double ratio_ = 1;
     std::int64_t unlikely_ = 0;

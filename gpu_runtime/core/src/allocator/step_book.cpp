@@ -193,9 +193,11 @@ StepBook::Place StepBook::find(const Request& request, Stream handle) {
     KindProgress* progress = &progress_[current_];
     if (candidates_.size() > 1) {
         const std::int32_t kind = follower();
+        // Where the request may yet be the next one, the other kind has to be the better one.
+        const bool may_be = progress->is_loosely_next(request.stream, request.bytes);
+        const std::int64_t most = progress->unlikely_count() + !may_be;
         const bool is_over = progress->expected(request.stream) < 0;
-        if (kind >= 0 &&
-            (is_over || progress_[kind].unlikely_count() <= progress->unlikely_count() + 1)) {
+        if (kind >= 0 && (is_over || progress_[kind].unlikely_count() <= most)) {
             following_[current_].in_order = false;
             current_ = kind;
             return take(progress_[kind].last_taken(request.stream), request.bytes, handle);
