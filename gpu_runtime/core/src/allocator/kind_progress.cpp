@@ -255,8 +255,9 @@ std::size_t KindProgress::run_at(const Lane& lane, const Lane& of, std::int32_t 
     while (run < known && position >= of.first) {
         const std::int64_t bytes = recent(lane, run);
         // As long as nothing says how long the step is, only what was seen says where it is.
-        const bool was_seen = least_[position] <= bytes && bytes <= most_[position];
-        if (!(is_likely(position, bytes) && (scale_known_ || was_seen))) break;
+        const bool tells = scale_known_ || !varies(position) ||
+                           (least_[position] <= bytes && bytes <= most_[position]);
+        if (!tells || !is_likely(position, bytes)) break;
         ++run;
         --position;
     }
