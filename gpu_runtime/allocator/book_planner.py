@@ -129,7 +129,7 @@ class BookPlanner:
     def status(self) -> str:
         """How good the plan in force is, or that there is none yet."""
         if self.book is None:
-            return "profiling"
+            return "unplanned" if self.reason else "profiling"
         return "optimal" if self.book.optimal else "feasible"
 
     @property
@@ -257,9 +257,10 @@ class BookPlanner:
         fallback = self.allocator.figures().fallback_bytes
         steps = max(self._step - self._planned_at, 1)
         bytes_a_step = (fallback - self._bytes_at_plan) / steps
-        better = bytes_a_step < self._bytes_a_step
-        self._wait = 1 if better or not self.plans else min(2 * self._wait, LONGEST_WAIT)
-        self._bytes_a_step = bytes_a_step if self.plans else float("inf")
+        if self.plans:
+            is_better = bytes_a_step < self._bytes_a_step
+            self._wait = 1 if is_better else min(2 * self._wait, LONGEST_WAIT)
+            self._bytes_a_step = bytes_a_step
         self._bytes_at_plan, self._planned_at = fallback, self._step
 
     def _plan(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> BookPlan:
@@ -275,6 +276,10 @@ class BookPlanner:
             if book is None:
                 return
             self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
+        except KeyboardInterrupt:
+            # Whoever goes on after it gets the plan that was on its way.
+            self._planned_version = 0
+            raise
         except (MemoryError, OSError) as error:
             self._go_on(f"an arena cannot be had: {error}")
         except Exception as error:  # a planner may be anybody's
@@ -294,10 +299,11 @@ class BookPlanner:
         self._quiet_logs = 0
 
     def _go_on(self, reason: str) -> None:
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
         if reason != self.reason:
             self.reason = reason
             warnings.warn(
-                f"training goes on without a new plan: {reason}", RuntimeWarning, stacklevel=5
+                f"training goes on without a new plan: {reason}", RuntimeWarning, stacklevel=8
             )
 
 
