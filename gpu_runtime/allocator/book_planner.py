@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_runtime._core import KindPlan, StepEnd
+from gpu_runtime.allocator.book_judge import BookJudge
 from gpu_runtime.allocator.book_plan import BookPlan, plan_book
 from gpu_runtime.allocator.book_problem import LEAST_PEAK, NO_GUESTS
 from gpu_runtime.allocator.planning_thread import PlanningThread
@@ -41,6 +42,8 @@ class _Figures(Protocol):
     def allocated_bytes(self) -> int: ...
     @property
     def fallback_bytes(self) -> int: ...
+    @property
+    def step_bytes(self) -> int: ...
 
 
 class SteppedAllocator(Protocol):
@@ -60,6 +63,9 @@ class SteppedAllocator(Protocol):
 
     def adopt_book(self, kinds: list[KindPlan], arena_bytes: int) -> None:
         """Serve by a book from now on."""
+
+    def drop_book(self) -> None:
+        """Serve without a book from now on."""
 
     def blocks_in_arena(self) -> NDArray[np.int64]:
         """Return rows ``(offset, bytes, request, kind, slot)`` of what lies in the arena."""
@@ -117,6 +123,7 @@ class BookPlanner:
         self._guests = NO_GUESTS
         self._youngest_guest = -1
         self._guests_changed = False
+        self._judge = BookJudge()
         # How many logs were read.
         self.logs_read = 0
         # Steps that a plan has to wait for after the one before, and how that one served.
@@ -140,6 +147,7 @@ class BookPlanner:
     def reset_counts(self) -> None:
         """Count from now."""
         self._bytes_at_plan = 0
+        self._judge.reset_counts()
         self.served.clear()
 
     def adopt(self, book: BookPlan) -> None:
@@ -167,6 +175,7 @@ class BookPlanner:
             end = self.allocator.end_step()
             self._step += 1
             self._learn(end, completed=completed)
+            self._judge_step()
             self._adopt_if_ready()
             self._plan_if_new()
         finally:
@@ -228,6 +237,21 @@ class BookPlanner:
         of[0] += served
         of[1] += served + end.in_use + end.grown + end.unexpected
 
+    def _judge_step(self) -> None:
+        """Drop a book that does not serve the program; see `BookJudge`."""
+        figures = self.allocator.figures()
+        self._judge.saw(
+            is_known=self._model.knew_last_step,
+            fallback_bytes=figures.fallback_bytes,
+            step_bytes=figures.step_bytes,
+        )
+        if self.book is not None and self._judge.is_in_the_way:
+            self.allocator.drop_book()
+            self.book = None
+            self._in_log = []
+            self._guests, self._youngest_guest = NO_GUESTS, -1
+            self._judge.pause()
+
     def _skips(self) -> bool:
         """Whether a log is not read, since nothing was learnt from the ones before."""
         if self._vain_logs < VAIN_LOGS:
@@ -240,6 +264,10 @@ class BookPlanner:
 
     def _plan_if_new(self) -> None:
         is_known = self._model.version <= self._planned_version and not self._guests_changed
+        # A book that was dropped knew as much.
+        is_known = is_known and (self.book is not None or not self.plans)
+        if not self._judge.may_plan:
+            return
         if is_known or self._thread.is_busy or self._step < self._planned_at + self._wait:
             return
         # The program goes on learning meanwhile.
@@ -273,7 +301,7 @@ class BookPlanner:
         """Adopt what is made; whatever is in its way, training goes on as before."""
         try:
             book = make()
-            if book is None:
+            if book is None or (self.plans and not self._judge.may_plan):
                 return
             self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
         except KeyboardInterrupt:

@@ -31,6 +31,8 @@ class StepModel:
         self._segment = max((kind.last_seen for kind in self._kinds.values()), default=0)
         # Rises with everything that a plan has to know.
         self.version = int(bool(self._kinds))
+        # Whether the last step was of a kind that was seen before.
+        self.knew_last_step = False
         # What is in use of earlier segments: number of the request, kind and slot.
         self._live: NDArray[np.int64] = np.empty((3, 0), dtype=np.int64)
 
@@ -66,6 +68,7 @@ class StepModel:
             self._segment += 1
             if kind := self._kinds.get(number):
                 self._count(kind)
+                self.knew_last_step = True
 
     def stays(self, request: IntColumn) -> BoolColumn:
         """Return which requests in use are known to stay: of no kind that counts, or never freed.
@@ -92,6 +95,8 @@ class StepModel:
     def _add(self, segment: Segment, in_book: IntColumn) -> None:
         self._segment += 1
         kind = self._kind_of(segment)
+        if segment.label >= 0:
+            self.knew_last_step = kind.seen > 0
         is_news = self._count(kind) | kind.widen(segment.size)
         is_news |= self._end_earlier(segment, kind, in_book)
         is_news |= self._end_own(segment, kind)

@@ -41,6 +41,7 @@ void bind_figures(nb::module_& module) {
         .def_ro("grown_requests", &Figures::grown_requests)
         .def_ro("fallback_requests", &Figures::fallback_requests)
         .def_ro("fallback_bytes", &Figures::fallback_bytes)
+        .def_ro("step_bytes", &Figures::step_bytes)
         .def_ro("missing_requests", &Figures::missing_requests)
         .def_ro("moved_bytes", &Figures::moved_bytes)
         .def_ro("refused_frees", &Figures::refused_frees);

@@ -17,7 +17,7 @@ constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 // See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it: in the
 // first steps, where nothing fills holes; after them; and beside an arena.
 constexpr std::int64_t kFirstShare = 16;
-constexpr std::int64_t kShare = 64;
+constexpr std::int64_t kShare = 128;
 constexpr std::int64_t kPlannedShare = 256;
 // Unknown requests outlive their step rarely where this part of their bytes does not.
 constexpr std::int64_t kOutlivingShare = 64;
@@ -28,7 +28,7 @@ constexpr std::int64_t kRequestsAMove = 2048;
 // By which an arena grows within a step.
 constexpr std::size_t kGrowthPages = 16;
 // See Note [Blocks in order].
-constexpr std::int64_t kStepsInOrder = 2;
+constexpr std::int64_t kStepsInOrder = 4;
 
 GaplessBlock seen_from_outside(const Block& block) {
     const bool is_used = block.state == BlockState::used;
@@ -137,6 +137,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     figures_.requested_peak = std::max(figures_.requested_peak, requested_bytes_);
     figures_.allocated_peak = std::max(figures_.allocated_peak, allocated_bytes_);
     live_peak_ = std::max(live_peak_, allocated_bytes_);
+    if (in_step_) figures_.step_bytes += static_cast<std::int64_t>(bytes);
     // What nobody expects outside of steps is nobody's fault.
     if (planned.mismatch && in_step_) {
         ++figures_.fallback_requests;

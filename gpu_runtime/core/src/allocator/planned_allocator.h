@@ -44,6 +44,7 @@ struct Figures {
     std::int64_t fallback_requests =
         0;  // in planned steps, at no place of the plan; grown ones too
     std::int64_t fallback_bytes = 0;
+    std::int64_t step_bytes = 0;  // of all requests within steps
     std::int64_t missing_requests = 0;
     std::int64_t moved_bytes = 0;    // memory that went to other addresses
     std::int64_t refused_frees = 0;  // the device refused what a free needed

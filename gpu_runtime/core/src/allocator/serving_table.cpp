@@ -1,5 +1,7 @@
 #include "allocator/serving_table.h"
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -14,6 +16,8 @@ namespace gapless::runtime {
 namespace {
 
 std::array<std::atomic<PlannedAllocator*>, GAPLESS_DEVICES> installed{};
+// Behind the last device that has one: every free of PyTorch's looks through them.
+std::atomic<std::int32_t> installed_end{0};
 
 PlannedAllocator* allocator_of(std::int32_t device) {
     if (device < 0 || device >= GAPLESS_DEVICES) return nullptr;
@@ -23,11 +27,26 @@ PlannedAllocator* allocator_of(std::int32_t device) {
 // Calls `ask` with the allocators, one after the other, until one says yes.
 template <class Ask>
 bool any_of_them(Ask ask) noexcept {
-    for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
+    const std::int32_t end = installed_end.load(std::memory_order_acquire);
+    for (std::int32_t device = 0; device < end; ++device) {
         PlannedAllocator* allocator = allocator_of(device);
         if (allocator != nullptr && ask(device, *allocator)) return true;
     }
     return false;
+}
+
+// A worker of a data loader is forked while other threads allocate, and may free what it got: its
+// locks are free then.
+void lock_all() {
+    for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
+        if (PlannedAllocator* allocator = allocator_of(device)) allocator->mutex().lock();
+    }
+}
+
+void unlock_all() {
+    for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
+        if (PlannedAllocator* allocator = allocator_of(device)) allocator->mutex().unlock();
+    }
 }
 
 // What PyTorch's allocator can do as well is left to it when ours cannot.
@@ -161,6 +180,11 @@ void install(int device, PlannedAllocator& allocator) {
     if (!installed[static_cast<std::size_t>(device)].compare_exchange_strong(none, &allocator)) {
         throw std::logic_error("device " + std::to_string(device) +
                                " has an allocator, whose blocks may be in use");
+    }
+    static const int forks = pthread_atfork(lock_all, unlock_all, unlock_all);
+    if (forks != 0) throw std::runtime_error("pthread_atfork: no memory");
+    for (std::int32_t end = installed_end; end <= device;) {
+        if (installed_end.compare_exchange_weak(end, device + 1)) break;
     }
 }
 

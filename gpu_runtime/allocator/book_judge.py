@@ -1,0 +1,78 @@
+"""Whether a program is one that a book of plans serves."""
+
+from __future__ import annotations
+
+from collections import deque
+
+# A step is unlike the book where this share of its bytes lies at no place of it.
+UNLIKE_SHARE = 0.1
+# Of so many steps in a row, so many unlike ones are too many.
+JUDGED_STEPS = 12
+TOO_MANY = 8
+# Steps until a program is planned again, the first time; each time twice as many.
+FIRST_PAUSE = 16
+LONGEST_PAUSE = 1 << 14
+# Of so many steps, half have to be of kinds that were seen before.
+RECENT_STEPS = 4
+
+
+class BookJudge:
+    """Follows how the steps of a program are served.
+
+    Note: irregular programs
+    ------------------------
+    Rationale. Where sizes and numbers of requests are of the moment, now and then two steps are
+    alike by chance. Their plan has an arena for all of them, and the steps that are not of it need
+    as much memory again, outside of the arena. Without a book all memory is one heap, which stays
+    within a share of what lives by itself.
+
+    Approach. A program is planned while half of its last few steps are of kinds that were seen
+    before. A book goes where most of a dozen steps were unlike it, and no other is made for a
+    while, which is longer each time.
+
+    Limits. A program that changes for good is unlike its book for a few steps only, until the next
+    book, and is not judged by them.
+    """
+
+    def __init__(self) -> None:
+        self._known: deque[bool] = deque(maxlen=RECENT_STEPS)
+        self._unlike: deque[bool] = deque(maxlen=JUDGED_STEPS)
+        self._fallback_bytes = self._step_bytes = 0
+        self._pause = FIRST_PAUSE
+        self._pause_left = 0
+
+    def saw(self, *, is_known: bool, fallback_bytes: int, step_bytes: int) -> None:
+        """Take a step.
+
+        Whether it was of a kind that was seen before, and the bytes of all steps so far: those that
+        lay at no place of the book, and all.
+        """
+        fallback, asked = fallback_bytes - self._fallback_bytes, step_bytes - self._step_bytes
+        self._fallback_bytes, self._step_bytes = fallback_bytes, step_bytes
+        self._known.append(is_known)
+        self._unlike.append(fallback > UNLIKE_SHARE * asked)
+        self._pause_left = max(self._pause_left - 1, 0)
+
+    def reset_counts(self) -> None:
+        """Say that the bytes of all steps are counted from now."""
+        self._fallback_bytes = self._step_bytes = 0
+
+    @property
+    def may_plan(self) -> bool:
+        """Whether a book is likely to serve the steps to come."""
+        if self._pause_left or not self._known:
+            return False
+        if len(self._known) < RECENT_STEPS:
+            return self._known[-1]
+        return 2 * sum(self._known) >= RECENT_STEPS
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """Whether the book in force serves the program too badly."""
+        return sum(self._unlike) >= TOO_MANY
+
+    def pause(self) -> None:
+        """Say that the book was dropped."""
+        self._unlike.clear()
+        self._pause_left = self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
