@@ -78,9 +78,8 @@ Rows rows_of(const std::vector<LogEntry>& log) {
     std::vector<std::int64_t> rows;
     rows.reserve(kLogColumns * log.size());
     for (const LogEntry& entry : log) {
-        rows.insert(rows.end(),
-                    {static_cast<std::int64_t>(entry.what), entry.request, entry.bytes,
-                     static_cast<std::int64_t>(entry.stream), entry.kind, entry.slot});
+        rows.insert(rows.end(), {static_cast<std::int64_t>(entry.what), entry.request, entry.bytes,
+                                 static_cast<std::int64_t>(entry.stream), entry.kind, entry.slot});
     }
     return rows_of(std::move(rows), kLogColumns);
 }

@@ -303,6 +303,7 @@ void BlockHeap::take(Leaving& leaving, Block& block) {
     block.state = BlockState::leaving;
     leaving.blocks.push_back(&block);
     leaving.bytes += block.bytes;
+    leaving.frames += block.extent->frames_within(block.address, block.end()).size();
     leaving.marks.insert(leaving.marks.end(), block.marks.begin(), block.marks.end());
 }
 

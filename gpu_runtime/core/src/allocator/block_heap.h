@@ -95,6 +95,7 @@ class BlockHeap {
         std::vector<Block*> blocks;
         StreamMarks marks;
         std::size_t bytes = 0;
+        std::size_t frames = 0;
     };
     // At least so many bytes, where there are; of the arena only behind `arena_kept` bytes.
     Leaving take_idle(std::size_t bytes, std::size_t arena_kept);

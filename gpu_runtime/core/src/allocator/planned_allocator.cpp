@@ -23,7 +23,7 @@ constexpr std::int64_t kPlannedShare = 256;
 constexpr std::int64_t kOutlivingShare = 64;
 constexpr std::int64_t kBoundPages = 4;
 // Frames that may move at once, and after how many requests one more.
-constexpr std::int64_t kMovesAtOnce = 4096;
+constexpr std::int64_t kMovesAtOnce = std::int64_t{1} << 16;
 constexpr std::int64_t kRequestsAMove = 2048;
 // By which an arena grows within a step.
 constexpr std::size_t kGrowthPages = 16;
@@ -276,9 +276,10 @@ std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
     return before - std::min(before, heap_.reserved_bytes());
 }
 
-bool PlannedAllocator::move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept) {
+PlannedAllocator::Moved PlannedAllocator::move_idle(Lock& lock, std::size_t bytes,
+                                                    std::size_t arena_kept) {
     const BlockHeap::Leaving leaving = heap_.take_idle(bytes, arena_kept);
-    if (leaving.blocks.empty()) return false;
+    if (leaving.blocks.empty()) return {};
     lock.unlock();
     std::exception_ptr refused;
     try {
@@ -292,7 +293,7 @@ bool PlannedAllocator::move_idle(Lock& lock, std::size_t bytes, std::size_t aren
         std::rethrow_exception(refused);
     }
     heap_.finish(leaving);
-    return true;
+    return {leaving.frames, leaving.bytes};
 }
 
 void PlannedAllocator::write(const LogEntry& entry) {
@@ -455,7 +456,13 @@ Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
     const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
     if (more > 0 && is_above_bound(wanted.bytes, more)) {
-        if (Block* block = place_within_bound(lock, wanted, more)) return block;
+        Block* block = place_within_bound(lock, wanted, more);
+        const bool is_short = heap_.missing_for(wanted.bytes, wanted.stream) > heap_.spare_bytes();
+        // What was to lie in order fills a hole before it takes more memory than the bound.
+        if (block == nullptr && is_short && wanted.placement == Placement::in_order) {
+            block = heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
+        }
+        if (block != nullptr) return block;
     }
     for (bool is_last = false;; is_last = true) {
         try {
@@ -481,12 +488,9 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
     if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove) {
-        const std::size_t before = heap_.spare_bytes();
-        if (move_idle(lock, more, arena_kept())) {
-            const std::size_t moved = heap_.spare_bytes() - std::min(before, heap_.spare_bytes());
-            figures_.moved_bytes += static_cast<std::int64_t>(moved);
-            moved_frames_ += 1 + static_cast<std::int64_t>(moved / (16 * memory_.page_bytes()));
-        }
+        const auto [frames, moved] = move_idle(lock, more, arena_kept());
+        figures_.moved_bytes += static_cast<std::int64_t>(moved);
+        moved_frames_ += static_cast<std::int64_t>(frames);
     }
     return nullptr;
 }

@@ -58,6 +58,7 @@ void StepBook::begin_step(std::int32_t label) {
     requests_.clear();
     request_count_ = 0;
     stretch_ = 1;
+    is_size_seen_ = false;
     next_foreign_ = 0;
     foreign_wait_ = kFirstForeignWait;
     candidates_.clear();
@@ -102,8 +103,28 @@ StepBook::Place StepBook::request(Stream handle, std::size_t bytes) {
     if (requests_.size() < requests_.capacity()) requests_.push_back(request);
     if (current_ < 0) choose(request);
     if (request.stream < 0) return refuse(request, handle);
-    const std::int32_t slot = progress_[current_].take_next(request.stream, size);
-    return slot >= 0 ? take(slot, size, handle) : find(request, handle);
+    std::int32_t slot = progress_[current_].take_next(request.stream, size);
+    if (slot < 0) return find(request, handle);
+    if (!is_size_seen_ && !is_seen(current_, slot, size)) slot = take_where_seen(request, slot);
+    return take(slot, size, handle);
+}
+
+bool StepBook::is_seen(std::int32_t kind, std::int32_t slot, std::int64_t bytes) const {
+    return kinds_[kind].least[slot] <= bytes && bytes <= kinds_[kind].most[slot];
+}
+
+// Sizes of another length fit the current kind, but may be ones that another kind has had.
+std::int32_t StepBook::take_where_seen(const Request& request, std::int32_t slot) {
+    is_size_seen_ = true;
+    for (const std::int32_t kind : candidates_) {
+        if (kind == current_ || !follow_all(kind)) continue;
+        const std::int32_t other = progress_[kind].last_taken(request.stream);
+        if (!is_seen(kind, other, request.bytes)) continue;
+        following_[current_].in_order = false;
+        current_ = kind;
+        return other;
+    }
+    return slot;
 }
 
 StepEnd StepBook::end_step() {

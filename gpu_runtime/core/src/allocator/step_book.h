@@ -93,6 +93,8 @@ class StepBook {
     Place find(const Request& request, Stream handle);
     Place take(std::int32_t slot, std::int64_t bytes, Stream handle);
     std::int64_t stretched(std::int64_t offset) const;
+    bool is_seen(std::int32_t kind, std::int32_t slot, std::int64_t bytes) const;
+    std::int32_t take_where_seen(const Request& request, std::int32_t slot);
     Place refuse(const Request& request, Stream handle);
     bool is_complete(std::int32_t kind);
 
@@ -111,6 +113,7 @@ class StepBook {
     std::vector<Request> requests_;  // of the step, as many as may tell kinds apart
     std::int64_t request_count_ = 0;
     double stretch_ = 1;
+    bool is_size_seen_ = false;  // the first size that the current kind never had was looked for
     std::int64_t next_foreign_ = 0, foreign_wait_ = 0;  // when all kinds are searched
     StepEnd end_;
 
