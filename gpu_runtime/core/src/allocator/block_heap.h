@@ -86,18 +86,26 @@ class BlockHeap {
     // Maps it, from spare frames first. What was mapped before it throws stays.
     // Throws OutOfDeviceMemory, DeviceCallError.
     void grow(std::size_t bytes, Stream stream, FrameSize frame_size);
+    // Of the arena's first bytes, those that are not mapped.
+    std::size_t arena_missing(std::size_t bytes) const;
     // Makes the arena's first bytes, at least these, all mapped. Throws as grow() does.
     void grow_arena(std::size_t bytes);
 
     // Frames that nothing uses any more, on their way out. In three parts, so that no lock is held
     // while the device is waited for: take_idle(), await(), finish().
     struct Leaving {
-        std::vector<Block*> blocks;
+        // Blocks side by side, which cover whole frames.
+        struct Run {
+            Block* first;
+            Block* last;
+        };
+        std::vector<Run> runs;
         StreamMarks marks;
         std::size_t bytes = 0;
     };
-    // At least so many bytes, where there are; of the arena only behind `arena_kept` bytes.
-    Leaving take_idle(std::size_t bytes, std::size_t arena_kept);
+    // At least so many bytes, where there are; of the arena only behind `arena_kept` bytes. What
+    // lies where a growing stream grows is a part of what it needs, and stays.
+    Leaving take_idle(std::size_t bytes, std::size_t arena_kept, Stream growing = kNoStream);
     void await(const Leaving& leaving) const;
     // They become spare. Throws DeviceCallError where the device refuses; what it did not give up
     // is free as before.
@@ -165,7 +173,6 @@ class BlockHeap {
     Block* split(Block& block, std::size_t bytes);
     // Takes in the block behind.
     void absorb(Block& block);
-    Block* carve(Block& block, Address address, std::size_t bytes);
     Block* use(Block& block, std::size_t bytes, Stream stream);
 
     void index(Block& block);
@@ -179,21 +186,22 @@ class BlockHeap {
     std::int64_t withhold(Block& block, std::size_t streams);
     void come_back(Block& block);
     void replace_arena(std::size_t bytes);
-    void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
+    void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
+                          Stream growing);
     void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
-    static void take(Leaving& leaving, Block& block);
-    void join_behind(Block& block);
-    void come_free(Block& block);
+    void take(Leaving& leaving, Block* block, Address first, Address last);
 
     void split_spare();
     Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
     std::size_t free_before(const Block* hole) const;
-    void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes, Stream stream);
+    void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes);
+    void require_free(std::size_t bytes);
     Frame obtain(std::size_t bytes, std::size_t room);
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);
 
-    void make_wait(const Block& block, Stream stream);
+    // For what others did in free blocks side by side.
+    void make_wait(const Block& first, const Block& last, Stream stream);
 
     DeviceMemory& memory_;
     BlockStatistics& statistics_;  // is told when freed blocks come back
@@ -213,6 +221,7 @@ class BlockHeap {
     Extent* arena_ = nullptr;
     std::size_t arena_bytes_ = 0;
     std::pmr::map<Address, Block*> arena_free_;
+    std::pmr::map<Address, Block*> arena_holes_;
 
     std::map<Block*, Withheld> withheld_;
     std::int64_t next_ticket_ = 0;

@@ -229,7 +229,7 @@ void PlannedAllocator::adopt_book(StepBook book) {
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
     // What the heap had for these requests goes to the arena.
     give_back(lock, std::min(former, wanted));
-    if (wanted > heap_.arena_bytes()) {
+    if (heap_.arena_missing(wanted) > 0) {
         try {
             heap_.grow_arena(wanted);
         } catch (...) {
@@ -269,15 +269,16 @@ std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
         heap_.settle(ticket);
     }
     const std::size_t before = heap_.reserved_bytes();
-    move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept);
+    move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept, kNoStream);
     heap_.release_spare();
     measure_reserved();
     return before - std::min(before, heap_.reserved_bytes());
 }
 
-bool PlannedAllocator::move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept) {
-    const BlockHeap::Leaving leaving = heap_.take_idle(bytes, arena_kept);
-    if (leaving.blocks.empty()) return false;
+std::size_t PlannedAllocator::move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept,
+                                        Stream growing) {
+    const BlockHeap::Leaving leaving = heap_.take_idle(bytes, arena_kept, growing);
+    if (leaving.runs.empty()) return 0;
     lock.unlock();
     std::exception_ptr refused;
     try {
@@ -291,7 +292,7 @@ bool PlannedAllocator::move_idle(Lock& lock, std::size_t bytes, std::size_t aren
         std::rethrow_exception(refused);
     }
     heap_.finish(leaving);
-    return true;
+    return leaving.bytes;
 }
 
 void PlannedAllocator::write(const LogEntry& entry) {
@@ -480,9 +481,8 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
     if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove) {
-        const std::size_t before = heap_.spare_bytes();
-        if (move_idle(lock, more, arena_kept())) {
-            const std::size_t moved = heap_.spare_bytes() - std::min(before, heap_.spare_bytes());
+        const std::size_t moved = move_idle(lock, more, arena_kept(), wanted.stream);
+        if (moved > 0) {
             figures_.moved_bytes += static_cast<std::int64_t>(moved);
             moved_frames_ += 1 + static_cast<std::int64_t>(moved / (16 * memory_.page_bytes()));
         }
@@ -514,7 +514,7 @@ bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const
 
 // What was taken out of the arena for lack of memory elsewhere comes back, if it is to be had.
 void PlannedAllocator::restore_arena(Lock& /*lock*/) {
-    if (heap_.arena_bytes() >= arena_kept()) return;
+    if (heap_.arena_missing(arena_kept()) == 0) return;
     try {
         heap_.grow_arena(arena_kept());
     } catch (const std::exception&) {

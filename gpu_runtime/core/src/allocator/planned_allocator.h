@@ -153,8 +153,8 @@ class PlannedAllocator {
     // The heap has no range for the request: grows it within the bound.
     Block* place_with_more(Lock& lock, const Wanted& wanted);
     Block* place_within_bound(Lock& lock, const Wanted& wanted, std::size_t more);
-    // Moves idle memory to where the heap grows. Whether there was any.
-    bool move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept);
+    // Moves idle memory to where the heap of a stream grows. Returns how many bytes.
+    std::size_t move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept, Stream growing);
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     std::size_t arena_kept() const { return book_.arena_bytes(); }
     Placement placement(bool is_unknown) const;
