@@ -125,6 +125,7 @@ class BlockHeap {
     // Frees the blocks whose other streams are seen to be done.
     void collect();
 
+    bool is_plain() const { return is_plain_; }
     std::size_t reserved_bytes() const { return reserved_bytes_; }
     // Of the arena, mapped.
     std::size_t arena_bytes() const { return arena_bytes_; }

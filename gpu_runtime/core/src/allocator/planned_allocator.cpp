@@ -434,7 +434,7 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
     if (block != nullptr) return block;
     // See Note [Steps that grow]; mapped as the step comes to it.
     const std::size_t end = static_cast<std::size_t>(offset) + bytes;
-    if (end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
+    if (heap_.is_plain() || end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
     const std::size_t more =
         round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
     try {
