@@ -115,7 +115,8 @@ void BlockHeap::free(Block& block) {
         block.used_on.clear();
         const std::int64_t ticket = withhold(block, streams.size());
         for (const Stream stream : streams) {
-            uses_[stream].push_back({memory_.record_event(stream), &block, ticket});
+            uses_[stream].push_back(
+                {std::make_shared<StreamMark>(memory_, stream), &block, ticket});
         }
         return;
     }
@@ -426,9 +427,22 @@ void BlockHeap::release_spare() {
     }
 }
 
-void BlockHeap::settle(std::int64_t ticket) {
+BlockHeap::Unsettled BlockHeap::unsettled() const {
+    Unsettled unsettled{next_ticket_, {}};
+    for (const auto& [stream, uses] : uses_) {
+        if (!uses.empty()) unsettled.marks.push_back(uses.back().mark);
+    }
+    return unsettled;
+}
+
+void BlockHeap::await(const Unsettled& unsettled) const {
+    memory_.synchronize();
+    for (const auto& mark : unsettled.marks) memory_.await(mark->event());
+}
+
+void BlockHeap::settle(const Unsettled& unsettled) {
     for (auto waiting = withheld_.begin(); waiting != withheld_.end();) {
-        if (waiting->second.ticket >= ticket) {
+        if (waiting->second.ticket >= unsettled.ticket) {
             ++waiting;
             continue;
         }
@@ -438,10 +452,7 @@ void BlockHeap::settle(std::int64_t ticket) {
     }
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
-        while (!uses.empty() && uses.front().ticket < ticket) {
-            memory_.destroy_event(uses.front().event);
-            uses.pop_front();
-        }
+        while (!uses.empty() && uses.front().ticket < unsettled.ticket) uses.pop_front();
         stream = uses.empty() ? uses_.erase(stream) : std::next(stream);
     }
 }
@@ -449,15 +460,11 @@ void BlockHeap::settle(std::int64_t ticket) {
 void BlockHeap::collect() {
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
-        while (!uses.empty() && memory_.is_done(uses.front().event)) {
-            const Use use = uses.front();
-            memory_.destroy_event(use.event);
+        while (!uses.empty() && memory_.is_done(uses.front().mark->event())) {
+            Block* const block = uses.front().block;
             uses.pop_front();
-            const auto waiting = withheld_.find(use.block);
-            // It may have come back already, where the device had refused to destroy the event.
-            if (waiting == withheld_.end() || waiting->second.ticket != use.ticket) continue;
+            const auto waiting = withheld_.find(block);
             if (--waiting->second.streams > 0) continue;
-            Block* const block = waiting->first;
             withheld_.erase(waiting);
             come_back(*block);
         }

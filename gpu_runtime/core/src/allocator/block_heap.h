@@ -116,12 +116,15 @@ class BlockHeap {
     // Gives spare frames back to the device.
     void release_spare();
 
-    // Blocks that wait for other streams. Those are done once the device was waited for.
+    // Blocks that wait for other streams; as frames on their way out, in three parts.
     bool has_withheld() const { return !withheld_.empty(); }
-    // Of those that are withheld from now on, and of none before.
-    std::int64_t ticket() const { return next_ticket_; }
-    // The device was waited for since that ticket.
-    void settle(std::int64_t ticket);
+    struct Unsettled {
+        std::int64_t ticket;  // of those that are withheld later
+        StreamMarks marks;    // another device's streams have to be waited for by themselves
+    };
+    Unsettled unsettled() const;
+    void await(const Unsettled& unsettled) const;
+    void settle(const Unsettled& unsettled);
     // Frees the blocks whose other streams are seen to be done.
     void collect();
 
@@ -162,7 +165,7 @@ class BlockHeap {
         std::int64_t ticket;
     };
     struct Use {
-        Event event;
+        std::shared_ptr<StreamMark> mark;
         Block* block;
         std::int64_t ticket;
     };

@@ -227,8 +227,10 @@ void PlannedAllocator::adopt_book(StepBook book) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
-    // What the heap had for these requests goes to the arena.
-    give_back(lock, std::min(former, wanted));
+    // What the heap had for these requests goes to the arena; a plain one does not grow, and is not
+    // to lie beside the one that comes.
+    const bool is_replaced = heap_.is_plain() && heap_.arena_missing(wanted) > 0;
+    give_back(lock, is_replaced ? 0 : std::min(former, wanted));
     if (heap_.arena_missing(wanted) > 0) {
         try {
             heap_.grow_arena(wanted);
@@ -262,11 +264,11 @@ std::size_t PlannedAllocator::give_back() {
 
 std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
     if (heap_.has_withheld()) {
-        const std::int64_t ticket = heap_.ticket();
+        const BlockHeap::Unsettled unsettled = heap_.unsettled();
         lock.unlock();
-        memory_.synchronize();
+        heap_.await(unsettled);
         lock.lock();
-        heap_.settle(ticket);
+        heap_.settle(unsettled);
     }
     const std::size_t before = heap_.reserved_bytes();
     move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept, kNoStream);
