@@ -230,14 +230,16 @@ class Program {
             for (std::size_t slots = 1 + below(40); slots > 0; --slots) {
                 const std::size_t most = chance(0.3) ? 1 + below(900) : 1 + below(8 * kPage);
                 const std::size_t room = round_up(most, kBlockAlignment);
-                const bool has_place = room <= arena && chance(0.9);
                 kind.stream.push_back(below(options_.streams));
                 kind.least.push_back(static_cast<std::int64_t>(std::max<std::size_t>(1, most / 2)));
                 kind.most.push_back(static_cast<std::int64_t>(most));
-                kind.offset.push_back(
-                    has_place ? static_cast<std::int64_t>(
-                                    below((arena - room) / kBlockAlignment + 1) * kBlockAlignment)
-                              : kNoPlace);
+                const auto place = [&](double share) {
+                    if (room > arena || !chance(share)) return kNoPlace;
+                    const std::size_t units = (arena - room) / kBlockAlignment + 1;
+                    return static_cast<std::int64_t>(below(units) * kBlockAlignment);
+                };
+                kind.offset.push_back(place(0.9));
+                kind.spare.push_back(place(0.2));
                 kind.handed_over.push_back(chance(0.2) ? 1 : 0);
             }
         }
