@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "allocator/planned_allocator.h"
+#include "device/forwarding_memory.h"
 #include "device/simulated_memory.h"
 
 namespace {
@@ -42,9 +43,9 @@ void advance(Clock& clock, const Clock& other) {
 }
 
 // A simulated device that knows what is ordered before what.
-class OrderedMemory final : public DeviceMemory {
+class OrderedMemory final : public ForwardingMemory {
   public:
-    explicit OrderedMemory(std::size_t capacity) : memory_(kPage, capacity) {}
+    explicit OrderedMemory(SimulatedMemory& memory) : ForwardingMemory(memory), memory_(memory) {}
 
     // Returns the position of the work.
     std::uint64_t submit(Stream stream, Address address, std::size_t bytes) {
@@ -59,24 +60,9 @@ class OrderedMemory final : public DeviceMemory {
     bool is_ordered(Stream stream, Stream other, std::uint64_t position) const {
         return position <= std::max(clocks_[stream][other], done_[other]);
     }
-    SimulatedMemory& simulated() { return memory_; }
     // Events that the device did not take back, and nobody tried again.
     std::size_t lost_events() const { return refused_.size(); }
 
-    std::size_t page_bytes() const override { return kPage; }
-    std::size_t free_bytes() override { return memory_.free_bytes(); }
-    Address reserve_range(std::size_t bytes) override { return memory_.reserve_range(bytes); }
-    void release_range(Address address, std::size_t bytes) override {
-        memory_.release_range(address, bytes);
-    }
-    Pages create_pages(std::size_t bytes) override { return memory_.create_pages(bytes); }
-    void release_pages(Pages pages) override { memory_.release_pages(pages); }
-    void map(Address address, Pages pages, std::size_t bytes) override {
-        memory_.map(address, pages, bytes);
-    }
-    void unmap(Address address, std::size_t bytes) override { memory_.unmap(address, bytes); }
-    Address allocate_plain(std::size_t bytes) override { return memory_.allocate_plain(bytes); }
-    void release_plain(Address address) override { memory_.release_plain(address); }
     void synchronize() override {
         memory_.synchronize();
         for (const Clock& clock : clocks_) advance(done_, clock);
@@ -107,7 +93,7 @@ class OrderedMemory final : public DeviceMemory {
     }
 
   private:
-    SimulatedMemory memory_;
+    SimulatedMemory& memory_;
     std::array<Clock, kStreams> clocks_{};
     Clock done_{};
     std::map<Event, Clock> events_;
@@ -130,9 +116,10 @@ class Program {
     explicit Program(const Options& options)
         : options_(options),
           random_(options.seed),
-          memory_(options.capacity),
+          simulated_(kPage, options.capacity),
+          memory_(simulated_),
           allocator_(memory_, options.is_plain) {
-        memory_.simulated().fail_after(options.calls, options.failures);
+        simulated_.fail_after(options.calls, options.failures);
     }
 
     void run() {
@@ -155,7 +142,7 @@ class Program {
         end();
     }
 
-    std::uint64_t calls() { return memory_.simulated().calls(); }
+    std::uint64_t calls() { return simulated_.calls(); }
     std::int64_t planned() const { return planned_; }
     std::int64_t out_of_memory() const { return out_of_memory_; }
     std::int64_t refused() const { return refused_; }
@@ -317,9 +304,8 @@ class Program {
     void check() {
         allocator_.check();
         const Figures figures = allocator_.figures();
-        require(
-            static_cast<std::size_t>(figures.reserved_bytes) == memory_.simulated().created_bytes(),
-            "reserved is what the device gave");
+        require(static_cast<std::size_t>(figures.reserved_bytes) == simulated_.created_bytes(),
+                "reserved is what the device gave");
         std::size_t requested = 0;
         for (const Live& block : live_) requested += block.bytes;
         require(static_cast<std::size_t>(figures.requested_bytes) == requested,
@@ -329,18 +315,19 @@ class Program {
 
     // On a device that is well again everything comes back.
     void end() {
-        memory_.simulated().fail_after(0, 0);
+        simulated_.fail_after(0, 0);
         while (!live_.empty()) free(live_.size() - 1);
         if (in_step_) planned_ += allocator_.end_step().planned;
         allocator_.drop_book();
         check();
-        require(memory_.simulated().created_bytes() == 0, "all memory comes back");
-        require(memory_.simulated().mapped_bytes() == 0, "nothing is mapped any more");
-        require(memory_.simulated().live_events() == memory_.lost_events(), "no event is left");
+        require(simulated_.created_bytes() == 0, "all memory comes back");
+        require(simulated_.mapped_bytes() == 0, "nothing is mapped any more");
+        require(simulated_.live_events() == memory_.lost_events(), "no event is left");
     }
 
     const Options options_;
     std::mt19937_64 random_;
+    SimulatedMemory simulated_;
     OrderedMemory memory_;
     PlannedAllocator allocator_;
     std::vector<KindPlan> kinds_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "allocator/planned_allocator.h"
+#include "device/forwarding_memory.h"
 #include "device/simulated_memory.h"
 
 namespace {
@@ -34,40 +35,22 @@ constexpr std::size_t kRequests = 24;
 
 // Events are done when they were asked about some times, so that blocks wait for them. Calls come
 // from one thread at a time, or the sanitizer that sees races sees one here: there is no lock.
-class SlowMemory final : public DeviceMemory {
+class SlowMemory final : public ForwardingMemory {
   public:
-    std::size_t page_bytes() const override { return memory_.page_bytes(); }
-    std::size_t free_bytes() override { return memory_.free_bytes(); }
-    Address reserve_range(std::size_t bytes) override { return memory_.reserve_range(bytes); }
-    void release_range(Address address, std::size_t bytes) override {
-        memory_.release_range(address, bytes);
-    }
-    Pages create_pages(std::size_t bytes) override { return memory_.create_pages(bytes); }
-    void release_pages(Pages pages) override { memory_.release_pages(pages); }
-    void map(Address address, Pages pages, std::size_t bytes) override {
-        memory_.map(address, pages, bytes);
-    }
-    void unmap(Address address, std::size_t bytes) override { memory_.unmap(address, bytes); }
-    void synchronize() override { memory_.synchronize(); }
+    using ForwardingMemory::ForwardingMemory;
+
     Event record_event(Stream stream) override {
-        const Event event = memory_.record_event(stream);
+        const Event event = ForwardingMemory::record_event(stream);
         questions_[event] = 5;
         return event;
     }
-    // Beside other calls, as of a device: what is awaited is over, whoever asks.
-    void await(Event event) override { memory_.await(event); }
     bool is_done(Event event) override { return --questions_.at(event) <= 0; }
-    Address allocate_plain(std::size_t bytes) override { return memory_.allocate_plain(bytes); }
-    void release_plain(Address address) override { memory_.release_plain(address); }
-    void make_wait(Stream stream, Event event) override { memory_.make_wait(stream, event); }
     void destroy_event(Event event) override {
         questions_.erase(event);
-        memory_.destroy_event(event);
+        ForwardingMemory::destroy_event(event);
     }
-    const SimulatedMemory& simulated() const { return memory_; }
 
   private:
-    SimulatedMemory memory_{kPage, kCapacity};
     std::unordered_map<Event, int> questions_;
 };
 
@@ -218,7 +201,8 @@ void run_steps(PlannedAllocator& allocator) {
 }
 
 void stress(bool is_plain) {
-    SlowMemory memory;
+    SimulatedMemory simulated(kPage, kCapacity);
+    SlowMemory memory(simulated);
     PlannedAllocator allocator(memory, is_plain);
     allocator.on_mismatch([](const Mismatch& mismatch) {
         const std::lock_guard held(interpreter);
@@ -239,8 +223,8 @@ void stress(bool is_plain) {
     if (figures.requested_bytes != 0) fail("all is freed");
     if (figures.planned_requests == 0 || figures.fallback_requests == 0) fail("steps are planned");
     if (figures.refused_frees != 0) fail("the device refuses nothing");
-    if (memory.simulated().live_events() != 0) fail("no event is left");
-    if (memory.simulated().created_bytes() != 0) fail("no memory is left");
+    if (simulated.live_events() != 0) fail("no event is left");
+    if (simulated.created_bytes() != 0) fail("no memory is left");
     if (told == 0) fail("the listener is told");
 }
 

@@ -12,13 +12,14 @@ from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, without
 from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
+CORE_SOURCES = (
+    *("block_heap", "planned_allocator", "overwrite_check"),
+    *("kind_plan", "kind_progress", "step_book"),
+)
 SOURCES = [
     PROGRAM,
     CORE / "device" / "simulated_memory.cpp",
-    *(
-        CORE / "allocator" / f"{name}.cpp"
-        for name in ("block_heap", "planned_allocator", "kind_plan", "kind_progress", "step_book")
-    ),
+    *(CORE / "allocator" / f"{name}.cpp" for name in CORE_SOURCES),
 ]
 PASSED = "random_programs: passed\n"
 
