@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "allocator/planned_allocator.h"
+#include "device/forwarding_memory.h"
 #include "device/simulated_memory.h"
 
 namespace {
@@ -19,11 +20,11 @@ namespace {
 using namespace gapless::runtime;
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kCapacity = 512 * kPage;
+constexpr std::size_t kCapacity = 1024 * kPage;
 constexpr int kThreads = 6;
 constexpr int kOwnTurns = 6000;
 constexpr int kSteps = 430;
-constexpr int kProfiledSteps = 3;
+constexpr int kUnplannedSteps = 3;
 constexpr Stream kStepStream = 0;
 constexpr std::size_t kRequests = 24;
 
@@ -34,37 +35,22 @@ constexpr std::size_t kRequests = 24;
 
 // Events are done when they were asked about some times, so that blocks wait for them. Calls come
 // from one thread at a time, or the sanitizer that sees races sees one here: there is no lock.
-class SlowMemory final : public DeviceMemory {
+class SlowMemory final : public ForwardingMemory {
   public:
-    std::size_t page_bytes() const override { return memory_.page_bytes(); }
-    std::size_t free_bytes() override { return memory_.free_bytes(); }
-    Address reserve_range(std::size_t bytes) override { return memory_.reserve_range(bytes); }
-    void release_range(Address address, std::size_t bytes) override {
-        memory_.release_range(address, bytes);
-    }
-    Pages create_pages(std::size_t bytes) override { return memory_.create_pages(bytes); }
-    void release_pages(Pages pages) override { memory_.release_pages(pages); }
-    void map(Address address, Pages pages, std::size_t bytes) override {
-        memory_.map(address, pages, bytes);
-    }
-    void unmap(Address address, std::size_t bytes) override { memory_.unmap(address, bytes); }
-    void synchronize() override { memory_.synchronize(); }
+    using ForwardingMemory::ForwardingMemory;
+
     Event record_event(Stream stream) override {
-        const Event event = memory_.record_event(stream);
+        const Event event = ForwardingMemory::record_event(stream);
         questions_[event] = 5;
         return event;
     }
-    void await(Event event) override { questions_.at(event) = 0; }
     bool is_done(Event event) override { return --questions_.at(event) <= 0; }
-    void make_wait(Stream stream, Event event) override { memory_.make_wait(stream, event); }
     void destroy_event(Event event) override {
         questions_.erase(event);
-        memory_.destroy_event(event);
+        ForwardingMemory::destroy_event(event);
     }
-    const SimulatedMemory& simulated() const { return memory_; }
 
   private:
-    SimulatedMemory memory_{kPage, kCapacity};
     std::unordered_map<Event, int> questions_;
 };
 
@@ -109,20 +95,25 @@ class Stamped {
 // which gets its place.
 std::size_t step_bytes(std::size_t request) { return 512 * (1 + request % 5) + request; }
 
-StreamPlan step_plan() {
-    StreamPlan plan;
-    plan.stream = kStepStream;
-    plan.freed_begin.push_back(0);
+constexpr std::size_t kArena = kRequests * 8 * 512;
+
+// Every other book has half the arena.
+StepBook step_book(bool is_small) {
+    KindPlan kind;
     std::int64_t offset = 0;
     for (std::size_t k = 0; k < kRequests; ++k) {
         const bool before_is_freed = k % 3 == 1;
-        plan.bytes.push_back(static_cast<std::int64_t>(step_bytes(k)));
-        plan.offset.push_back(before_is_freed ? plan.offset.back() : offset);
-        if (before_is_freed) plan.freed.push_back(static_cast<std::int32_t>(k - 1));
-        plan.freed_begin.push_back(static_cast<std::int32_t>(plan.freed.size()));
+        const std::int64_t place = before_is_freed ? kind.offset.back() : offset;
+        const bool is_within = !is_small || place + 8 * 512 <= std::int64_t{kArena / 2};
+        kind.stream.push_back(kStepStream);
+        kind.least.push_back(static_cast<std::int64_t>(step_bytes(k)));
+        kind.most.push_back(static_cast<std::int64_t>(step_bytes(k)));
+        kind.offset.push_back(is_within ? place : kNoPlace);
+        kind.spare.push_back(kNoPlace);
+        kind.handed_over.push_back(k % 5 == 0 ? 1 : 0);
         offset += before_is_freed ? 0 : 8 * 512;
     }
-    return plan;
+    return StepBook({kind}, is_small ? kArena / 2 : kArena);
 }
 
 // A lock of the program's own, which is taken around calls and within the listener: it hangs
@@ -150,6 +141,8 @@ void use_heap(PlannedAllocator& allocator, unsigned seed, Stream stream) {
         if (turn % 50 == 0) {
             const std::lock_guard held(interpreter);
             if (allocator.figures().requested_bytes < 0) fail("bytes are counted");
+            if (allocator.statistics().small.allocation.current < 0) fail("blocks are counted");
+            if (allocator.segments().empty()) fail("there is memory");
             if (allocator.mismatches().size() > 64) fail("64 mismatches are kept");
         }
     }
@@ -160,11 +153,11 @@ void use_heap(PlannedAllocator& allocator, unsigned seed, Stream stream) {
 // too, as those of autograd do.
 void run_steps(PlannedAllocator& allocator) {
     for (int step = 0; step < kSteps; ++step) {
-        if (step == kProfiledSteps) {
+        if (step == kUnplannedSteps) {
             allocator.take_log();
-            allocator.adopt_plan(StepPlan({step_plan()}, kRequests * 8 * 512));
+            allocator.adopt_book(step_book(false));
         }
-        allocator.begin_step(step < kProfiledSteps ? StepMode::profiled : StepMode::planned);
+        allocator.begin_step(0);
         std::vector<Stamped> blocks;
         const auto request_some = [&](std::size_t begin, std::size_t end) {
             for (std::size_t k = begin; k < end; ++k) {
@@ -192,8 +185,9 @@ void run_steps(PlannedAllocator& allocator) {
         allocator.end_step();
         if (step % 40 == 39) {
             // While others free what lies in its arena.
-            allocator.drop_plan();
-            allocator.adopt_plan(StepPlan({step_plan()}, kRequests * 8 * 512));
+            if (step % 80 == 39) allocator.drop_book();
+            allocator.adopt_book(step_book(step % 160 >= 80));
+            allocator.drop_log();
         }
         freer.join();
         if (step % 100 == 99) allocator.reset_peaks();
@@ -206,11 +200,10 @@ void run_steps(PlannedAllocator& allocator) {
     }
 }
 
-}  // namespace
-
-int main() {
-    SlowMemory memory;
-    PlannedAllocator allocator(memory);
+void stress(bool is_plain) {
+    SimulatedMemory simulated(kPage, kCapacity);
+    SlowMemory memory(simulated);
+    PlannedAllocator allocator(memory, is_plain);
     allocator.on_mismatch([](const Mismatch& mismatch) {
         const std::lock_guard held(interpreter);
         if (mismatch.bytes == 0) fail("a mismatch has a size");
@@ -224,17 +217,21 @@ int main() {
     }
     for (std::thread& thread : threads) thread.join();
 
-    allocator.check();
-    allocator.give_back();
-    allocator.check();
     const Figures figures = allocator.figures();
-    if (figures.requested_bytes != 0 || figures.heap_bytes != 0) fail("all is freed");
+    allocator.drop_book();
+    allocator.check();
+    if (figures.requested_bytes != 0) fail("all is freed");
     if (figures.planned_requests == 0 || figures.fallback_requests == 0) fail("steps are planned");
     if (figures.refused_frees != 0) fail("the device refuses nothing");
-    if (memory.simulated().live_events() != 0) fail("no event is left");
-    if (memory.simulated().created_bytes() != static_cast<std::size_t>(figures.arena_bytes)) {
-        fail("only the arena is left");
-    }
+    if (simulated.live_events() != 0) fail("no event is left");
+    if (simulated.created_bytes() != 0) fail("no memory is left");
     if (told == 0) fail("the listener is told");
+}
+
+}  // namespace
+
+int main() {
+    stress(false);
+    stress(true);
     std::puts("stress: passed");
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime._core import Mismatch, MismatchKind, PlannedAllocator, SimulatedMemory, StepMode
-from tests.gpu_runtime.core.small_plans import stream_plan
+from gpu_runtime._core import Mismatch, MismatchKind, PlannedAllocator, SimulatedMemory
+from tests.gpu_runtime.core.small_plans import small_kind
 
 pytestmark = pytest.mark.core
 
@@ -14,10 +14,11 @@ PAGE = 4096
 
 @pytest.fixture
 def allocator() -> PlannedAllocator:
-    """Return an allocator within a planned step that expects one page."""
+    """Return an allocator within a step of which one request is known and has come."""
     made = PlannedAllocator(SimulatedMemory(PAGE, 1024 * PAGE))
-    made.adopt_plan([stream_plan(0, [(PAGE, 0)])], PAGE)
-    made.begin_step(StepMode.PLANNED)
+    made.adopt_book([small_kind([(PAGE, 0)])], PAGE)
+    made.begin_step()
+    made.allocate(PAGE)
     return made
 
 
@@ -33,7 +34,7 @@ def test_the_listener_may_use_the_allocator(allocator: PlannedAllocator) -> None
     allocator.on_mismatch(listen)
     allocator.allocate(5)
     allocator.allocate(6)
-    assert told == [(MismatchKind.SIZE, 1)]
+    assert told == [(MismatchKind.EXTRA, 1)]
 
 
 def test_it_is_told_of_those_that_are_kept(allocator: PlannedAllocator) -> None:
@@ -43,4 +44,12 @@ def test_it_is_told_of_those_that_are_kept(allocator: PlannedAllocator) -> None:
     for size in sizes:
         allocator.allocate(size)
     assert told == [mismatch.bytes for mismatch in allocator.mismatches()] == list(sizes)[:64]
-    assert allocator.mismatch_counts()[MismatchKind.SIZE.value] == len(sizes)
+    assert allocator.mismatch_counts()[MismatchKind.EXTRA.value] == len(sizes)
+
+
+def test_between_steps_nobody_is_told(allocator: PlannedAllocator) -> None:
+    told: list[int] = []
+    allocator.on_mismatch(lambda mismatch: told.append(mismatch.bytes))
+    allocator.end_step()
+    allocator.allocate(5)
+    assert told == []

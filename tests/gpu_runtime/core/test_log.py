@@ -1,11 +1,11 @@
-"""What is written down while steps are profiled."""
+"""What is written down of requests, frees and steps."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpu_runtime._core import LogKind, PlannedAllocator, SimulatedMemory, StepMode
-from tests.gpu_runtime.core.small_plans import stream_plan
+from gpu_runtime._core import LogKind, PlannedAllocator, SimulatedMemory
+from tests.gpu_runtime.core.small_plans import small_kind
 
 pytestmark = pytest.mark.core
 
@@ -18,38 +18,46 @@ def allocator() -> PlannedAllocator:
     return PlannedAllocator(SimulatedMemory(PAGE, 64 * PAGE))
 
 
-def kinds(allocator: PlannedAllocator) -> list[LogKind]:
-    """Take the log, and return the kinds of its rows."""
-    return [LogKind(kind) for kind, *_ in allocator.take_log().tolist()]
-
-
-def test_a_free_is_of_the_last_block_at_its_address(allocator: PlannedAllocator) -> None:
-    allocator.begin_step(StepMode.PROFILED)
-    block = allocator.allocate(1000)
-    allocator.free(block)
+def test_a_row_is_an_event(allocator: PlannedAllocator) -> None:
+    allocator.begin_step(3)
+    block = allocator.allocate(1000, 7)
     allocator.end_step()
-    # Outside of the step nothing is profiled, at the same address neither.
-    assert allocator.allocate(1000) == block
     allocator.free(block)
-    assert kinds(allocator) == [
-        LogKind.STEP_BEGINS,
-        LogKind.REQUEST,
-        LogKind.FREE,
-        LogKind.STEP_ENDS,
+    assert allocator.take_log().tolist() == [
+        [LogKind.STEP_BEGINS.value, -1, 3, 0, -1, -1],
+        [LogKind.REQUEST.value, 0, 1000, 7, -1, -1],
+        [LogKind.STEP_ENDS.value, -1, 0, 0, -1, -1],
+        [LogKind.FREE.value, 0, 0, 7, -1, -1],
+    ]
+    assert allocator.take_log().shape == (0, 6)
+
+
+def test_a_free_says_what_its_request_was_though_that_is_dropped(
+    allocator: PlannedAllocator,
+) -> None:
+    allocator.adopt_book([small_kind([(PAGE, 0), (2 * PAGE, PAGE)])], 3 * PAGE)
+    allocator.begin_step()
+    allocator.allocate(PAGE)
+    block = allocator.allocate(2 * PAGE)
+    allocator.drop_log()
+    allocator.end_step()
+    allocator.drop_book()
+    allocator.free(block)
+    assert allocator.take_log().tolist() == [
+        [LogKind.STEP_ENDS.value, -1, 0, 0, -1, -1],
+        [LogKind.FREE.value, 1, 0, 0, 0, 1],
     ]
 
 
-@pytest.mark.parametrize("planned", [False, True])
-def test_the_log_ends_where_profiling_does(allocator: PlannedAllocator, planned: bool) -> None:
-    allocator.begin_step(StepMode.PROFILED)
-    block, other = allocator.allocate(1000), allocator.allocate(1000)
-    allocator.end_step()
-    allocator.free(other)
-    if planned:
-        allocator.adopt_plan([stream_plan(0, [(PAGE, 0)])], PAGE)
-        allocator.free(block)
-    else:
-        allocator.begin_step(StepMode.UNPLANNED)
-        allocator.free(block)
-        allocator.end_step()
-    assert kinds(allocator) == []
+def test_a_free_is_of_the_last_block_at_its_address(allocator: PlannedAllocator) -> None:
+    block = allocator.allocate(1000)
+    allocator.free(block)
+    assert allocator.allocate(1000) == block
+    allocator.free(block)
+    assert not allocator.free(block)
+    assert [row[:2] for row in allocator.take_log().tolist()] == [
+        [LogKind.REQUEST.value, 0],
+        [LogKind.FREE.value, 0],
+        [LogKind.REQUEST.value, 1],
+        [LogKind.FREE.value, 1],
+    ]

@@ -27,14 +27,15 @@ BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& stati
       statistics_(statistics),
       is_plain_(is_plain),
       page_bytes_(memory.page_bytes()),
-      arena_free_(&nodes_) {}
+      arena_free_(&nodes_),
+      arena_holes_(&nodes_) {}
 
 Block* BlockHeap::place(std::size_t requested, Stream stream, Placement placement) {
     if (!uses_.empty()) collect();
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
     Block* found = heap.latest;
-    if (placement == Placement::in_order) {
+    if (placement == Placement::in_order && !is_plain_) {
         add_latest(heap);
         if (heap.tail == nullptr || free_before(heap.tail) < bytes) return nullptr;
         found = heap.tail->before;
@@ -67,10 +68,7 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         last = last->behind;
         if (last == nullptr || last->state != BlockState::free) return nullptr;
     }
-    for (const Block* part = first;; part = part->behind) {
-        make_wait(*part, stream);
-        if (part == last) break;
-    }
+    make_wait(*first, *last, stream);
     unindex(*first);
     Block* found = first;
     if (first->address < address) {
@@ -117,19 +115,21 @@ void BlockHeap::free(Block& block) {
         block.used_on.clear();
         const std::int64_t ticket = withhold(block, streams.size());
         for (const Stream stream : streams) {
-            uses_[stream].push_back({memory_.record_event(stream), &block, ticket});
+            uses_[stream].push_back(
+                {std::make_shared<StreamMark>(memory_, stream), &block, ticket});
         }
         return;
     }
-    if (block.is_handed_over || !block.used_on.empty()) {
-        withhold(block, 1);
-        if (block.is_handed_over) block.used_on.push_back(block.stream);
-        const std::vector<Stream> streams = std::move(block.used_on);
-        block.used_on.clear();
+    if (block.is_handed_over) block.used_on.push_back(block.stream);
+    const std::vector<Stream> streams = std::move(block.used_on);
+    block.used_on.clear();
+    try {
         for (const Stream stream : streams) {
             block.marks.push_back(std::make_shared<StreamMark>(memory_, stream));
         }
-        withheld_.erase(&block);
+    } catch (...) {
+        withhold(block, 1);
+        throw;
     }
     statistics_.finished(block.requested, block.bytes);
     block.state = BlockState::free;
@@ -171,71 +171,89 @@ void BlockHeap::grow(std::size_t requested, Stream stream, FrameSize frame_size)
     }
     if (frame_size == FrameSize::page) split_spare();
     const std::size_t pages = frame_size == FrameSize::page ? 1 : kFramePages;
-    // Most of a card would take long to map, only to be given back.
-    if (missing > spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) {
-        const std::size_t free_bytes = memory_.free_bytes();
-        if (missing - spare_bytes_ > free_bytes) {
-            throw OutOfDeviceMemory(std::to_string(free_bytes) + " bytes are free");
-        }
+    require_free(missing);
+    map_at(heap.tail, missing, pages * page_bytes_);
+}
+
+// Most of a card would take long to map, only to be given back.
+void BlockHeap::require_free(std::size_t bytes) {
+    if (bytes <= spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) return;
+    const std::size_t free_bytes = memory_.free_bytes();
+    if (bytes - spare_bytes_ > free_bytes) {
+        throw OutOfDeviceMemory(std::to_string(free_bytes) + " bytes are free");
     }
-    map_at(heap.tail, missing, pages * page_bytes_, stream);
+}
+
+std::size_t BlockHeap::arena_missing(std::size_t bytes) const {
+    if (arena_ == nullptr) return bytes;
+    if (is_plain_) return arena_->bytes() < bytes ? bytes : 0;
+    const Address end = arena_->begin() + bytes;
+    std::size_t missing = 0;
+    for (const auto& [address, hole] : arena_holes_) {
+        if (address >= end) break;
+        missing += std::min(hole->end(), end) - address;
+    }
+    return missing;
 }
 
 void BlockHeap::grow_arena(std::size_t bytes) {
     const std::size_t wanted = round_up(bytes, page_bytes_);
-    if (wanted == 0) return;
-    if (is_plain_) {
-        if (arena_ == nullptr || arena_->bytes() < wanted) replace_arena(wanted);
-        return;
-    }
+    if (arena_missing(wanted) == 0) return;
+    if (is_plain_) return replace_arena(wanted);
     if (arena_ == nullptr) {
         const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), wanted);
         arena_ = &add_extent(Extent::paged(memory_, range), BlockState::hole, kNoStream);
+        index(*first_.at(arena_));
     }
     if (wanted > arena_->bytes()) throw OutOfDeviceMemory("no device has as much");
+    require_free(arena_missing(wanted));
     const Address end = arena_->begin() + wanted;
-    for (Block* block = first_.at(arena_); block != nullptr && block->address < end;) {
-        if (block->state != BlockState::hole) {
-            block = block->behind;
-            continue;
-        }
-        Block* hole = block;
-        map_at(hole, std::min(block->end(), end) - block->address, kFramePages * page_bytes_,
-               kNoStream);
-        block = hole;
+    while (!arena_holes_.empty() && arena_holes_.begin()->first < end) {
+        Block* hole = arena_holes_.begin()->second;
+        map_at(hole, std::min(hole->end(), end) - hole->address, kFramePages * page_bytes_);
     }
 }
 
 // The arena before becomes memory like any other: its free ranges go to the streams that used them.
 void BlockHeap::replace_arena(std::size_t bytes) {
+    Extent* const before = arena_;
+    Block* const blocks = before == nullptr ? nullptr : first_.at(before);
+    for (const Block* block = blocks; block != nullptr; block = block->behind) {
+        if (!block->marks.empty()) make_wait(*block, *block, block->stream);
+    }
     Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
     reserved_bytes_ += bytes;
     arena_bytes_ = bytes;
     arena_free_.clear();
-    Extent* const before = std::exchange(arena_, &extent);
+    arena_ = &extent;
     index(*first_.at(&extent));
-    if (before == nullptr) return;
-    for (Block* block = first_.at(before); block != nullptr; block = block->behind) {
-        if (block->state != BlockState::free) continue;
+    for (Block* block = blocks; block != nullptr; block = block->behind) {
         if (block->stream == kNoStream) block->stream = 0;
-        make_wait(*block, block->stream);
         block->marks.clear();
-        block = add_free(*block);
+        if (block->state == BlockState::free) block = add_free(*block);
     }
 }
 
 BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kept) {
     for (auto& [stream, heap] : heaps_) add_latest(heap);
     Leaving leaving;
+    if (is_plain_) {
+        take_idle_extents(leaving, bytes, arena_kept);
+    } else {
+        take_idle_frames(leaving, bytes, arena_kept);
+    }
     try {
-        if (is_plain_) {
-            take_idle_extents(leaving, bytes, arena_kept);
-        } else {
-            take_idle_frames(leaving, bytes, arena_kept);
-        }
         std::set<Stream> streams;
-        for (const Block* block : leaving.blocks) streams.insert(block->stream);
+        std::set<std::shared_ptr<StreamMark>> marks;
+        for (const Leaving::Run& run : leaving.runs) {
+            for (const Block* block = run.first;; block = block->behind) {
+                streams.insert(block->stream);
+                marks.insert(block->marks.begin(), block->marks.end());
+                if (block == run.last) break;
+            }
+        }
         streams.erase(kNoStream);
+        leaving.marks.assign(marks.begin(), marks.end());
         for (const Stream stream : streams) {
             leaving.marks.push_back(std::make_shared<StreamMark>(memory_, stream));
         }
@@ -247,39 +265,36 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
 }
 
 void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
-    std::vector<Block*> idle;
+    std::vector<Leaving::Run> idle;
     for (auto& [stream, heap] : heaps_) {
         for (auto block = heap.free.rbegin();
              block != heap.free.rend() && (*block)->bytes >= page_bytes_; ++block) {
-            idle.push_back(*block);
+            idle.push_back({*block, *block});
         }
     }
-    std::ranges::sort(idle,
-                      [](const Block* one, const Block* other) { return Smaller()(other, one); });
-    // Of the arena last, from its end on.
-    Address kept = 0;
-    if (arena_ != nullptr) {
-        kept = arena_->begin() + round_up(arena_kept, page_bytes_);
-        for (auto entry = arena_free_.begin(); entry != arena_free_.end(); ++entry) {
-            if (Block& block = *entry->second; block.state == BlockState::free) join_behind(block);
-        }
-        for (auto entry = arena_free_.rbegin(); entry != arena_free_.rend(); ++entry) {
-            if (entry->second->end() > kept) idle.push_back(entry->second);
+    std::ranges::sort(idle, [](const Leaving::Run& one, const Leaving::Run& other) {
+        return Smaller()(other.first, one.first);
+    });
+    // Of the arena last, from its end on. A frame may lie across blocks that differ in who used
+    // them.
+    const Address kept =
+        arena_ == nullptr ? 0 : arena_->begin() + round_up(arena_kept, page_bytes_);
+    for (auto entry = arena_free_.rbegin();
+         entry != arena_free_.rend() && entry->second->end() > kept; ++entry) {
+        Block* const block = entry->second;
+        if (!idle.empty() && block->behind == idle.back().first) {
+            idle.back().first = block;
+        } else {
+            idle.push_back({block, block});
         }
     }
-    for (Block* block : idle) {
+    for (const Leaving::Run& run : idle) {
         if (leaving.bytes >= bytes) break;
-        const Address from = is_in_arena(*block) ? std::max(block->address, kept) : block->address;
-        Address first = 0, last = 0;
-        for (const auto& [address, frame_bytes] :
-             block->extent->frames_within(from, block->end())) {
-            if (first == 0) first = address;
-            if (leaving.bytes + (last - std::min(first, last)) >= bytes) break;
-            last = address + frame_bytes;
-        }
-        if (last == 0) continue;
-        unindex(*block);
-        take(leaving, *carve(*block, first, last - first));
+        const Address from =
+            is_in_arena(*run.first) ? std::max(run.first->address, kept) : run.first->address;
+        const auto [first, last] =
+            run.first->extent->whole_frames(from, run.last->end(), bytes - leaving.bytes);
+        if (first < last) take(leaving, run.first, first, last);
     }
 }
 
@@ -291,57 +306,39 @@ void BlockHeap::take_idle_extents(Leaving& leaving, std::size_t bytes, std::size
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
             is_idle = is_idle && block->state == BlockState::free;
         }
-        if (!is_idle) continue;
-        Block& block = *first_.at(&extent);
-        join_behind(block);
-        unindex(block);
-        take(leaving, block);
+        if (is_idle) take(leaving, first_.at(&extent), extent.begin(), extent.end());
     }
 }
 
-void BlockHeap::take(Leaving& leaving, Block& block) {
-    block.state = BlockState::leaving;
-    leaving.blocks.push_back(&block);
-    leaving.bytes += block.bytes;
-    leaving.frames += block.extent->frames_within(block.address, block.end()).size();
-    leaving.marks.insert(leaving.marks.end(), block.marks.begin(), block.marks.end());
-}
-
-// Frames may lie across free blocks that differ in who used them. They become one, with a mark of
-// each stream that is made now: it says of each what it used, if later than needed.
-void BlockHeap::join_behind(Block& block) {
-    std::set<Stream> marked;
-    while (block.behind != nullptr && block.behind->state == BlockState::free) {
-        const Stream other = block.behind->stream;
-        if (block.stream == kNoStream) {
-            unindex(block);
-            block.stream = other;
-            index(block);
-        }
-        if (other != block.stream && other != kNoStream && marked.insert(other).second) {
-            block.marks.push_back(std::make_shared<StreamMark>(memory_, other));
-        }
-        const StreamMarks& marks = block.behind->marks;
-        block.marks.insert(block.marks.end(), marks.begin(), marks.end());
-        unindex(*block.behind);
-        unindex(block);
-        absorb(block);
-        index(block);
+// Takes what lies between two addresses; `block` and those behind it are free.
+void BlockHeap::take(Leaving& leaving, Block* block, Address first, Address last) {
+    while (block->end() <= first) block = block->behind;
+    unindex(*block);
+    if (block->address < first) {
+        Block* const taken = split(*block, first - block->address);
+        index(*block);
+        block = taken;
     }
+    Leaving::Run run{block, block};
+    for (;; block = block->behind, unindex(*block)) {
+        if (block->end() > last) index(*split(*block, last - block->address));
+        block->state = BlockState::leaving;
+        run.last = block;
+        if (block->end() == last) break;
+    }
+    leaving.runs.push_back(run);
+    leaving.bytes += last - first;
+    leaving.frames += block->extent->frames_within(first, last).size();
 }
 
 void BlockHeap::put_back(const Leaving& leaving) {
-    for (Block* block : leaving.blocks) come_free(*block);
-}
-
-// Outside of the arena a stream waits at once for the marks of what it gets.
-void BlockHeap::come_free(Block& block) {
-    block.state = BlockState::free;
-    if (!is_in_arena(block) && !block.marks.empty()) {
-        for (const auto& mark : block.marks) memory_.make_wait(block.stream, mark->event());
-        block.marks.clear();
+    for (const Leaving::Run& run : leaving.runs) {
+        for (Block *block = run.first, *next = nullptr; block != nullptr; block = next) {
+            next = block == run.last ? nullptr : block->behind;
+            block->state = BlockState::free;
+            add_free(*block);
+        }
     }
-    add_free(block);
 }
 
 void BlockHeap::await(const Leaving& leaving) const {
@@ -350,7 +347,12 @@ void BlockHeap::await(const Leaving& leaving) const {
 
 void BlockHeap::finish(const Leaving& leaving) {
     std::exception_ptr refused;
-    for (Block* block : leaving.blocks) {
+    for (const Leaving::Run& run : leaving.runs) {
+        // All is done there, whoever did it.
+        Block* block = run.first;
+        block->marks.clear();
+        if (is_in_arena(*block)) block->stream = kNoStream;
+        for (const Address end = run.last->end(); block->end() < end;) absorb(*block);
         try {
             if (refused == nullptr) {
                 take_out(block);
@@ -360,7 +362,8 @@ void BlockHeap::finish(const Leaving& leaving) {
             refused = std::current_exception();
         }
         // What the device did not give up.
-        come_free(*block);
+        block->state = BlockState::free;
+        add_free(*block);
     }
     if (refused != nullptr) std::rethrow_exception(refused);
 }
@@ -387,7 +390,6 @@ void BlockHeap::take_out(Block*& block) {
         spare_bytes_ += bytes;
         if (is_in_arena(*block)) arena_bytes_ -= bytes;
         Block* const rest = block->bytes > bytes ? split(*block, bytes) : nullptr;
-        block->state = BlockState::hole;
         add_hole(*block);
         block = rest;
     }
@@ -423,9 +425,22 @@ void BlockHeap::release_spare() {
     }
 }
 
-void BlockHeap::settle(std::int64_t ticket) {
+BlockHeap::Unsettled BlockHeap::unsettled() const {
+    Unsettled unsettled{next_ticket_, {}};
+    for (const auto& [stream, uses] : uses_) {
+        if (!uses.empty()) unsettled.marks.push_back(uses.back().mark);
+    }
+    return unsettled;
+}
+
+void BlockHeap::await(const Unsettled& unsettled) const {
+    memory_.synchronize();
+    for (const auto& mark : unsettled.marks) memory_.await(mark->event());
+}
+
+void BlockHeap::settle(const Unsettled& unsettled) {
     for (auto waiting = withheld_.begin(); waiting != withheld_.end();) {
-        if (waiting->second.ticket >= ticket) {
+        if (waiting->second.ticket >= unsettled.ticket) {
             ++waiting;
             continue;
         }
@@ -435,10 +450,7 @@ void BlockHeap::settle(std::int64_t ticket) {
     }
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
-        while (!uses.empty() && uses.front().ticket < ticket) {
-            memory_.destroy_event(uses.front().event);
-            uses.pop_front();
-        }
+        while (!uses.empty() && uses.front().ticket < unsettled.ticket) uses.pop_front();
         stream = uses.empty() ? uses_.erase(stream) : std::next(stream);
     }
 }
@@ -446,15 +458,11 @@ void BlockHeap::settle(std::int64_t ticket) {
 void BlockHeap::collect() {
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
-        while (!uses.empty() && memory_.is_done(uses.front().event)) {
-            const Use use = uses.front();
-            memory_.destroy_event(use.event);
+        while (!uses.empty() && memory_.is_done(uses.front().mark->event())) {
+            Block* const block = uses.front().block;
             uses.pop_front();
-            const auto waiting = withheld_.find(use.block);
-            // It may have come back already, where the device had refused to destroy the event.
-            if (waiting == withheld_.end() || waiting->second.ticket != use.ticket) continue;
+            const auto waiting = withheld_.find(block);
             if (--waiting->second.streams > 0) continue;
-            Block* const block = waiting->first;
             withheld_.erase(waiting);
             come_back(*block);
         }
@@ -520,17 +528,6 @@ void BlockHeap::absorb(Block& block) {
     drop(*gone);
 }
 
-// Takes a part out of a free block that is not in the index; what is left of it is free.
-Block* BlockHeap::carve(Block& block, Address address, std::size_t bytes) {
-    Block* part = &block;
-    if (block.address < address) {
-        part = split(block, address - block.address);
-        index(block);
-    }
-    if (part->bytes > bytes) index(*split(*part, bytes));
-    return part;
-}
-
 Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
     block.state = BlockState::used;
     block.stream = stream;
@@ -543,24 +540,28 @@ Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
 }
 
 void BlockHeap::index(Block& block) {
+    const bool is_hole = block.state == BlockState::hole;
     if (is_in_arena(block)) {
-        arena_free_.emplace(block.address, &block);
+        (is_hole ? arena_holes_ : arena_free_).emplace(block.address, &block);
     } else {
-        heap_of(block.stream).free.insert(&block);
+        StreamHeap& heap = heap_of(block.stream);
+        (is_hole ? heap.holes : heap.free).insert(&block);
     }
 }
 
 void BlockHeap::unindex(Block& block) {
+    const bool is_hole = block.state == BlockState::hole;
     if (is_in_arena(block)) {
-        arena_free_.erase(block.address);
+        (is_hole ? arena_holes_ : arena_free_).erase(block.address);
     } else {
-        heap_of(block.stream).free.erase(&block);
+        StreamHeap& heap = heap_of(block.stream);
+        (is_hole ? heap.holes : heap.free).erase(&block);
     }
 }
 
 bool BlockHeap::is_one_range(const Block& one, const Block& other) const {
     return one.state == BlockState::free && other.state == BlockState::free &&
-           one.stream == other.stream && one.marks.empty() && other.marks.empty();
+           one.stream == other.stream && one.marks == other.marks;
 }
 
 Block* BlockHeap::add_free(Block& block) {
@@ -588,29 +589,26 @@ void BlockHeap::add_latest(StreamHeap& heap) {
 
 // A new hole becomes one with holes beside it.
 void BlockHeap::add_hole(Block& block) {
-    block.marks.clear();
-    if (is_in_arena(block)) {
-        block.stream = kNoStream;
-        if (block.behind != nullptr && block.behind->state == BlockState::hole) absorb(block);
-        if (block.before != nullptr && block.before->state == BlockState::hole) {
-            absorb(*block.before);
-        }
-        return;
-    }
-    StreamHeap& heap = heap_of(block.stream);
+    block.state = BlockState::hole;
+    if (is_in_arena(block)) block.stream = kNoStream;
     Block* whole = &block;
+    const auto absorb_hole = [&](Block& first) {
+        if (!is_in_arena(first)) {
+            Block*& tail = heap_of(first.stream).tail;
+            if (tail == first.behind) tail = &first;
+        }
+        absorb(first);
+    };
     if (whole->behind != nullptr && whole->behind->state == BlockState::hole) {
-        if (heap.tail == whole->behind) heap.tail = whole;
-        heap.holes.erase(whole->behind);
-        absorb(*whole);
+        unindex(*whole->behind);
+        absorb_hole(*whole);
     }
     if (whole->before != nullptr && whole->before->state == BlockState::hole) {
-        if (heap.tail == whole) heap.tail = whole->before;
         whole = whole->before;
-        heap.holes.erase(whole);
-        absorb(*whole);
+        unindex(*whole);
+        absorb_hole(*whole);
     }
-    heap.holes.insert(whole);
+    index(*whole);
 }
 
 // A hole with room for so many bytes and for frames that are larger than needed.
@@ -631,7 +629,7 @@ Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
     };
     Extent& extent = add_extent(reserve(), BlockState::hole, stream);
     Block* hole = first_.at(&extent);
-    heap.holes.insert(hole);
+    index(*hole);
     return hole;
 }
 
@@ -641,7 +639,7 @@ std::size_t BlockHeap::free_before(const Block* hole) const {
 }
 
 // Fills a hole from its beginning; it is what is left of it afterwards, null where nothing is.
-void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes, Stream stream) {
+void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes) {
     for (std::size_t done = 0; done < bytes;) {
         Block* const place = hole;
         const Frame frame = obtain(std::min(bytes - done, frame_bytes), place->bytes);
@@ -652,13 +650,11 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes,
             spare_bytes_ += frame.bytes;
             throw;
         }
-        const bool is_arena = is_in_arena(*place);
-        if (!is_arena) heap_of(stream).holes.erase(place);
+        unindex(*place);
         hole = place->bytes > frame.bytes ? split(*place, frame.bytes) : nullptr;
-        if (!is_arena && hole != nullptr) heap_of(stream).holes.insert(hole);
+        if (hole != nullptr) index(*hole);
         place->state = BlockState::free;
-        place->stream = stream;
-        if (is_arena) arena_bytes_ += frame.bytes;
+        if (is_in_arena(*place)) arena_bytes_ += frame.bytes;
         add_free(*place);
         done += frame.bytes;
     }
@@ -698,22 +694,34 @@ Extent& BlockHeap::add_extent(Extent made, BlockState state, Stream stream) {
 }
 
 // See Note [Plans are hints].
-void BlockHeap::make_wait(const Block& block, Stream stream) {
-    bool is_marked = block.stream == stream || block.stream == kNoStream;
-    for (const auto& mark : block.marks) {
-        if (mark->stream() == block.stream) is_marked = true;
-        if (mark->stream() != stream) memory_.make_wait(stream, mark->event());
+void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) {
+    StreamMarks marks;
+    std::vector<Stream> unmarked;
+    for (const Block* block = &first;; block = block->behind) {
+        bool is_marked = block->stream == stream || block->stream == kNoStream;
+        for (const auto& mark : block->marks) {
+            if (mark->stream() == block->stream) is_marked = true;
+            if (mark->stream() != stream) marks.push_back(mark);
+        }
+        if (!is_marked) unmarked.push_back(block->stream);
+        if (block == &last) break;
     }
-    if (is_marked) return;
-    const StreamMark now(memory_, block.stream);
-    memory_.make_wait(stream, now.event());
+    // Blocks side by side often have the same history.
+    std::ranges::sort(unmarked);
+    for (const auto& other :
+         std::ranges::subrange(unmarked.begin(), std::ranges::unique(unmarked).begin())) {
+        marks.push_back(std::make_shared<StreamMark>(memory_, other));
+    }
+    std::ranges::sort(marks);
+    marks.erase(std::ranges::unique(marks).begin(), marks.end());
+    for (const auto& mark : marks) memory_.make_wait(stream, mark->event());
 }
 
 void BlockHeap::check() const {
     const auto require = [](bool holds, const char* rule) {
         if (!holds) throw std::logic_error(rule);
     };
-    std::size_t mapped = 0, used = 0, free = 0, leaving = 0;
+    std::size_t mapped = 0, used = 0, free = 0, holes = 0, leaving = 0;
     for (const Extent& extent : extents_) {
         Address at = extent.begin();
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
@@ -761,6 +769,13 @@ void BlockHeap::check() const {
                     require(!extent.is_plain(), "a plain extent has no holes");
                     require(extent.frames_within(block->address, block->end()).empty(),
                             "nothing is mapped in a hole");
+                    if (is_in_arena(*block)) {
+                        require(arena_holes_.contains(block->address), "a hole is found");
+                    } else {
+                        require(heaps_.at(block->stream).holes.contains(const_cast<Block*>(block)),
+                                "a hole is found");
+                    }
+                    ++holes;
                     continue;
             }
             if (!extent.is_plain()) {
@@ -780,13 +795,15 @@ void BlockHeap::check() const {
     }
     require(used == used_.size(), "as many blocks are in use as are found");
     require(mapped + spare_bytes_ == reserved_bytes_, "reserved is what is mapped or spare");
-    std::size_t indexed = arena_free_.size();
+    std::size_t indexed = arena_free_.size(), indexed_holes = arena_holes_.size();
     for (const auto& [stream, heap] : heaps_) {
         indexed += heap.free.size() + (heap.latest != nullptr ? 1 : 0);
+        indexed_holes += heap.holes.size();
         require(heap.tail == nullptr || heap.tail->state == BlockState::hole,
                 "a heap grows at a hole");
     }
-    require(indexed == free, "the indexes hold what is free and nothing else");
+    require(indexed == free && indexed_holes == holes,
+            "the indexes hold what is free, and holes, and nothing else");
 }
 
 }  // namespace gapless::runtime

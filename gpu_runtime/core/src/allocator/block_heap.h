@@ -86,13 +86,20 @@ class BlockHeap {
     // Maps it, from spare frames first. What was mapped before it throws stays.
     // Throws OutOfDeviceMemory, DeviceCallError.
     void grow(std::size_t bytes, Stream stream, FrameSize frame_size);
+    // Of the arena's first bytes, those that are not mapped.
+    std::size_t arena_missing(std::size_t bytes) const;
     // Makes the arena's first bytes, at least these, all mapped. Throws as grow() does.
     void grow_arena(std::size_t bytes);
 
     // Frames that nothing uses any more, on their way out. In three parts, so that no lock is held
     // while the device is waited for: take_idle(), await(), finish().
     struct Leaving {
-        std::vector<Block*> blocks;
+        // Blocks side by side, which cover whole frames.
+        struct Run {
+            Block* first;
+            Block* last;
+        };
+        std::vector<Run> runs;
         StreamMarks marks;
         std::size_t bytes = 0;
         std::size_t frames = 0;
@@ -109,15 +116,19 @@ class BlockHeap {
     // Gives spare frames back to the device.
     void release_spare();
 
-    // Blocks that wait for other streams. Those are done once the device was waited for.
+    // Blocks that wait for other streams; as frames on their way out, in three parts.
     bool has_withheld() const { return !withheld_.empty(); }
-    // Of those that are withheld from now on, and of none before.
-    std::int64_t ticket() const { return next_ticket_; }
-    // The device was waited for since that ticket.
-    void settle(std::int64_t ticket);
+    struct Unsettled {
+        std::int64_t ticket;  // of those that are withheld later
+        StreamMarks marks;    // another device's streams have to be waited for by themselves
+    };
+    Unsettled unsettled() const;
+    void await(const Unsettled& unsettled) const;
+    void settle(const Unsettled& unsettled);
     // Frees the blocks whose other streams are seen to be done.
     void collect();
 
+    bool is_plain() const { return is_plain_; }
     std::size_t reserved_bytes() const { return reserved_bytes_; }
     // Of the arena, mapped.
     std::size_t arena_bytes() const { return arena_bytes_; }
@@ -154,7 +165,7 @@ class BlockHeap {
         std::int64_t ticket;
     };
     struct Use {
-        Event event;
+        std::shared_ptr<StreamMark> mark;
         Block* block;
         std::int64_t ticket;
     };
@@ -166,7 +177,6 @@ class BlockHeap {
     Block* split(Block& block, std::size_t bytes);
     // Takes in the block behind.
     void absorb(Block& block);
-    Block* carve(Block& block, Address address, std::size_t bytes);
     Block* use(Block& block, std::size_t bytes, Stream stream);
 
     void index(Block& block);
@@ -182,19 +192,19 @@ class BlockHeap {
     void replace_arena(std::size_t bytes);
     void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
     void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
-    static void take(Leaving& leaving, Block& block);
-    void join_behind(Block& block);
-    void come_free(Block& block);
+    void take(Leaving& leaving, Block* block, Address first, Address last);
 
     void split_spare();
     Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
     std::size_t free_before(const Block* hole) const;
-    void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes, Stream stream);
+    void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes);
+    void require_free(std::size_t bytes);
     Frame obtain(std::size_t bytes, std::size_t room);
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);
 
-    void make_wait(const Block& block, Stream stream);
+    // For what others did in free blocks side by side.
+    void make_wait(const Block& first, const Block& last, Stream stream);
 
     DeviceMemory& memory_;
     BlockStatistics& statistics_;  // is told when freed blocks come back
@@ -214,6 +224,7 @@ class BlockHeap {
     Extent* arena_ = nullptr;
     std::size_t arena_bytes_ = 0;
     std::pmr::map<Address, Block*> arena_free_;
+    std::pmr::map<Address, Block*> arena_holes_;
 
     std::map<Block*, Withheld> withheld_;
     std::int64_t next_ticket_ = 0;

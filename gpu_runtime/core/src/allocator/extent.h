@@ -60,6 +60,20 @@ class Extent {
         }
         return found;
     }
+    // Where frames that lie in [first, behind) as a whole begin and end: the first ones, with at
+    // least so many bytes. Between the two addresses all is mapped.
+    std::pair<Address, Address> whole_frames(Address first, Address behind,
+                                             std::size_t bytes) const {
+        auto frame = frames_.lower_bound(first);
+        if (frame == frames_.end()) return {behind, behind};
+        const Address begin = frame->first;
+        Address end = begin;
+        for (; frame != frames_.end() && end - begin < bytes; ++frame) {
+            if (frame->first + frame->second.bytes > behind) break;
+            end = frame->first + frame->second.bytes;
+        }
+        return {begin, end};
+    }
     const std::map<Address, Frame>& frames() const { return frames_; }
 
   private:

@@ -228,9 +228,11 @@ void PlannedAllocator::adopt_book(StepBook book) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
-    // What the heap had for these requests goes to the arena.
-    give_back(lock, std::min(former, wanted));
-    if (wanted > heap_.arena_bytes()) {
+    // What the heap had for these requests goes to the arena; a plain one does not grow, and is not
+    // to lie beside the one that comes.
+    const bool is_replaced = heap_.is_plain() && heap_.arena_missing(wanted) > 0;
+    give_back(lock, is_replaced ? 0 : std::min(former, wanted));
+    if (heap_.arena_missing(wanted) > 0) {
         try {
             heap_.grow_arena(wanted);
         } catch (...) {
@@ -263,11 +265,11 @@ std::size_t PlannedAllocator::give_back() {
 
 std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
     if (heap_.has_withheld()) {
-        const std::int64_t ticket = heap_.ticket();
+        const BlockHeap::Unsettled unsettled = heap_.unsettled();
         lock.unlock();
-        memory_.synchronize();
+        heap_.await(unsettled);
         lock.lock();
-        heap_.settle(ticket);
+        heap_.settle(unsettled);
     }
     const std::size_t before = heap_.reserved_bytes();
     move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept);
@@ -279,7 +281,7 @@ std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
 PlannedAllocator::Moved PlannedAllocator::move_idle(Lock& lock, std::size_t bytes,
                                                     std::size_t arena_kept) {
     const BlockHeap::Leaving leaving = heap_.take_idle(bytes, arena_kept);
-    if (leaving.blocks.empty()) return {};
+    if (leaving.runs.empty()) return {};
     lock.unlock();
     std::exception_ptr refused;
     try {
@@ -435,7 +437,7 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
     if (block != nullptr) return block;
     // See Note [Steps that grow]; mapped as the step comes to it.
     const std::size_t end = static_cast<std::size_t>(offset) + bytes;
-    if (end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
+    if (heap_.is_plain() || end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
     const std::size_t more =
         round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
     try {
@@ -519,7 +521,7 @@ bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const
 
 // What was taken out of the arena for lack of memory elsewhere comes back, if it is to be had.
 void PlannedAllocator::restore_arena(Lock& /*lock*/) {
-    if (heap_.arena_bytes() >= arena_kept()) return;
+    if (heap_.arena_missing(arena_kept()) == 0) return;
     try {
         heap_.grow_arena(arena_kept());
     } catch (const std::exception&) {

@@ -1,4 +1,4 @@
-"""The heap that serves whatever no plan serves, over memory with real bytes."""
+"""The heap that has every block, over memory with real bytes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ from random import Random
 
 import pytest
 
-from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory, StepMode
-from tests.gpu_runtime.core.small_plans import stream_plan
+from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory
+from tests.gpu_runtime.core.small_plans import small_kind
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
 from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core
 
 PAGE = 8192
+FRAME = 16 * PAGE  # which comes and goes as a whole
 PLENTY = 1 << 30
 
+plain_or_not = pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
 
-def heap_over(memory: SimulatedMemory) -> StampedBlocks:
-    return StampedBlocks(PlannedAllocator(memory))
+
+def heap_over(memory: SimulatedMemory, is_plain: bool = False) -> StampedBlocks:
+    return StampedBlocks(PlannedAllocator(memory, is_plain))
+
+
+def pass_first_steps(allocator: PlannedAllocator) -> None:
+    """End the steps in which memory comes page by page."""
+    for _ in range(2):
+        allocator.begin_step()
+        allocator.end_step()
 
 
 def random_size(random: Random) -> int:
@@ -41,14 +51,15 @@ def pages_of(blocks: list[Block]) -> int:
     return len(held) * PAGE
 
 
-@pytest.mark.parametrize("mode", [StepMode.UNPLANNED, StepMode.PROFILED], ids=["outside", "inside"])
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
 @one_by_one("seed", range(4), first=1)
-def test_no_byte_is_lost(seed: int, mode: StepMode) -> None:
+def test_no_byte_is_lost(seed: int, inside: bool) -> None:
     random = Random(seed)
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
     ever: dict[int, set[int]] = {stream: set() for stream in range(4)}
-    heap.allocator.begin_step(mode)
+    if inside:
+        heap.allocator.begin_step()
     for turn in range(6000):
         crowded = len(heap.live) > random.choice((20, 200, 400))
         if heap.live and (crowded or random.random() < 0.4):
@@ -58,60 +69,20 @@ def test_no_byte_is_lost(seed: int, mode: StepMode) -> None:
             ever[block.stream].update(range(block.address, block.end, BLOCK_ALIGNMENT))
         if random.random() < 0.001:
             heap.allocator.give_back()
-            assert memory.created_bytes == pages_of(list(heap.live.values()))
+            assert memory.created_bytes >= pages_of(list(heap.live.values()))
         if turn % 200 == 0:
             heap.check_all()
             assert heap.allocator.figures().reserved_bytes == memory.created_bytes
     heap.check_all()
     for stream, other in ((a, b) for a in ever for b in ever if a < b):
         assert not ever[stream] & ever[other], "addresses belong to one stream"
-    heap.allocator.end_step()
+    if inside:
+        heap.allocator.end_step()
     heap.free_all()
     heap.allocator.give_back()
     heap.allocator.check()
     assert memory.created_bytes == memory.mapped_bytes == 0
     assert heap.allocator.figures().reserved_bytes == 0
-
-
-@one_by_one("seed", range(4), first=1)
-def test_what_other_streams_use_comes_back_when_they_are_done(seed: int) -> None:
-    random = Random(seed)
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
-    at_work: set[int] = set()
-    busy: dict[int, list[Block]] = {stream: [] for stream in range(4)}  # freed, still in use
-    used: dict[Block, set[int]] = {}
-    came_back = 0
-    for _ in range(5000):
-        kind = random.random()
-        if kind < 0.45:
-            block = heap.allocate(random_size(random), random.randrange(4))
-            assert not any(block.overlaps(other) for stream in busy.values() for other in stream)
-            used[block] = set()
-        elif kind < 0.6 and heap.live:
-            block = random.choice(list(heap.live.values()))
-            stream = random.randrange(4)
-            memory.submit(stream)
-            at_work.add(stream)
-            heap.allocator.use_on(block.address, stream)
-            used[block].add(stream)
-        elif kind < 0.95 and heap.live:
-            block = random.choice(list(heap.live.values()))
-            heap.free(block)
-            for stream in used.pop(block) & at_work - {block.stream}:
-                busy[stream].append(block)
-        else:
-            stream = random.randrange(4)
-            memory.finish(stream)
-            at_work.discard(stream)
-            came_back += len(busy[stream])
-            busy[stream].clear()
-        if random.random() < 0.01:
-            heap.check_all()
-    assert came_back > 100
-    heap.free_all()
-    heap.allocator.give_back()
-    assert memory.created_bytes == memory.live_events == 0
 
 
 def test_bytes_that_another_stream_used_are_used_again_after_it_finished() -> None:
@@ -206,56 +177,56 @@ def test_neighbours_that_are_free_are_one_hole(order: tuple[int, ...]) -> None:
 
 
 def test_what_one_stream_freed_is_not_given_to_another() -> None:
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
+    heap = heap_over(SimulatedMemory(PAGE, PLENTY))
     block = heap.allocate(PAGE, 1)
     heap.free(block)
     assert heap.allocate(PAGE, 2).address != block.address
     assert heap.allocate(PAGE, 1).address == block.address
 
 
-def test_giving_back_leaves_the_pages_that_hold_something() -> None:
-    # | a | b b b b b | c |    b has two pages, and a part of those of a and c
+def test_giving_back_leaves_the_frames_that_hold_something() -> None:
+    # | a | b b b b | c |    b has a frame and four pages
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
-    heap.allocate(PAGE // 2 - BLOCK_ALIGNMENT)
-    middle = heap.allocate(3 * PAGE + BLOCK_ALIGNMENT)
-    heap.allocate(PAGE // 2 - BLOCK_ALIGNMENT)
+    pass_first_steps(heap.allocator)
+    heap.allocate(PAGE)
+    middle = heap.allocate(FRAME + 4 * PAGE)
+    heap.allocate(PAGE)
     heap.free(middle)
+    kept = heap.allocate(BLOCK_ALIGNMENT)
+    heap.allocator.give_back()
+    heap.check_all()
+    assert kept.address == middle.address
+    assert memory.created_bytes == memory.mapped_bytes == FRAME + 2 * PAGE
+    heap.free(kept)
     heap.allocator.give_back()
     heap.check_all()
     assert memory.created_bytes == memory.mapped_bytes == 2 * PAGE
-    assert heap.allocator.figures().reserved_bytes == 2 * PAGE
-    assert heap.allocator.figures().reserved_peak == 4 * PAGE
+    assert heap.allocator.figures().reserved_peak == FRAME + 6 * PAGE
 
 
-def test_what_outlives_a_profiled_step_lies_together() -> None:
-    # Each step makes many blocks that go and one that stays. A best fit would put those that stay
-    # into the holes; in order, the idle pages between move along and are no more than a sixteenth.
+def test_what_outlives_a_first_step_lies_together() -> None:
+    # A best fit would put what stays into the holes between what goes.
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
     escaping = []
-    most = 0
-    for _ in range(30):
-        heap.allocator.begin_step(StepMode.PROFILED)
+    for _ in range(2):
+        heap.allocator.begin_step()
         passing = [heap.allocate(PAGE // 2 + 1) for _ in range(40)]
         escaping += [heap.allocate(PAGE // 4) for _ in range(16)]
-        most = max(most, memory.created_bytes - pages_of(list(heap.live.values())))
         for block in passing:
             heap.free(block)
         heap.allocator.end_step()
     heap.check_all()
-    assert most <= (23 + 30 * 4) * PAGE // 16 + 24 * PAGE
     heap.allocator.give_back()
     # Of each step, four pages and perhaps a part of one at either end.
-    assert memory.created_bytes == pages_of(escaping) <= 30 * 5 * PAGE
-    assert memory.created_bytes == memory.mapped_bytes
+    assert memory.created_bytes == memory.mapped_bytes == pages_of(escaping) <= 2 * 5 * PAGE
 
 
-def test_a_profiled_step_takes_idle_pages_along() -> None:
+def test_a_first_step_takes_idle_pages_along() -> None:
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
-    heap.allocator.begin_step(StepMode.PROFILED)
+    heap.allocator.begin_step()
     addresses = set()
     for _ in range(1000):
         block = heap.allocate(PAGE + 1)
@@ -265,34 +236,63 @@ def test_a_profiled_step_takes_idle_pages_along() -> None:
         heap.free(block)
     assert len(addresses) == 1000, "no address is used twice"
     live = pages_of(list(heap.live.values()))
-    assert memory.created_bytes <= live * 17 // 16 + 3 * PAGE
+    assert memory.created_bytes <= live * 17 // 16 + 6 * PAGE
 
 
-def test_whole_pages_and_halves_share_no_page_with_others() -> None:
+def test_plain_memory_is_used_again_in_the_first_steps() -> None:
     memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
-    others, kept = [], []
-    for _ in range(6):
-        others.append(heap.allocate(700))
-        kept += [heap.allocate(2 * PAGE), heap.allocate(PAGE // 2)]
-    assert all(block.address % (PAGE // 2) == 0 for block in kept)
-    for block in others:
-        heap.free(block)
-    heap.allocator.give_back()
-    heap.check_all()
-    assert memory.created_bytes == sum(block.bytes for block in kept)
+    heap = heap_over(memory, is_plain=True)
+    heap.allocator.begin_step()
+    for _ in range(100):
+        heap.free(heap.allocate(3 * PAGE))
+    assert memory.calls == 1
+    heap.allocator.end_step()
 
 
-def test_out_of_memory_is_said_as_pytorch_says_it_and_nothing_is_kept() -> None:
-    memory = SimulatedMemory(PAGE, 10 * PAGE)
-    heap = heap_over(memory)
+@one_by_one("seed", range(6), first=2)
+def test_memory_stays_within_its_bound(seed: int) -> None:
+    """What is reserved is little more than ever lived, whatever sizes come in whatever order.
+
+    Blocks of one to sixteen frames keep a part of a frame at either end from moving.
+    """
+    random = Random(seed)
+    memory = SimulatedMemory(4096, PLENTY)
+    allocator = PlannedAllocator(memory)
+    pass_first_steps(allocator)
+    live: list[tuple[int, int]] = []
+    size = peak = 0
+    scale = 1.0
+    for turn in range(6000):
+        if turn % 500 == 0:
+            scale = random.choice((0.2, 0.5, 1.0, 2.0))
+        if live and (size > 4000 * 4096 or random.random() < 0.48):
+            address, bytes_ = live.pop(random.randrange(len(live)))
+            allocator.free(address)
+            size -= bytes_
+        else:
+            wanted = int(scale * 4096 * 2 ** random.uniform(4, 7))
+            live.append((allocator.allocate(wanted), wanted))
+            size += wanted
+            peak = max(peak, allocator.figures().allocated_peak)
+            assert memory.created_bytes <= peak * 9 // 8 + 4 * 16 * 4096
+    allocator.check()
+    assert allocator.figures().moved_bytes > 0
+
+
+@plain_or_not
+def test_what_cannot_be_had_is_said_and_nothing_is_kept(is_plain: bool) -> None:
+    memory = SimulatedMemory(PAGE, 20 * PAGE)
+    heap = heap_over(memory, is_plain)
     kept = heap.allocate(PAGE)
-    with pytest.raises(MemoryError, match=r"^CUDA out of memory\. Tried to allocate 81920 bytes"):
-        heap.allocator.allocate(10 * PAGE)
+    before = memory.created_bytes
+    with pytest.raises(MemoryError, match=r"^no physical memory of \d+ bytes"):
+        heap.allocator.allocate(20 * PAGE)
     heap.check_all()
-    assert memory.created_bytes == heap.allocator.figures().reserved_bytes == PAGE
+    assert memory.created_bytes == heap.allocator.figures().reserved_bytes == before
     heap.free(kept)
-    assert heap.allocate(10 * PAGE).bytes == 10 * PAGE
+    # A plain allocation has whole frames.
+    size = FRAME if is_plain else 20 * PAGE
+    assert heap.allocate(size).bytes == size
     heap.check_all()
 
 
@@ -303,19 +303,22 @@ def test_much_that_cannot_be_had_is_not_begun_with() -> None:
     before = memory.calls
     with pytest.raises(MemoryError, match=r"8183808 bytes are free"):
         heap.allocator.allocate(1000 * PAGE)
-    assert memory.calls < before + 10, "not a call for each page"
+    with pytest.raises(MemoryError, match=r"8183808 bytes are free"):
+        heap.allocator.adopt_book([small_kind([(PAGE, 0)])], 1000 * PAGE)
+    assert memory.calls < before + 20, "not a call for each page"
     assert heap.allocate(999 * PAGE).bytes == 999 * PAGE
     heap.check_all()
 
 
-@pytest.mark.parametrize("mode", [StepMode.UNPLANNED, StepMode.PROFILED], ids=["outside", "inside"])
-def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) -> None:
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
+def test_before_memory_is_short_everything_free_is_given_back(inside: bool) -> None:
     # Stream 1 has freed pages, stream 2 uses some of them still; both are what stream 3 needs.
     memory = SimulatedMemory(PAGE, 10 * PAGE)
     heap = heap_over(memory)
-    heap.allocator.begin_step(mode)
+    if inside:
+        heap.allocator.begin_step()
     first, second = heap.allocate(5 * PAGE, 1), heap.allocate(5 * PAGE, 1)
-    memory.submit(2)
+    memory.submit(2, second.address, second.bytes)
     heap.allocator.use_on(second.address, 2)
     heap.free(first)
     heap.free(second)
@@ -326,67 +329,65 @@ def test_before_memory_is_short_everything_free_is_given_back(mode: StepMode) ->
     heap.free(block)
 
 
-def test_before_memory_is_short_the_arena_of_a_dropped_plan_is_given_back() -> None:
+@plain_or_not
+def test_before_memory_is_short_an_idle_arena_is_given_back(is_plain: bool) -> None:
+    memory = SimulatedMemory(PAGE, 2 * FRAME)
+    heap = heap_over(memory, is_plain)
+    arena = FRAME + FRAME // 2
+    heap.allocator.adopt_book([small_kind([(arena, 0)])], arena)
+    heap.allocator.begin_step()
+    memory.submit(0)  # no memory may disappear while this runs
+    heap.free(heap.allocate(arena))
+    block = heap.allocate(FRAME + PAGE)
+    heap.check_all()
+    assert heap.allocator.figures().arena_bytes < FRAME
+    assert heap.allocator.end_step().planned == 1
+    heap.free(block)
+    heap.allocator.give_back()
+    # It is back for the next step.
+    heap.allocator.begin_step()
+    assert heap.allocator.figures().arena_bytes == arena
+    heap.allocate(arena)
+    heap.check_all()
+    assert heap.allocator.end_step().planned == 1
+
+
+def test_an_arena_that_lost_its_beginning_is_filled_again() -> None:
+    # | . . . . | live |    the book that comes needs the first four frames alone
+    memory = SimulatedMemory(PAGE, 5 * FRAME)
+    heap = heap_over(memory)
+    heap.allocator.adopt_book([small_kind([(FRAME, 4 * FRAME)])], 5 * FRAME)
+    heap.allocator.begin_step()
+    live = heap.allocate(FRAME)
+    heap.allocator.end_step()
+    heap.allocator.adopt_book([small_kind([(FRAME, 0)])], FRAME)
+    assert memory.created_bytes == 2 * FRAME
+    large = heap.allocate(4 * FRAME)
+    assert heap.allocator.figures().arena_bytes == FRAME
+    heap.free(large)
+    heap.allocator.give_back()
+    heap.allocator.begin_step()
+    assert heap.allocate(FRAME).address == live.address - 4 * FRAME
+    heap.allocator.end_step()
+    heap.check_all()
+
+
+def test_the_arena_of_a_dropped_book_is_given_back_when_its_last_block_goes() -> None:
     memory = SimulatedMemory(PAGE, 10 * PAGE)
     heap = heap_over(memory)
-    heap.allocator.adopt_plan([stream_plan(0, [(6 * PAGE, 0)])], 6 * PAGE)
-    heap.allocator.begin_step(StepMode.PLANNED)
+    heap.allocator.adopt_book([small_kind([(6 * PAGE, 0)])], 6 * PAGE)
+    heap.allocator.begin_step()
     held = heap.allocate(6 * PAGE)
     heap.allocator.end_step()
-    heap.allocator.drop_plan()
-    with pytest.raises(MemoryError, match=r"0 reserved by the heap"):
+    heap.allocator.drop_book()
+    with pytest.raises(MemoryError):
         heap.allocator.allocate(8 * PAGE)
     heap.check_all()
     memory.submit(0)  # a page may not disappear while this runs
     heap.free(held)
-    with pytest.raises(MemoryError):
-        heap.allocator.allocate(1 << 50)
     heap.allocate(8 * PAGE)
     heap.check_all()
     assert memory.created_bytes == heap.allocator.figures().reserved_bytes == 8 * PAGE
-
-
-def test_giving_back_leaves_nothing_of_an_arena_in_the_heap() -> None:
-    # The arena's last block lies in a page of the heap's, before the other block there.
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
-    first, other = heap.allocate(PAGE // 2), heap.allocate(PAGE // 2)
-    heap.free(first)
-    arena = PAGE + BLOCK_ALIGNMENT
-    heap.allocator.adopt_plan([stream_plan(0, [(arena, 0)])], arena)
-    assert heap.allocator.figures().arena_bytes == PAGE
-    heap.allocator.begin_step(StepMode.PLANNED)
-    held = heap.allocate(arena)
-    heap.allocator.end_step()
-    heap.allocator.drop_plan()
-    heap.free(other)
-    heap.free(held)
-    heap.allocator.give_back()
-    heap.check_all()
-    assert memory.created_bytes == memory.mapped_bytes == 0
-
-
-def test_ranges_of_addresses_that_lie_side_by_side_stay_apart() -> None:
-    # Pages so large that a range of addresses holds four of them.
-    page = 16 << 30
-    memory = SimulatedMemory(page, 64 * page)
-    allocator = PlannedAllocator(memory)
-    blocks = [allocator.allocate(page) for _ in range(16)]
-    assert memory.reserved_ranges == 4
-    neighbours = sum(block + page in blocks for block in blocks)
-    assert neighbours > 4 * 3, "also of two ranges"
-    for block in blocks[1::2] + blocks[::2]:
-        allocator.free(block)
-        allocator.check()
-    # No range has room for five pages, though they are free in a row.
-    again = allocator.allocate(5 * page)
-    allocator.check()
-    assert memory.reserved_ranges == 5
-    allocator.free(again)
-    allocator.give_back()
-    allocator.check()
-    assert memory.created_bytes == memory.mapped_bytes == 0
-    assert memory.reserved_ranges == 1
 
 
 def test_streams_without_end_get_memory() -> None:
@@ -410,17 +411,15 @@ def test_work_in_scarce_memory() -> None:
         if heap.live and random.random() < 0.45:
             heap.free(random.choice(list(heap.live.values())))
             continue
-        live = list(heap.live.values())
-        size, stream = random_size(random), random.randrange(3)
         try:
-            heap.allocate(size, stream)
+            heap.allocate(random_size(random), random.randrange(3))
         except MemoryError:
             short += 1
-            assert memory.created_bytes == pages_of(live)
-            assert memory.created_bytes + size > 40 * PAGE - 2 * PAGE, "it did not fit"
         if turn % 100 == 0:
             heap.check_all()
     assert short > 100
+    heap.free_all()
+    heap.allocate(40 * PAGE)
     heap.check_all()
 
 
@@ -428,8 +427,8 @@ def test_nothing_is_asked_for() -> None:
     memory = SimulatedMemory(PAGE, PLENTY)
     allocator = PlannedAllocator(memory)
     assert allocator.allocate(0) == 0
-    allocator.free(0)
-    allocator.use_on(0, 1)
+    assert not allocator.free(0)
+    assert not allocator.use_on(0, 1)
     assert memory.calls == 0
 
 
@@ -437,13 +436,14 @@ def test_nothing_is_asked_for() -> None:
     "size",
     [1 << 40, (1 << 48) + 1, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 511, (1 << 64) - 1],
 )
-@pytest.mark.parametrize("mode", [StepMode.UNPLANNED, StepMode.PROFILED], ids=["outside", "inside"])
-def test_sizes_that_no_device_has_are_refused(size: int, mode: StepMode) -> None:
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
+def test_sizes_that_no_device_has_are_refused(size: int, inside: bool) -> None:
     memory = SimulatedMemory(PAGE, 8 * PAGE)
     heap = heap_over(memory)
     heap.allocate(100)
-    heap.allocator.begin_step(mode)
-    with pytest.raises(MemoryError, match=f"^CUDA out of memory. Tried to allocate {size} bytes"):
+    if inside:
+        heap.allocator.begin_step()
+    with pytest.raises(MemoryError, match=r"no device has as much|57344 bytes are free"):
         heap.allocator.allocate(size)
     heap.allocate(100)
     heap.check_all()
@@ -455,7 +455,7 @@ def test_sizes_that_no_device_has_are_refused(size: int, mode: StepMode) -> None
 def test_an_arena_that_no_device_has_is_refused(size: int) -> None:
     allocator = PlannedAllocator(SimulatedMemory(PAGE, 8 * PAGE))
     with pytest.raises(MemoryError, match="no device has as much"):
-        allocator.adopt_plan([], size)
+        allocator.adopt_book([], size)
     assert allocator.figures().arena_bytes == 0
 
 
@@ -463,12 +463,12 @@ def test_what_is_not_a_block_is_not_freed() -> None:
     heap = heap_over(SimulatedMemory(PAGE, PLENTY))
     block, other = heap.allocate(2000), heap.allocate(2000)
     for address in (1, block.address + 1, block.address + 512, other.end, (1 << 64) - 1):
-        heap.allocator.free(address)
-        heap.allocator.use_on(address, 3)
+        assert not heap.allocator.free(address)
+        assert not heap.allocator.use_on(address, 3)
     heap.check_all()
     heap.free(block)
-    heap.allocator.free(block.address)
-    heap.allocator.use_on(block.address, 3)
+    assert not heap.allocator.free(block.address)
+    assert not heap.allocator.use_on(block.address, 3)
     heap.check_all()
     assert heap.allocate(2000).address == block.address
     assert heap.allocate(2000).address not in (block.address, other.address)

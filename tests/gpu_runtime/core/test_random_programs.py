@@ -1,0 +1,87 @@
+"""Random programs, of which it is known who works where, and what is ordered before what."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, without_preload
+from tests.slow import one_by_one
+
+PROGRAM = Path(__file__).with_name("random_programs.cpp")
+CORE_SOURCES = (
+    *("block_heap", "planned_allocator", "overwrite_check"),
+    *("kind_plan", "kind_progress", "step_book"),
+)
+SOURCES = [
+    PROGRAM,
+    CORE / "device" / "simulated_memory.cpp",
+    *(CORE / "allocator" / f"{name}.cpp" for name in CORE_SOURCES),
+]
+PASSED = "random_programs: passed\n"
+
+# What each stands for: a wait, a mark to wait for, a rule of who may have which bytes.
+MUTATIONS = [
+    ("block_heap", "    make_wait(*first, *last, stream);\n", ""),
+    ("block_heap", "if (!is_marked) unmarked.push_back(block->stream);", ""),
+    ("block_heap", "if (mark->stream() != stream) marks.push_back(mark);", ""),
+    ("block_heap", "block.marks.push_back(std::make_shared<StreamMark>(memory_, stream));", ""),
+    ("block_heap", "leaving.marks.push_back(std::make_shared<StreamMark>(memory_, stream));", ""),
+    ("block_heap", "leaving.marks.assign(marks.begin(), marks.end());", ""),
+    ("block_heap", "leaving.marks) memory_.await(mark->event());", "leaving.marks) (void)mark;"),
+    ("block_heap", "memory_.is_done(uses.front().mark->event())", "true"),
+    ("block_heap", " && one.marks == other.marks", ""),
+    ("block_heap", "!is_own || ", ""),
+    (
+        "block_heap",
+        "    memory_.synchronize();\n"
+        "    for (const auto& mark : unsettled.marks) memory_.await(mark->event());\n",
+        "",
+    ),
+]  # fmt: skip
+
+
+def run(program: Path, kind: str, seeds: int) -> tuple[int, str, str]:
+    ended = subprocess.run(
+        [program, kind, str(seeds)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=without_preload(),
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@cache
+def sanitized() -> Path:
+    options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    return compile_cpp("random_programs", SOURCES, options)
+
+
+SEEDS = {"orders": 150, "failures": 3}
+
+
+@one_by_one("kind", list(SEEDS), first=1)
+def test_no_byte_is_used_too_early_and_nothing_is_lost(kind: str) -> None:
+    assert run(sanitized(), kind, SEEDS[kind]) == (0, PASSED, "")
+
+
+@pytest.mark.slow
+def test_a_wait_that_is_left_out_is_seen() -> None:
+    objects = {source.stem: compile_cpp(f"{source.stem}.o", [source], ["-c"]) for source in SOURCES}
+    assert run(compile_cpp("program", list(objects.values()), []), "orders", 200) == (0, PASSED, "")
+    unseen = []
+    for name, text, instead in MUTATIONS:
+        source = (CORE / "allocator" / f"{name}.cpp").read_text()
+        assert source.count(text) == 1, text
+        mutated = new_folder() / f"{name}.cpp"
+        mutated.write_text(source.replace(text, instead))
+        made = objects | {name: compile_cpp(f"{name}.o", [mutated], ["-c"])}
+        status, _, said = run(compile_cpp("program", list(made.values()), []), "orders", 200)
+        if status == 0 or not said.startswith("random_programs: seed "):
+            unseen.append(text)
+    assert unseen == []
