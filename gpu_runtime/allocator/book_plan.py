@@ -14,7 +14,7 @@ from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.errors import GaplessError
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
-from planners.model.columns import IntColumn
+from planners.model.columns import BoolColumn, IntColumn
 from planners.model.plan import Plan, Result, Status
 from planners.registry import ChosenPlanner
 from planners.run import run
@@ -60,6 +60,16 @@ class BookPlan:
         offset[self.problem.slot[its]] = self.plan.offsets[its]
         return offset
 
+    def has_at_places(self, blocks: NDArray[np.int64]) -> BoolColumn:
+        """Whether blocks ``(offset, bytes, request, kind, slot)`` lie where this plan has them."""
+        at_place = np.zeros(len(blocks), dtype=np.bool_)
+        for index in range(len(self.problem.kinds)):
+            its = np.flatnonzero(blocks[:, 3] == index)
+            slot, offset = blocks[its, 4], blocks[its, 0]
+            places = (self.offsets_of(index), self.offsets_of(index, spare=True))
+            at_place[its] = np.any([place[slot] == offset for place in places], axis=0)
+        return at_place
+
     @property
     def guest_bytes(self) -> int:
         """Bytes of the blocks that the plan leaves where they are."""
@@ -96,9 +106,14 @@ def plan_book(
     least_peak: int,
     guests: NDArray[np.int64] = NO_GUESTS,
 ) -> BookPlan:
-    """Plan kinds of step around guests; ``GaplessError`` where there is no valid plan."""
+    """Plan kinds of step around guests; ``GaplessError`` where there is no valid plan.
+
+    A planner that cannot go around anything plans as if nobody were there.
+    """
     problem = book_problem(kinds, least_peak, guests)
     result = run(problem.problem, planner, budget, bounds_of(problem.problem))
+    if result.status is Status.UNSUPPORTED and len(guests):
+        return plan_book(kinds, planner, budget, least_peak)
     if result.interrupted:
         # A planner may keep its best plan at Ctrl-C. That is the program's to end by.
         raise KeyboardInterrupt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Literal, Protocol
@@ -33,6 +34,8 @@ QUIET_LOGS = 8
 # now and then: every 16th, then every 32nd, and so on.
 VAIN_LOGS = 16
 LONGEST_INTERVAL = 256
+# What lies where a book has not put it for so many logs is not about to go.
+OLD_LOGS = 4
 # Steps between two plans, of which the second served no better, at most.
 LONGEST_WAIT = 64
 
@@ -117,8 +120,8 @@ class BookPlanner:
         self._interval = VAIN_LOGS
         # The kinds whose numbers the rows of the log have.
         self._in_log: list[int] = []
-        # Numbers of the last request of the last log that was read, and of the one before.
-        self._newest = self._older = -1
+        # Numbers of the last requests of the last logs that were read.
+        self._newest = deque([-1], maxlen=OLD_LOGS)
         # Blocks that the next book is to be planned around.
         self._guests = NO_GUESTS
         self._youngest_guest = -1
@@ -171,6 +174,8 @@ class BookPlanner:
 
     def end_step(self, *, completed: bool) -> None:
         """End a step; one that has not come to its own end is not learnt from."""
+        if not self._in_step.locked():
+            raise DeviceError("step: a step ends that did not begin; begin_step() comes before")
         try:
             end = self.allocator.end_step()
             self._step += 1
@@ -216,13 +221,15 @@ class BookPlanner:
 
     def _look_for_guests(self, rows: NDArray[np.int64], *, is_in_the_way: bool) -> None:
         """Note what lies in the arena for good and is in the way, such as an optimizer's state."""
-        self._older, self._newest = self._newest, int(rows[:, REQUEST].max(initial=self._newest))
+        older, oldest = self._newest[-1], self._newest[0]
+        self._newest.append(int(rows[:, REQUEST].max(initial=older)))
         if self.book is None or not is_in_the_way:
             return
         blocks = self.allocator.blocks_in_arena()
         offset, request, kind = blocks[:, 0], blocks[:, 2], blocks[:, 3]
         # What is younger may be about to go.
-        is_guest = ((kind < 0) | self._model.stays(request)) & (request <= self._older)
+        is_guest = ((kind < 0) | self._model.stays(request)) & (request <= older)
+        is_guest |= ~self.book.has_at_places(blocks) & (request <= oldest)
         is_guest |= np.isin(offset, self._guests[:, 0]) & (request <= self._youngest_guest)
         is_guest &= offset < self.book.arena_bytes
         self._guests = blocks[is_guest, :2]
@@ -327,7 +334,8 @@ class BookPlanner:
         self._quiet_logs = 0
 
     def _go_on(self, reason: str) -> None:
-        self._wait = min(2 * self._wait, LONGEST_WAIT)
+        if not self.plans:
+            self._wait = min(2 * self._wait, LONGEST_WAIT)
         if reason != self.reason:
             self.reason = reason
             warnings.warn(

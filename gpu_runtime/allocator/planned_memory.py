@@ -200,7 +200,8 @@ class PlannedMemory:
         Raises
         ------
         DeviceError
-            Nothing is installed; with `check`: memory was written to while it was free.
+            Nothing is installed, or no step has begun; with `check`: memory was written to while
+            it was free.
         """
         planner, allocator = self._installed()
         planner.end_step(completed=completed)
