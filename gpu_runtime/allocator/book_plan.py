@@ -49,6 +49,11 @@ class BookPlan:
         return self.result.status is Status.OPTIMAL
 
     @property
+    def gap(self) -> float:
+        """Share of the arena that a better plan might save."""
+        return 1 - self.lower_bound / self.arena_bytes if self.arena_bytes else 0.0
+
+    @property
     def numbers(self) -> list[int]:
         """Number of each kind, in the order in which the allocator has them."""
         return [kind.number for kind in self.problem.kinds]

@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Literal, Protocol
 
@@ -20,7 +21,7 @@ from gpu_runtime.allocator.planning_thread import PlanningThread
 from gpu_runtime.allocator.step_kind import StepKind
 from gpu_runtime.allocator.step_model import StepModel
 from gpu_runtime.allocator.step_segment import REQUEST
-from planners.errors import DeviceError
+from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.registry import ChosenPlanner
 
@@ -36,6 +37,10 @@ VAIN_LOGS = 16
 LONGEST_INTERVAL = 256
 # What lies where a book has not put it for so many logs is not about to go.
 OLD_LOGS = 4
+# Training goes on with a plan that was made in so many seconds; one that takes longer follows where
+# it saves so much of the arena.
+SOON_SECONDS = 0.5
+MUCH = 0.001
 # Steps between two plans, of which the second served no better, at most.
 LONGEST_WAIT = 64
 
@@ -127,6 +132,8 @@ class BookPlanner:
         self._youngest_guest = -1
         self._guests_changed = False
         self._judge = BookJudge()
+        # The book in force that is planned again with more time, if one is.
+        self._improved: BookPlan | None = None
         # How many logs were read.
         self.logs_read = 0
         # Steps that a plan has to wait for after the one before, and how that one served.
@@ -273,9 +280,11 @@ class BookPlanner:
         is_known = self._model.version <= self._planned_version and not self._guests_changed
         # A book that was dropped knew as much.
         is_known = is_known and (self.book is not None or not self.plans)
-        if not self._judge.may_plan:
+        if is_known or not self._judge.may_plan or self._step < self._planned_at + self._wait:
             return
-        if is_known or self._thread.is_busy or self._step < self._planned_at + self._wait:
+        if self._thread.is_busy:
+            if self._improved is not None:
+                self._thread.interrupt()
             return
         # The program goes on learning meanwhile.
         kinds = copy.deepcopy(self._model.repeated)
@@ -283,7 +292,7 @@ class BookPlanner:
         self._planned_version = self._model.version
         self._judge_last()
         if self._planning == "beside":
-            self._thread.start(lambda: self._plan(kinds, guests))
+            self._thread.start(lambda: self._plan_soon(kinds, guests))
         else:
             self._adopt_what(lambda: self._plan(kinds, guests))
 
@@ -301,8 +310,40 @@ class BookPlanner:
     def _plan(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> BookPlan:
         return plan_book(kinds, self._planner, self._budget, self._least_peak, guests)
 
+    def _plan_soon(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> BookPlan:
+        """Return a plan that is not the best there is, if there is one soon."""
+        limit = self._budget.time_limit_seconds
+        if limit is None or limit > SOON_SECONDS:
+            soon = replace(self._budget, time_limit_seconds=SOON_SECONDS)
+            try:
+                return plan_book(kinds, self._planner, soon, self._least_peak, guests)
+            except GaplessError:
+                pass  # With more time there may be one.
+        return self._plan(kinds, guests)
+
     def _adopt_if_ready(self, *, wait: bool = False) -> None:
+        if self._improved is not None:
+            self._adopt_if_better(self._improved, wait=wait)
+            return
+        plans = self.plans
         self._adopt_what(lambda: self._thread.take(wait=wait))
+        book = self.book
+        if self.plans > plans and book is not None and book.gap > MUCH:
+            self._improved = book
+            self._thread.start(lambda: self._plan(book.problem.kinds, book.problem.guests))
+
+    def _adopt_if_better(self, former: BookPlan, *, wait: bool) -> None:
+        """Adopt what more time has made of a plan, where it saves enough."""
+        try:
+            better = self._thread.take(wait=wait)
+        except (GaplessError, KeyboardInterrupt):
+            better = None
+        if self._thread.is_busy:
+            return
+        self._improved = None
+        saved = 0 if better is None else former.arena_bytes - better.arena_bytes
+        if former is self.book and saved > MUCH * former.arena_bytes:
+            self._adopt_what(lambda: better)
 
     def _adopt_what(self, make: Callable[[], BookPlan | None]) -> None:
         """Adopt what is made; whatever is in its way, training goes on as before."""

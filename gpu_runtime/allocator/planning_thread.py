@@ -22,6 +22,7 @@ class PlanningThread(Generic[T]):
         self._thread: Thread | None = None
         self._outcome: T | None = None
         self._error: BaseException | None = None
+        self._is_interrupted = False
         # Compiled code may not run on while the interpreter goes.
         atexit.register(_stop, weakref.ref(self))
 
@@ -33,6 +34,7 @@ class PlanningThread(Generic[T]):
     def start(self, work: Callable[[], T]) -> None:
         """Run a function beside the program; the outcome of the one before has to be taken."""
         assert self._thread is None
+        self._is_interrupted = False
         self._thread = Thread(target=self._run, args=(work,), name="gapless-planning", daemon=True)
         self._thread.start()
 
@@ -47,15 +49,21 @@ class PlanningThread(Generic[T]):
             raise error
         return outcome
 
-    def stop(self) -> None:
-        """End the thread as Ctrl-C would, and wait for it."""
+    def interrupt(self) -> None:
+        """End the work as Ctrl-C would, soon."""
         thread = self._thread
-        if thread is None or not thread.is_alive():
+        if thread is None or not thread.is_alive() or self._is_interrupted:
             return
+        self._is_interrupted = True
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(KeyboardInterrupt)
         )
-        thread.join(_GRACE_SECONDS)
+
+    def stop(self) -> None:
+        """End the work and wait for it."""
+        self.interrupt()
+        if self._thread is not None:
+            self._thread.join(_GRACE_SECONDS)
 
     def _run(self, work: Callable[[], T]) -> None:
         try:

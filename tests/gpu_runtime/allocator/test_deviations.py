@@ -144,8 +144,7 @@ def test_blocks_that_are_held_for_good(planner: str) -> None:
     training.step([Request(r.size, r.stream, Life.KEPT) for r in program])
     assert len(training.kept) == 50
     training.run(program, 3 * SETTLED_STEPS)
-    # Of these planners one goes around what is given.
-    assert served(training, program) == (planner == "auto")
-    training.let_go()
-    assert served(training, program)
+    # Of these planners one goes around what is given; the other's book may go.
+    assert planner != "auto" or served(training, program)
+    training.check_account()
     training.free_all()

@@ -276,6 +276,28 @@ def test_planning_goes_on_beside_the_training(own: Callable[[PlannerFunction], s
     training.free_all()
 
 
+def test_a_plan_that_more_time_makes_better(own: Callable[[PlannerFunction], str]) -> None:
+    def hasty(problem: Problem, budget: Budget) -> Plan | Result:
+        if (budget.time_limit_seconds or 0) > 1:
+            return registry.get("many-objects-size-best").info.build()(problem, budget)
+        return Plan.of(problem, np.cumsum(problem.size) - problem.size)
+
+    program = small_program(False)
+    training = Training(own(hasty), planning="beside")
+    training.run(program, 2)
+    planner = training.memory._planner
+    assert planner is not None
+    planner.finish_planning()
+    first = training.memory.report()
+    assert served(training, program)
+    planner.finish_planning()
+    report = training.memory.report()
+    assert (first.plans, report.plans) == (1, 2)
+    assert report.arena_bytes < first.arena_bytes
+    assert served(training, program)
+    training.free_all()
+
+
 def test_a_planner_that_fails_beside_the_training(own: Callable[[PlannerFunction], str]) -> None:
     training = Training(own(raises), planning="beside")
     training.run(small_program(False), 2)
