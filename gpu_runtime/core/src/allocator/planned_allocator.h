@@ -187,7 +187,8 @@ class PlannedAllocator {
     struct Unknown {
         std::int64_t number = 0;  // of the step or what runs between two
         std::size_t requested = 0, living = 0;
-        bool outlives_rarely = true;
+        // What is made before the first step is there to stay.
+        bool outlives_rarely = false;
     };
     Unknown unknown_;
     bool within_ = false, between_ = true;
