@@ -137,7 +137,7 @@ def test_every_kind_of_mismatch_with_its_numbers() -> None:
     assert report.fallback_bytes == sum(size for *_, size in found)
 
 
-@pytest.mark.parametrize("planner", ["auto", "many-objects-size-best"])
+@pytest.mark.parametrize("planner", ["greedy-size-best", "many-objects-size-best"])
 def test_blocks_that_are_held_for_good(planner: str) -> None:
     program = random_program(Random(8), 50, 2)
     training = planned_training(program, planner)
@@ -145,6 +145,6 @@ def test_blocks_that_are_held_for_good(planner: str) -> None:
     assert len(training.kept) == 50
     training.run(program, 3 * SETTLED_STEPS)
     # Of these planners one goes around what is given; the other's book may go.
-    assert planner != "auto" or served(training, program)
+    assert planner != "greedy-size-best" or served(training, program)
     training.check_account()
     training.free_all()
