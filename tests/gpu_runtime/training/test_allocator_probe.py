@@ -31,7 +31,12 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
             "reserved_bytes.all.peak": figures.reserved_peak,
         }
 
-    monkeypatch.setattr(PlannedMemory, "install", lambda memory: memory.attach(made))
+    def install(memory: PlannedMemory) -> None:
+        # These steps end before a thread beside them could plan.
+        memory._planning = "between"
+        memory.attach(made)
+
+    monkeypatch.setattr(PlannedMemory, "install", install)
     monkeypatch.setattr(torch.cuda, "memory_stats", statistics)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", made.reset_peaks)
     return made
