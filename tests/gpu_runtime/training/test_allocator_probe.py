@@ -31,12 +31,7 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
             "reserved_bytes.all.peak": figures.reserved_peak,
         }
 
-    def install(memory: PlannedMemory) -> None:
-        # These steps end before a thread beside them could plan.
-        memory._planning = "between"
-        memory.attach(made)
-
-    monkeypatch.setattr(PlannedMemory, "install", install)
+    monkeypatch.setattr(PlannedMemory, "install", lambda memory: memory.attach(made))
     monkeypatch.setattr(torch.cuda, "memory_stats", statistics)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", made.reset_peaks)
     return made
@@ -45,7 +40,7 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
 def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import PlannedProbe, open_probe
 
-    probe = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
+    probe = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0, planning="between")
     assert isinstance(probe, PlannedProbe)
     weights = allocator.allocate(1000)
     before = probe.plan()
@@ -75,7 +70,7 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
 def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import open_probe
 
-    probe = open_probe(Allocator.PLANNED, "cuda")
+    probe = open_probe(Allocator.PLANNED, "cuda", planning="between")
     for size in (PAGE, PAGE, PAGE, PAGE, 2 * PAGE):
         with probe.step():
             allocator.free(allocator.allocate(size))
