@@ -251,6 +251,9 @@ class Figures:
     def fallback_bytes(self) -> int: ...
 
     @property
+    def step_bytes(self) -> int: ...
+
+    @property
     def missing_requests(self) -> int: ...
 
     @property
