@@ -41,7 +41,7 @@ from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1
 
-# The plan is in force from about the fourth step on, and the caches of PyTorch are warm by then.
+# The plan is in force from the fourth step on, and the caches of PyTorch are warm by then.
 FEWEST_WARM_UP = 6
 STEPS = 5
 
@@ -56,13 +56,11 @@ def train_model(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Such as bert-base.")],
     planner: Annotated[str, typer.Option(metavar="NAME", help="Who plans.")] = "auto",
     steps: Annotated[
-        int, typer.Option(help="Steps that are compared bit by bit; the first are profiled.")
+        int, typer.Option(help="Steps that are compared bit by bit; three come before a plan.")
     ] = STEPS,
     timed_steps: Annotated[int, typer.Option(help="Steps that are timed.")] = 30,
     warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP,
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds that planning may take, for each stream.")
-    ] = 10.0,
+    time_limit: Annotated[float, typer.Option(help="Seconds that planning may take.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Of weights, inputs and dropout.")] = 0,
     batch: Batch = None,
     seq: Seq = None,

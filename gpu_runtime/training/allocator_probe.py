@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 
+from gpu_runtime.allocator.book_planner import Planning
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
 from gpu_runtime.training.run_specification import Allocator
@@ -80,8 +81,12 @@ class NativeProbe:
 class PlannedProbe(NativeProbe):
     """Our allocator, in force from its construction on; PyTorch's peaks are those of both."""
 
-    def __init__(self, planner: str, time_limit: float, ordinal: int) -> None:
-        self._memory = PlannedMemory(planner, time_limit=time_limit, device=ordinal)
+    def __init__(
+        self, planner: str, time_limit: float, ordinal: int, planning: Planning = "beside"
+    ) -> None:
+        self._memory = PlannedMemory(
+            planner, time_limit=time_limit, device=ordinal, _planning=planning
+        )
         self._memory.install()
 
     def step(self) -> AbstractContextManager[object]:
@@ -110,14 +115,16 @@ def open_probe(
     planner: str = "auto",
     time_limit: float = 10.0,
     ordinal: int = 0,
+    planning: Planning = "beside",
 ) -> AllocatorProbe:
     """Put an allocator in force, before anything allocates.
 
     A ``"cpu"`` has none to choose; the mode of PyTorch's own is chosen by the environment. The
-    ordinal is the number of the CUDA device.
+    ordinal is the number of the CUDA device. A plan made between steps is in force from the same
+    step on in every run, however long the planner takes.
     """
     if device == "cpu":
         return HostProbe()
     if allocator is Allocator.PLANNED:
-        return PlannedProbe(planner, time_limit, ordinal)
+        return PlannedProbe(planner, time_limit, ordinal, planning)
     return NativeProbe()

@@ -54,8 +54,8 @@ def notes(findings: AllocatorComparison) -> list[str]:
         lines.append(f"no deterministic algorithm for {', '.join(findings.undetermined)}")
     if findings.nothing_was_planned:
         lines.append(
-            "no step was served by the plan: at least 5 steps that ask for the same are needed, "
-            "of which the first are profiled"
+            "no step was served by the plan: one is made after the third step, where two steps "
+            "have asked for the same"
         )
         lines += [f"{label}: {reason}" for label, reason in findings.reasons_without_plan()]
     if findings.agreement is not None:

@@ -33,6 +33,8 @@ def result_of(specification: RunSpecification) -> WorkerResult:
             specification.device,
             specification.planner,
             specification.time_limit,
+            # Few steps are compared, and all that are timed are to be the plan's.
+            planning="between",
         )
         return run(specification, probe)
     except UndeterminedError as error:

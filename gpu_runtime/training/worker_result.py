@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpu_runtime.allocator.memory_report import MemoryReport, MismatchRecord
+from gpu_runtime.allocator.memory_report import KindReport, MemoryReport, MismatchRecord
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,6 @@ def read_result(line: str) -> WorkerResult:
 
 def _read_report(fields: dict[str, Any]) -> MemoryReport:
     mismatches = tuple(MismatchRecord(**mismatch) for mismatch in fields["mismatches"])
+    kinds = tuple(KindReport(**kind) for kind in fields["kinds"])
     # Workers do not check.
-    return MemoryReport(**{**fields, "mismatches": mismatches, "overwrites": ()})
+    return MemoryReport(**{**fields, "kinds": kinds, "mismatches": mismatches, "overwrites": ()})

@@ -518,6 +518,8 @@ PROGRAMS = {
 
 
 def main(name: str, allocator: str, device: str) -> dict[str, Any]:
+    # A shell has its jobs in the background ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(allocator, device, folder)
         (PROGRAMS | CUDA_PROGRAMS)[name](run)

@@ -40,7 +40,7 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> PlannedAllocator:
 def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import PlannedProbe, open_probe
 
-    probe = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0)
+    probe = open_probe(Allocator.PLANNED, "cuda", "greedy-size-first", 3.0, planning="between")
     assert isinstance(probe, PlannedProbe)
     weights = allocator.allocate(1000)
     before = probe.plan()
@@ -70,7 +70,7 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
 def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import open_probe
 
-    probe = open_probe(Allocator.PLANNED, "cuda")
+    probe = open_probe(Allocator.PLANNED, "cuda", planning="between")
     for size in (PAGE, PAGE, PAGE, PAGE, 2 * PAGE):
         with probe.step():
             allocator.free(allocator.allocate(size))

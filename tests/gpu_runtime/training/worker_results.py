@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpu_runtime.allocator.memory_report import MemoryReport, MismatchRecord
+from gpu_runtime.allocator.memory_report import KindReport, MemoryReport, MismatchRecord
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import CheckResult, PeakFigures, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
@@ -26,6 +26,10 @@ PLAN = MemoryReport(
     status="optimal",
     reason="",
     plans=1,
+    kinds=(
+        KindReport("step", 34, 2_000, 3 * GIB, 60_000, 60_000),
+        KindReport("between steps", 33, 0, 0, 0, 0),
+    ),
     requested_bytes=3 * GIB,
     allocated_bytes=4 * GIB,
     reserved_bytes=4 * GIB + (1 << 20),
@@ -37,6 +41,7 @@ PLAN = MemoryReport(
     planned_steps=30,
     planned_requests=60_000,
     escaping_requests=0,
+    grown_requests=0,
     fallback_requests=0,
     fallback_bytes=0,
     missing_requests=0,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -41,12 +42,14 @@ class Extent {
             frames_.erase(entry);
             throw;
         }
+        stretches_ += 1 - touching(entry);
     }
     // Takes the frame out that begins at an address. Throws DeviceCallError; then it stays.
     Frame unmap(Address address) {
         const auto entry = frames_.find(address);
         const Frame frame = entry->second;
         memory_.unmap(address, frame.bytes);
+        stretches_ += touching(entry) - 1;
         frames_.erase(entry);
         return frame;
     }
@@ -75,16 +78,33 @@ class Extent {
         return {begin, end};
     }
     const std::map<Address, Frame>& frames() const { return frames_; }
+    // How many ranges there are that are mapped without a hole.
+    std::size_t stretches() const { return is_plain_ ? 1 : static_cast<std::size_t>(stretches_); }
 
   private:
     Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
         : memory_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
+
+    // How many frames lie directly before and behind one.
+    std::ptrdiff_t touching(std::map<Address, Frame>::const_iterator frame) const {
+        std::ptrdiff_t found = 0;
+        if (frame != frames_.begin()) {
+            const auto before = std::prev(frame);
+            found += before->first + before->second.bytes == frame->first ? 1 : 0;
+        }
+        const auto behind = std::next(frame);
+        if (behind != frames_.end()) {
+            found += frame->first + frame->second.bytes == behind->first ? 1 : 0;
+        }
+        return found;
+    }
 
     DeviceMemory& memory_;
     Address begin_;
     std::size_t bytes_;
     bool is_plain_;
     std::map<Address, Frame> frames_;
+    std::ptrdiff_t stretches_ = 0;
 };
 
 }  // namespace gapless::runtime

@@ -443,6 +443,7 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
     try {
         heap_.grow_arena(heap_.arena_bytes() + more);
     } catch (const OutOfDeviceMemory&) {
+        measure_reserved();
         return nullptr;
     }
     measure_reserved();
@@ -533,7 +534,10 @@ void PlannedAllocator::restore_arena(Lock& /*lock*/) {
 void PlannedAllocator::measure_reserved() {
     const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
-    statistics_.reserved(heap_.extents().size(), heap_.reserved_bytes());
+    // As segments() has them.
+    std::size_t segments = 0;
+    for (const Extent& extent : heap_.extents()) segments += extent.stretches();
+    statistics_.reserved(segments, heap_.reserved_bytes());
 }
 
 void PlannedAllocator::keep(Mismatch& mismatch) {

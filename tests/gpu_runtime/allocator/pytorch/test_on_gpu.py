@@ -63,8 +63,8 @@ def test_a_pool_of_the_programs_own() -> None:
 
 def test_a_graph_is_captured_and_replayed_in_planned_steps() -> None:
     found = run("graph")
-    assert found["same bits"] == [True] * 4
-    assert found["planned"] >= 4
+    assert found["same bits"] == [True] * 12
+    assert found["planned"] >= 6
 
 
 def test_compiled_with_graphs() -> None:

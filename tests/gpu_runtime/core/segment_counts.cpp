@@ -1,0 +1,75 @@
+// A random program on two streams, with an arena and memory that is given back: PyTorch's figure of
+// segments is to be their number in a snapshot. Ends with 1 and a line on stderr where it is not.
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "allocator/planned_allocator.h"
+#include "device/simulated_memory.h"
+
+namespace {
+
+using namespace gapless::runtime;
+
+constexpr std::size_t kPage = 4096;
+constexpr int kTurns = 4000;
+constexpr int kTurnsABook = 500;
+constexpr int kTurnsAGift = 97;
+
+StepBook book_of(std::int64_t bytes) {
+    const auto pages = bytes * static_cast<std::int64_t>(kPage);
+    KindPlan plan{.stream = {0},
+                  .least = {pages},
+                  .most = {pages},
+                  .offset = {0},
+                  .spare = {-1},
+                  .handed_over = {0}};
+    return StepBook({plan}, static_cast<std::size_t>(pages));
+}
+
+bool agree(const PlannedAllocator& allocator, std::size_t& most) {
+    const auto counted = static_cast<std::size_t>(allocator.statistics().large.segment.current);
+    const std::size_t found = allocator.segments().size();
+    most = std::max(most, found);
+    if (counted == found) return true;
+    std::fprintf(stderr, "segments: %zu counted, %zu found\n", counted, found);
+    return false;
+}
+
+int run(bool is_plain) {
+    SimulatedMemory memory(kPage, 8192 * kPage);
+    PlannedAllocator allocator(memory, is_plain);
+    std::mt19937 random(7);
+    std::vector<Address> blocks;
+    std::size_t most = 0;
+    for (int turn = 0; turn < kTurns; ++turn) {
+        if (turn % kTurnsABook == kTurnsABook - 1) {
+            allocator.adopt_book(book_of(1 + static_cast<std::int64_t>(random() % 64)));
+        }
+        if (turn % kTurnsAGift == 0) allocator.give_back();
+        if (blocks.size() < 40 || random() % 2 == 0) {
+            const std::size_t bytes = 1 + random() % (12 * kPage);
+            blocks.push_back(allocator.allocate(bytes, random() % 2));
+        } else {
+            std::swap(blocks[random() % blocks.size()], blocks.back());
+            allocator.free(blocks.back());
+            blocks.pop_back();
+        }
+        if (!agree(allocator, most)) return 1;
+    }
+    for (const Address address : blocks) allocator.free(address);
+    allocator.drop_book();
+    if (!agree(allocator, most)) return 1;
+    if (most < 4) {
+        std::fprintf(stderr, "segments: no holes were made\n");
+        return 1;
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main() { return run(false) + run(true); }
