@@ -25,6 +25,9 @@ constexpr std::int64_t kBoundPages = 4;
 // Frames that may move at once, and after how many requests one more.
 constexpr std::int64_t kMovesAtOnce = std::int64_t{1} << 16;
 constexpr std::int64_t kRequestsAMove = 2048;
+// A step with requests that no plan knew leaves idle memory beside the arena: above this part of
+// the peak of what lives it goes back, so often at once, and once more in so many steps.
+constexpr std::int64_t kIdleShare = 64, kGivenBackAtOnce = 16, kStepsAGiveBack = 64;
 // By which an arena grows within a step.
 constexpr std::size_t kGrowthPages = 16;
 // See Note [Blocks in order].
@@ -137,6 +140,9 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     figures_.requested_peak = std::max(figures_.requested_peak, requested_bytes_);
     figures_.allocated_peak = std::max(figures_.allocated_peak, allocated_bytes_);
     live_peak_ = std::max(live_peak_, allocated_bytes_);
+    if (!heap_.is_in_arena(*block)) {
+        heap_allocated_bytes_ += static_cast<std::int64_t>(block->bytes);
+    }
     if (in_step_) figures_.step_bytes += static_cast<std::int64_t>(bytes);
     // What nobody expects outside of steps is nobody's fault.
     if (planned.mismatch && in_step_) {
@@ -157,6 +163,9 @@ bool PlannedAllocator::free(Address address) noexcept {
         write({LogEntry::What::free, block->request, 0, block->stream, block->kind, block->slot});
         requested_bytes_ -= static_cast<std::int64_t>(block->requested);
         allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
+        if (!heap_.is_in_arena(*block)) {
+            heap_allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
+        }
         if (block->unknown_in == unknown_.number) unknown_.living -= block->bytes;
         if (check_ != nullptr) check_->leave(*block, step_);
         heap_.free(*block);
@@ -190,7 +199,7 @@ StepEnd PlannedAllocator::begin_step(std::int32_t label) {
 }
 
 StepEnd PlannedAllocator::end_step() {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     if (!in_step_) throw std::logic_error("a step ends that did not begin");
     StepEnd end = book_.end_step();
     end.planned -= in_use_;
@@ -203,12 +212,33 @@ StepEnd PlannedAllocator::end_step() {
     ++figures_.steps;
     ++step_;
     count(end);
+    try {
+        give_back_after_step(lock);
+    } catch (const std::exception&) {
+        // The device refuses for now; the memory stays what it was.
+    }
     return end;
+}
+
+// See Note [Memory in bounds].
+void PlannedAllocator::give_back_after_step(Lock& lock) {
+    if (arena_kept() == 0) {
+        // From now on frames are large, and fewer.
+        if (step_ == kStepsInOrder) give_back(lock, 0);
+        return;
+    }
+    const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes() - heap_.arena_bytes());
+    const bool is_idle = reserved - heap_allocated_bytes_ > live_peak_ / kIdleShare;
+    if (!had_unknown_ || !is_idle || given_back_ > kGivenBackAtOnce + step_ / kStepsAGiveBack)
+        return;
+    ++given_back_;
+    give_back(lock, arena_kept());
 }
 
 // A step, or what runs between two, ends, and the other begins.
 void PlannedAllocator::judge_unknown(bool& ended, bool begins) {
     // Without a book nothing is known, what stays least of all.
+    had_unknown_ = unknown_.requested > 0;
     if (unknown_.requested > 0 && arena_kept() > 0) {
         ended = unknown_.living * kOutlivingShare <= unknown_.requested;
     }

@@ -166,6 +166,7 @@ class PlannedAllocator {
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
     void restore_arena(Lock& lock);
     void judge_unknown(bool& ended, bool begins);
+    void give_back_after_step(Lock& lock);
     void write(const LogEntry& entry);
     void count(const StepEnd& end);
     void measure_reserved();
@@ -181,6 +182,7 @@ class PlannedAllocator {
     std::int64_t step_ = 0;
     Figures figures_;
     std::int64_t requested_bytes_ = 0, allocated_bytes_ = 0;  // of the moment
+    std::int64_t heap_allocated_bytes_ = 0;                   // of them, outside of the arena
     std::int64_t next_request_ = 0;
     // Requests of this step that no plan knows, and what of them lives. Whether it is likely that
     // they end with the step, as they did in the last one within steps, and between two.
@@ -192,6 +194,8 @@ class PlannedAllocator {
     };
     Unknown unknown_;
     bool within_ = false, between_ = true;
+    bool had_unknown_ = false;  // in what ended last
+    std::int64_t given_back_ = 0;
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
     std::int64_t moved_frames_ = 0;
     std::int64_t in_use_ = 0;  // requests of the step whose place was occupied
