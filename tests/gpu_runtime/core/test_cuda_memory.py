@@ -5,21 +5,16 @@ A process opens the driver once, and finds it by its name in the library path.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp
-from tests.repository import ROOT
+from tests.gpu_runtime.core import driver_stand_in
+from tests.gpu_runtime.core.driver_stand_in import DRIVER, stand_in
+from tests.gpu_runtime.cpp_program import compile_cpp
 
 pytestmark = pytest.mark.core
 
-DRIVER = "libcuda.so.1"
 PREPARE = f"""
 import ctypes
 from gpu_runtime._core import CudaMemory, PlannedAllocator
@@ -40,29 +35,8 @@ def refusal(call):
 """
 
 
-@cache
-def stand_in() -> Path:
-    """Return the folder of the driver's stand-in."""
-    sources = [
-        Path(__file__).with_name("memory_driver.cpp"),
-        CORE / "device" / "simulated_memory.cpp",
-    ]
-    return compile_cpp(DRIVER, sources, ["-shared", "-fPIC", "-fvisibility=hidden"]).parent
-
-
 def output_of(code: str, folder: Path) -> str:
-    """Run code in a process that finds its driver in a folder, and return what it printed."""
-    ended = subprocess.run(
-        [sys.executable, "-c", PREPARE + dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
-        cwd=ROOT,
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout
+    return driver_stand_in.output_of(code, folder, PREPARE)
 
 
 def test_blocks_lie_in_memory_that_the_driver_mapped() -> None:

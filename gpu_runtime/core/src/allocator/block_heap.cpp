@@ -44,11 +44,9 @@ Block* BlockHeap::place(std::size_t requested, Stream stream, Placement placemen
         heap.latest = nullptr;
     } else {
         add_latest(heap);
-        Block wanted;
-        wanted.bytes = bytes;
-        const auto fit = heap.free.lower_bound(&wanted);
+        const auto fit = heap.free.lower_bound({bytes, 0, nullptr});
         if (fit == heap.free.end()) return nullptr;
-        found = *fit;
+        found = fit->block;
         heap.free.erase(fit);
     }
     if (found->bytes > bytes) index(*split(*found, bytes));
@@ -59,9 +57,9 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
     if (arena_ == nullptr) return nullptr;
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     const Address address = arena_->begin() + static_cast<Address>(offset);
-    auto behind = arena_free_.upper_bound(address);
-    if (behind == arena_free_.begin()) return nullptr;
-    Block* const first = std::prev(behind)->second;
+    auto entry = arena_free_.upper_bound(address);
+    if (entry == arena_free_.begin()) return nullptr;
+    Block* const first = (--entry)->second;
     if (first->end() <= address) return nullptr;
     Block* last = first;
     while (last->end() < address + bytes) {
@@ -69,12 +67,13 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         if (last == nullptr || last->state != BlockState::free) return nullptr;
     }
     make_wait(*first, *last, stream);
-    unindex(*first);
     Block* found = first;
     if (first->address < address) {
+        // What is left of it stays where the index has it.
         found = split(*first, address - first->address);
-        index(*first);
         if (last == first) last = found;
+    } else {
+        arena_free_.erase(entry);
     }
     if (last != found) unindex(*last);
     if (last->end() > address + bytes) index(*split(*last, address + bytes - last->address));
@@ -268,12 +267,12 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
     std::vector<Leaving::Run> idle;
     for (auto& [stream, heap] : heaps_) {
         for (auto block = heap.free.rbegin();
-             block != heap.free.rend() && (*block)->bytes >= page_bytes_; ++block) {
-            idle.push_back({*block, *block});
+             block != heap.free.rend() && block->bytes >= page_bytes_; ++block) {
+            idle.push_back({block->block, block->block});
         }
     }
     std::ranges::sort(idle, [](const Leaving::Run& one, const Leaving::Run& other) {
-        return Smaller()(other.first, one.first);
+        return sized(*one.first) > sized(*other.first);
     });
     // Of the arena last, from its end on. A frame may lie across blocks that differ in who used
     // them.
@@ -545,7 +544,7 @@ void BlockHeap::index(Block& block) {
         (is_hole ? arena_holes_ : arena_free_).emplace(block.address, &block);
     } else {
         StreamHeap& heap = heap_of(block.stream);
-        (is_hole ? heap.holes : heap.free).insert(&block);
+        (is_hole ? heap.holes : heap.free).insert(sized(block));
     }
 }
 
@@ -555,7 +554,7 @@ void BlockHeap::unindex(Block& block) {
         (is_hole ? arena_holes_ : arena_free_).erase(block.address);
     } else {
         StreamHeap& heap = heap_of(block.stream);
-        (is_hole ? heap.holes : heap.free).erase(&block);
+        (is_hole ? heap.holes : heap.free).erase(sized(block));
     }
 }
 
@@ -567,9 +566,12 @@ bool BlockHeap::is_one_range(const Block& one, const Block& other) const {
 Block* BlockHeap::add_free(Block& block) {
     const Block* latest = is_in_arena(block) ? nullptr : heap_of(block.stream).latest;
     Block* whole = &block;
+    // The index of the arena has what only becomes longer.
+    bool is_indexed = false;
     if (block.before != nullptr && block.before != latest && is_one_range(*block.before, block)) {
         whole = block.before;
-        unindex(*whole);
+        is_indexed = is_in_arena(*whole);
+        if (!is_indexed) unindex(*whole);
         absorb(*whole);
     }
     if (whole->behind != nullptr && whole->behind != latest &&
@@ -577,7 +579,7 @@ Block* BlockHeap::add_free(Block& block) {
         unindex(*whole->behind);
         absorb(*whole);
     }
-    index(*whole);
+    if (!is_indexed) index(*whole);
     return whole;
 }
 
@@ -613,17 +615,16 @@ void BlockHeap::add_hole(Block& block) {
 
 // A hole with room for so many bytes and for frames that are larger than needed.
 Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
-    Block wanted;
-    wanted.bytes = bytes + kFramePages * page_bytes_;
-    const auto fit = heap.holes.lower_bound(&wanted);
-    if (fit != heap.holes.end()) return *fit;
-    std::size_t range = std::max(wanted.bytes, round_up(kExtentBytes, page_bytes_));
+    const std::size_t wanted = bytes + kFramePages * page_bytes_;
+    const auto fit = heap.holes.lower_bound({wanted, 0, nullptr});
+    if (fit != heap.holes.end()) return fit->block;
+    std::size_t range = std::max(wanted, round_up(kExtentBytes, page_bytes_));
     const auto reserve = [&] {
         try {
             return Extent::paged(memory_, range);
         } catch (const OutOfDeviceMemory&) {
             // Thousands of streams have taken nearly all addresses.
-            range = wanted.bytes;
+            range = wanted;
             return Extent::paged(memory_, range);
         }
     };
@@ -747,7 +748,8 @@ void BlockHeap::check() const {
                                 "a free block of the arena is found by its address");
                     } else {
                         require(block->marks.empty(), "only blocks of the arena have marks");
-                        require(heaps_.at(block->stream).free.contains(const_cast<Block*>(block)),
+                        require(heaps_.at(block->stream)
+                                    .free.contains(sized(const_cast<Block&>(*block))),
                                 "a free block is found by its size");
                     }
                     if (block->behind != nullptr && is_one_range(*block, *block->behind)) {
@@ -772,7 +774,8 @@ void BlockHeap::check() const {
                     if (is_in_arena(*block)) {
                         require(arena_holes_.contains(block->address), "a hole is found");
                     } else {
-                        require(heaps_.at(block->stream).holes.contains(const_cast<Block*>(block)),
+                        require(heaps_.at(block->stream)
+                                    .holes.contains(sized(const_cast<Block&>(*block))),
                                 "a hole is found");
                     }
                     ++holes;

@@ -1,6 +1,7 @@
 // All blocks of a device: no two share a byte, whatever a plan says about where they best lie.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,6 +15,7 @@
 #include "allocator/block.h"
 #include "allocator/block_statistics.h"
 #include "allocator/extent.h"
+#include "allocator/node_pool.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
@@ -143,13 +145,15 @@ class BlockHeap {
     void check() const;
 
   private:
-    struct Smaller {
-        bool operator()(const Block* one, const Block* other) const {
-            if (one->bytes != other->bytes) return one->bytes < other->bytes;
-            return one->address < other->address;
-        }
+    // With what is compared beside the block, which need not be looked at.
+    struct Sized {
+        std::size_t bytes;
+        Address address;
+        Block* block;
+        auto operator<=>(const Sized&) const = default;
     };
-    using BySize = std::pmr::set<Block*, Smaller>;
+    using BySize = std::pmr::set<Sized>;
+    static Sized sized(Block& block) { return {block.bytes, block.address, &block}; }
     // What belongs to one stream, outside of the arena.
     struct StreamHeap {
         explicit StreamHeap(std::pmr::memory_resource* memory) : free(memory), holes(memory) {}
@@ -210,7 +214,7 @@ class BlockHeap {
     BlockStatistics& statistics_;  // is told when freed blocks come back
     const bool is_plain_;
     const std::size_t page_bytes_;
-    std::pmr::unsynchronized_pool_resource nodes_;
+    NodePool nodes_;
     std::deque<Block> blocks_;
     std::vector<Block*> unused_blocks_;
     std::list<Extent> extents_;

@@ -63,20 +63,26 @@ void SimulatedMemory::add_work(Stream stream, Address begin, Address end) {
 
 void SimulatedMemory::finish(Stream stream) {
     const std::lock_guard lock(mutex_);
-    finish_until(stream, streams_[stream].submitted);
+    finish_all(stream);
+}
+
+void SimulatedMemory::finish_all(Stream stream) {
+    const StreamState& state = streams_[stream];
+    finish_until({stream, state.submitted, state.waited});
 }
 
 // What was waited for before that is done too.
-void SimulatedMemory::finish_until(Stream stream, std::uint64_t position) {
-    StreamState& state = streams_[stream];
-    state.finished = std::max(state.finished, position);
+void SimulatedMemory::finish_until(const EventState& end) {
+    StreamState& state = streams_[end.stream];
+    state.finished = std::max(state.finished, end.position);
     while (!state.work.empty() && state.work.front().position <= state.finished) {
         state.work.pop_front();
     }
-    while (!state.waits.empty() && state.waits.front().behind < state.finished) {
+    while (!state.waits.empty() && (state.waits.front().behind < state.finished ||
+                                    state.waits.front().number <= end.waits)) {
         const StreamWait done = state.waits.front();
         state.waits.pop_front();
-        finish_until(done.awaited, done.position);
+        finish_until(done.awaited);
     }
 }
 
@@ -257,14 +263,15 @@ void SimulatedMemory::release_plain(Address address) {
 void SimulatedMemory::synchronize() {
     const std::lock_guard lock(mutex_);
     may_fail("synchronize");
-    for (const auto& [stream, state] : streams_) finish_until(stream, state.submitted);
+    for (const auto& [stream, state] : streams_) finish_all(stream);
 }
 
 Event SimulatedMemory::record_event(Stream stream) {
     const std::lock_guard lock(mutex_);
     may_fail("record_event");
     const Event event = next_handle_++;
-    events_[event] = {stream, streams_[stream].submitted};
+    const StreamState& state = streams_[stream];
+    events_[event] = {stream, state.submitted, state.waited};
     return event;
 }
 
@@ -272,14 +279,16 @@ bool SimulatedMemory::is_done(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("is_done");
     const EventState& state = events_.at(event);
-    return streams_[state.stream].finished >= state.position;
+    const StreamState& stream = streams_[state.stream];
+    return stream.finished >= state.position &&
+           (stream.waits.empty() || stream.waits.front().number > state.waits);
 }
 
 void SimulatedMemory::await(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("await");
     const EventState& state = events_.at(event);
-    finish_until(state.stream, state.position);
+    finish_until(state);
 }
 
 void SimulatedMemory::make_wait(Stream stream, Event event) {
@@ -288,7 +297,7 @@ void SimulatedMemory::make_wait(Stream stream, Event event) {
     const EventState& state = events_.at(event);
     waits_.push_back({stream, state.stream, state.position});
     StreamState& waiting = streams_[stream];
-    waiting.waits.push_back({waiting.submitted, state.stream, state.position});
+    waiting.waits.push_back({waiting.submitted, ++waiting.waited, state});
 }
 
 void SimulatedMemory::destroy_event(Event event) {

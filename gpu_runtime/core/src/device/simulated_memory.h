@@ -82,16 +82,23 @@ class SimulatedMemory final : public DeviceMemory {
         Address begin;
         Address end;
     };
+    // Of a stream: work and waits that it had been given.
+    struct EventState {
+        Stream stream;
+        std::uint64_t position;
+        std::uint64_t waits;
+    };
     struct StreamWait {
         std::uint64_t behind;  // work that the stream had been given before
-        Stream awaited;
-        std::uint64_t position;
+        std::uint64_t number;  // of the waits of the stream
+        EventState awaited;
     };
     struct StreamState {
         std::uint64_t submitted = 0;
         std::uint64_t finished = 0;
         std::deque<Work> work;         // that is not finished
         std::deque<StreamWait> waits;  // that are not known to be over
+        std::uint64_t waited = 0;      // how many there ever were
     };
     struct PagesState {
         std::size_t file_offset;
@@ -102,11 +109,6 @@ class SimulatedMemory final : public DeviceMemory {
         Pages pages;
         std::size_t bytes;
     };
-    struct EventState {
-        Stream stream;
-        std::uint64_t position;
-    };
-
     template <class T>
     T locked(const T& value) const {
         const std::lock_guard lock(mutex_);
@@ -114,7 +116,8 @@ class SimulatedMemory final : public DeviceMemory {
     }
     void add_work(Stream stream, Address begin, Address end);
     void require_idle(Address begin, Address end) const;
-    void finish_until(Stream stream, std::uint64_t position);
+    void finish_until(const EventState& end);
+    void finish_all(Stream stream);
     bool fails();
     void may_fail(const char* call);
 
