@@ -100,13 +100,19 @@ def test_what_is_never_freed_has_no_place() -> None:
 
 def test_what_stays_over_several_steps_has_a_place_and_a_spare_one() -> None:
     # Gradients: the first one stays, the second is added to it, then both go.
-    first, second = "| x900 g700 -x | ", "| y900 h700 -h -y -g | "
-    (kind,) = model_of(first + second + first + second + first).repeated
-    assert kind.alternates.tolist() == [False, True]
+    first, second = "| x900 g700 z10 -z -x | ", "| y900 h700 -h z10 -z -y -g | "
+    model = model_of(first + second + first + second + first)
+    (kind,) = model.repeated
+    assert kind.alternates.tolist() == [False, True, False]
     problem = book_problem([kind], 0)
-    assert problem.is_spare.tolist() == [False, False, True]
-    assert segments(problem) == [[(0, 2)], [(0, 2)], [(1, 2)]]
+    assert problem.is_spare.tolist() == [False, False, False, True]
+    assert segments(problem) == [[(0, 3)], [(0, 3)], [(2, 3)], [(1, 2)]]
     assert problem.peaks == (1024 + 2 * 1024,)
+    # The one that is added stays for longer, which a plan has to know.
+    version = model.version
+    model.add(log_of("| y900 h700 z10 -h -z -y | "), ())
+    assert model.version > version
+    assert segments(book_problem([kind], 0))[3] == [(1, 3)]
 
 
 def test_what_runs_between_steps_is_a_kind() -> None:

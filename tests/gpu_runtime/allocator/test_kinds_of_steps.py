@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from tests.gpu_runtime.allocator.synthetic_training import (
+    PAGE_BYTES,
     SETTLED_STEPS,
     Block,
     Life,
@@ -187,7 +188,18 @@ def test_gradients_that_are_summed_over_steps_have_places() -> None:
     sizes = [rounded(size) for size in Accumulation.SIZES]
     live = 6 * rounded(70_000) + sizes[0] + 2 * sum(sizes)
     assert report.allocated_bytes == report.planned_bytes == live
+    # What held gradients before the plan was given back.
+    training.memory.reset_peaks()
+    assert training.memory.report().reserved_bytes <= live + 2 * PAGE_BYTES
     training.allocator.check()
+
+
+def test_plans_for_steps_that_grow_and_grow_wait_for_each_other() -> None:
+    training = Training("many-objects-size-best")
+    for number in range(120):
+        training.step(training_step(400 + 3 * number))
+    assert 5 <= training.memory.report().plans <= 18
+    training.free_all()
 
 
 def test_streams_share_bytes_and_wait_for_nobody() -> None:
