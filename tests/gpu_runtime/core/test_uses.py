@@ -180,13 +180,12 @@ def test_a_place_whose_use_is_not_recorded_is_withheld() -> None:
     assert figures.refused_frees == 1
     assert figures.requested_bytes == 0
     steps.allocator.end_step()
-    for _ in range(3):
-        steps.allocator.begin_step()
-        block = steps.allocator.allocate(PAGE)
-        assert block != place
-        steps.allocator.free(block)
-        assert steps.allocator.end_step().in_use == 1
-    assert steps.allocator.mismatch_counts()[MismatchKind.IN_USE.value] == 3
+    steps.allocator.begin_step()
+    block = steps.allocator.allocate(PAGE)
+    assert block != place
+    steps.allocator.free(block)
+    assert steps.allocator.end_step().in_use == 1
+    assert steps.allocator.mismatch_counts()[MismatchKind.IN_USE.value] == 1
     # The device is done with everything: nothing is in the way any more.
     steps.allocator.give_back()
     steps.allocator.begin_step()
