@@ -230,6 +230,9 @@ class Figures:
     def arena_bytes(self) -> int: ...
 
     @property
+    def live_peak(self) -> int: ...
+
+    @property
     def steps(self) -> int: ...
 
     @property

@@ -9,6 +9,10 @@ UNLIKE_SHARE = 0.1
 # Of so many steps in a row, so many unlike ones are too many.
 JUDGED_STEPS = 12
 TOO_MANY = 8
+# An arena, and what lies beside it, that are more than this part and so many bytes above the peak of
+# what ever lived are for the largest of each request, which never come together.
+MOST_ABOVE_LIVE = 0.06
+LEAST_ABOVE_LIVE = 64 << 20
 # Steps until a program is planned again, the first time; each time twice as many.
 FIRST_PAUSE = 16
 LONGEST_PAUSE = 1 << 14
@@ -27,8 +31,9 @@ class BookJudge:
     within a share of what lives by itself.
 
     Approach. A program is planned while half of its last few steps are of kinds that were seen
-    before. A book goes where most of a dozen steps were unlike it, and no other is made for a
-    while, which is longer each time.
+    before. A book goes where most of a dozen steps were unlike it, or where its arena is larger
+    than what ever lived: then the sizes of a kind are of the moment, although their number is not.
+    No other is made for a while, which is longer each time.
 
     Limits. A program that changes for good is unlike its book for a few steps only, until the next
     book, and is not judged by them.
@@ -70,6 +75,12 @@ class BookJudge:
     def is_in_the_way(self) -> bool:
         """Whether the book in force serves the program too badly."""
         return sum(self._unlike) >= TOO_MANY
+
+    @staticmethod
+    def is_worth(arena_bytes: int, outside_bytes: int, live_peak: int) -> bool:
+        """Whether an arena needs little more than has lived at one time, with what is outside."""
+        above = arena_bytes + outside_bytes - live_peak
+        return above <= max(MOST_ABOVE_LIVE * live_peak, LEAST_ABOVE_LIVE)
 
     def pause(self) -> None:
         """Say that the book was dropped."""

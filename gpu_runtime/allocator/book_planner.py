@@ -52,6 +52,8 @@ class _Figures(Protocol):
     def fallback_bytes(self) -> int: ...
     @property
     def step_bytes(self) -> int: ...
+    @property
+    def live_peak(self) -> int: ...
 
 
 class SteppedAllocator(Protocol):
@@ -260,11 +262,16 @@ class BookPlanner:
             step_bytes=figures.step_bytes,
         )
         if self.book is not None and self._judge.is_in_the_way:
+            self._do_without()
+
+    def _do_without(self) -> None:
+        """Serve without a book for a while."""
+        if self.book is not None:
             self.allocator.drop_book()
-            self.book = None
-            self._in_log = []
-            self._guests, self._youngest_guest = NO_GUESTS, -1
-            self._judge.pause()
+        self.book = None
+        self._in_log = []
+        self._guests, self._youngest_guest = NO_GUESTS, -1
+        self._judge.pause()
 
     def _skips(self) -> bool:
         """Whether a log is not read, since nothing was learnt from the ones before."""
@@ -350,6 +357,11 @@ class BookPlanner:
         try:
             book = make()
             if book is None or (self.plans and not self._judge.may_plan):
+                return
+            outside = self.persisting_bytes - book.guest_bytes
+            live = self.allocator.figures().live_peak
+            if not self._judge.is_worth(book.arena_bytes, outside, live):
+                self._do_without()
                 return
             self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
         except KeyboardInterrupt:

@@ -34,6 +34,7 @@ void bind_figures(nb::module_& module) {
         .def_ro("reserved_bytes", &Figures::reserved_bytes)
         .def_ro("reserved_peak", &Figures::reserved_peak)
         .def_ro("arena_bytes", &Figures::arena_bytes)
+        .def_ro("live_peak", &Figures::live_peak)
         .def_ro("steps", &Figures::steps)
         .def_ro("planned_steps", &Figures::planned_steps)
         .def_ro("planned_requests", &Figures::planned_requests)

@@ -15,10 +15,7 @@ from torch import Tensor, nn
 
 from gpu_runtime import PlannedMemory
 from planners.errors import DeviceError
-
-STEPS = 10
-WRONG_IN = 7
-SIZE = 4 << 20
+from tests.gpu_runtime.allocator.check_sizes import SIZE, STEPS, WRONG_IN
 
 
 def run_steps(is_wrong: str) -> dict[str, Any]:

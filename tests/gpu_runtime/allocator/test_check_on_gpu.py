@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu_runtime.allocator.check_programs import SIZE, STEPS, WRONG_IN
+from tests.gpu_runtime.allocator.check_sizes import SIZE, STEPS, WRONG_IN
 from tests.repository import ROOT
 
 pytestmark = pytest.mark.gpu

@@ -350,6 +350,7 @@ Figures PlannedAllocator::figures() const {
     figures.allocated_bytes = allocated_bytes_;
     figures.reserved_bytes = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures.arena_bytes = static_cast<std::int64_t>(heap_.arena_bytes());
+    figures.live_peak = live_peak_;
     return figures;
 }
 

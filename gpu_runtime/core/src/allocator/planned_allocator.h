@@ -37,6 +37,7 @@ struct Figures {
     std::int64_t allocated_bytes = 0, allocated_peak = 0;  // rounded up to blocks
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
     std::int64_t arena_bytes = 0;                          // of it, the arena's
+    std::int64_t live_peak = 0;  // of allocated bytes, since the beginning
     std::int64_t steps = 0, planned_steps = 0;
     std::int64_t planned_requests = 0;   // at their places
     std::int64_t escaping_requests = 0;  // expected, and without a place
