@@ -9,8 +9,8 @@ UNLIKE_SHARE = 0.1
 # Of so many steps in a row, so many unlike ones are too many.
 JUDGED_STEPS = 12
 TOO_MANY = 8
-# An arena, and what lies beside it, that are more than this part and so many bytes above the peak of
-# what ever lived are for the largest of each request, which never come together.
+# An arena, and what lies beside it, that are more than this part and so many bytes above the peak
+# of what ever lived are for the largest of each request, which never come together.
 MOST_ABOVE_LIVE = 0.06
 LEAST_ABOVE_LIVE = 64 << 20
 # Steps until a program is planned again, the first time; each time twice as many.

@@ -24,6 +24,7 @@ from gpu_runtime.allocator.step_segment import REQUEST
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.registry import ChosenPlanner
+from planners.text.byte_units import exact_bytes
 
 # Beside the program, or between its steps, where it waits.
 Planning = Literal["beside", "between"]
@@ -362,6 +363,11 @@ class BookPlanner:
             live = self.allocator.figures().live_peak
             if not self._judge.is_worth(book.arena_bytes, outside, live):
                 self._do_without()
+                self._go_on(
+                    f"an arena of {exact_bytes(book.arena_bytes)} bytes, with "
+                    f"{exact_bytes(outside)} outside of it, would be more than the "
+                    f"{exact_bytes(live)} that ever lived"
+                )
                 return
             self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
         except KeyboardInterrupt:
