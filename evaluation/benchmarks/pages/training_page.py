@@ -60,8 +60,8 @@ def training_page(
         "before a plan, and *device* what the driver says the process took. Efficiency is "
         "allocated / reserved, the best in bold; *over plan* is reserved / plan - 1. Step times by "
         "CUDA events from step to step, the median and the worst; *to default* compares medians. "
-        "Every row is a process of its own; bits are compared in others, with deterministic algorithms. "
-        "[The columns](../training.md#the-table) in full."
+        "Every row is a process of its own; bits are compared in others, with deterministic "
+        "algorithms. [The columns](../training.md#the-table) in full."
     )
     cases = [case for case in CASES if case.model in only]
     for position, case in enumerate(cases):
