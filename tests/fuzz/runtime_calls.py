@@ -49,7 +49,7 @@ def kinds(case: Case) -> tuple[list[Any], int]:
     rng = case.rng
     arena = rng.choice((0, PAGE, 4 * PAGE, 9 * PAGE))
     made = []
-    for _ in range(rng.randint(0, 3)):
+    for _ in range(rng.choice((0, 1, 3, 5))):
         plan = case.call("KindPlan", _core.KindPlan, rng.choice(LABELS), *kind_columns(rng, arena))
         if plan is not None:
             case.call("KindPlan", read, plan)
@@ -79,7 +79,7 @@ def books(case: Case) -> None:
 
 
 def device(case: Case) -> Any:
-    capacity = case.rng.choice((0, 8 * PAGE, 64 * PAGE))
+    capacity = case.rng.choice((0, 8, 64, 512, 512, 512)) * PAGE
     memory = case.call("SimulatedMemory", Simulated, PAGE, capacity)
     if memory is None:
         return None
@@ -100,13 +100,10 @@ def allocator_over(case: Case, memory: Any) -> Any:
 
 def steps(case: Case) -> None:
     rng = case.rng
-    memory = device(case)
-    allocator = allocator_over(case, memory)
-    if allocator is None:
-        return
+    # Refused or not, there is something to go on with.
+    memory = device(case) or Simulated(PAGE, 512 * PAGE)
+    allocator = allocator_over(case, memory) or Allocator(memory)
     addresses = [0]
-    if rng.random() < 0.7:
-        book(case, memory, allocator, 0)
     for _ in range(rng.randint(20, 80)):
         kind = rng.choice(STEPS)
         found = kind(case, memory, allocator, rng.choice(addresses))
@@ -142,10 +139,15 @@ def step(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
 
 
 def book(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
-    if case.rng.random() < 0.3:
+    """Change the book, mostly between steps, and begin one that it may know."""
+    if case.rng.random() < 0.7:
+        case.call("end_step", Allocator.end_step, allocator)
+    if case.rng.random() < 0.2:
         case.call("drop_book", Allocator.drop_book, allocator)
         return
     case.call("adopt_book", Allocator.adopt_book, allocator, *kinds(case))
+    if case.rng.random() < 0.7:
+        case.call("begin_step", Allocator.begin_step, allocator, case.rng.choice(LABELS))
 
 
 def look(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
@@ -221,7 +223,7 @@ LOOKS = (
     "check",
 )  # fmt: skip
 STEPS: tuple[Callable[[Case, Any, Any, int], Any], ...] = (
-    allocate, allocate, allocate, free, free, use_on, step, step, book, look, listen, work,
+    *[allocate] * 8, *[free] * 4, use_on, use_on, step, step, book, book, look, listen, work,
 )  # fmt: skip
 
 
