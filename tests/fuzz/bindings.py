@@ -26,8 +26,12 @@ from tests.fuzz.case import Case
 CASES_A_CHILD = 400
 CPU_SECONDS = 120
 WALL_SECONDS = 300
-# Of addresses, of which a simulated device reserves many and uses few. A sanitizer takes them all.
-ADDRESS_BYTES = {"planners": 3 << 30, "gpu_runtime": 1 << 40}
+CORES = ("planners", "gpu_runtime")
+# Of what is written to, not of addresses: an arena reserves half a TiB and uses little. A sanitizer
+# takes more.
+MEMORY_BYTES = 3 << 30
+# Of a simulated device, which is a file; a check of overwrites fills what it is given.
+FILE_BYTES = 1 << 28
 LAST_CALL_BYTES = 1 << 16
 
 
@@ -99,7 +103,7 @@ def run_in_this_process(core: str, seed: int, first: int, count: int, last_call:
     Each call is written down before it is made.
     """
     calls_of = _calls_of(core)
-    _limit(core)
+    _limit()
     # Listeners that fail are a part of what is drawn.
     sys.unraisablehook = lambda _: None
     calls, answers = 0, Counter[str]()
@@ -145,17 +149,18 @@ def _calls_of(core: str) -> list[Callable[..., None]]:
     return list(runtime_calls.CALLS)
 
 
-def _limit(core: str) -> None:
+def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     if "libasan" not in os.environ.get("LD_PRELOAD", ""):
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES[core], ADDRESS_BYTES[core]))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def main() -> int:
     """Run as many cases as asked for; exit with 1 at the first failure."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.bindings", description=__doc__)
-    parser.add_argument("--core", choices=tuple(ADDRESS_BYTES), default=None)
+    parser.add_argument("--core", choices=CORES, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000, help="cases of each core")
@@ -170,7 +175,7 @@ def main() -> int:
             traceback.print_exc()
             return 1
         return 0
-    for core in ADDRESS_BYTES if asked.core is None else (asked.core,):
+    for core in CORES if asked.core is None else (asked.core,):
         calls = 0
         for first in range(asked.first, asked.first + asked.count, CASES_A_CHILD):
             count = min(CASES_A_CHILD, asked.first + asked.count - first)

@@ -20,8 +20,8 @@ from tests.fuzz.arguments import changed
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError, TimeoutError, OSError)
 # The core's words for a call at the wrong time.
 WRONG_TIME = re.compile(
-    r"one question at a time|a step (begins|ends)|needs a plan|a plan is (adopted|dropped)|"
-    r"a plan already|no plan to drop|pages disappear while a stream is at work"
+    r"one question at a time|a step (begins|ends)|a book is (adopted|dropped)|"
+    r"has an allocator, whose blocks may be in use|memory disappears while a stream is at work"
 )
 # After so long a call is interrupted, which it has to notice.
 INTERRUPT_SECONDS = 0.5
