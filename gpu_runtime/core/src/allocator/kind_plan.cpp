@@ -12,7 +12,7 @@ namespace {
 
 // Requests are counted in 32 bits; kinds and streams are looked for one by one.
 constexpr std::size_t kMostRequests = std::size_t{1} << 27;
-constexpr std::size_t kMostKinds = 1024;
+constexpr std::size_t kMostKinds = 64;
 constexpr std::size_t kMostStreams = 256;
 
 void require_few(const std::vector<KindPlan>& kinds) {
