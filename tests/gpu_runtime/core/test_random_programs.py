@@ -13,7 +13,8 @@ from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
 CORE_SOURCES = (
-    *("block_heap", "planned_allocator", "overwrite_check"),
+    *("block_heap", "block_heap_memory", "block_heap_check"),
+    *("planned_allocator", "overwrite_check"),
     *("kind_plan", "kind_progress", "step_book"),
 )
 SOURCES = [
@@ -23,20 +24,21 @@ SOURCES = [
 ]
 PASSED = "random_programs: passed\n"
 
+HEAP, MEMORY = "block_heap", "block_heap_memory"
 # What each stands for: a wait, a mark to wait for, a rule of who may have which bytes.
 MUTATIONS = [
-    ("block_heap", "    make_wait(*first, *last, stream);\n", ""),
-    ("block_heap", "if (!is_marked) unmarked.push_back(block->stream);", ""),
-    ("block_heap", "if (mark->stream() != stream) marks.push_back(mark);", ""),
-    ("block_heap", "block.marks.push_back(std::make_shared<StreamMark>(memory_, stream));", ""),
-    ("block_heap", "leaving.marks.push_back(std::make_shared<StreamMark>(memory_, stream));", ""),
-    ("block_heap", "leaving.marks.assign(marks.begin(), marks.end());", ""),
-    ("block_heap", "leaving.marks) memory_.await(mark->event());", "leaving.marks) (void)mark;"),
-    ("block_heap", "memory_.is_done(uses.front().mark->event())", "true"),
-    ("block_heap", " && one.marks == other.marks", ""),
-    ("block_heap", "!is_own || ", ""),
+    (HEAP, "    make_wait(*first, *last, stream);\n", ""),
+    (HEAP, "if (!is_marked) unmarked.push_back(block->stream);", ""),
+    (HEAP, "if (mark->stream() != stream) marks.push_back(mark);", ""),
+    (HEAP, "block.marks.push_back(std::make_shared<StreamMark>(memory_, stream));", ""),
+    (MEMORY, "leaving.marks.push_back(std::make_shared<StreamMark>(memory_, stream));", ""),
+    (MEMORY, "leaving.marks.assign(marks.begin(), marks.end());", ""),
+    (MEMORY, "leaving.marks) memory_.await(mark->event());", "leaving.marks) (void)mark;"),
+    (HEAP, "memory_.is_done(uses.front().mark->event())", "true"),
+    (HEAP, " && one.marks == other.marks", ""),
+    (HEAP, "!is_own || ", ""),
     (
-        "block_heap",
+        HEAP,
         "    memory_.synchronize();\n"
         "    for (const auto& mark : unsettled.marks) memory_.await(mark->event());\n",
         "",

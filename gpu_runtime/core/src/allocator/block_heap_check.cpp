@@ -1,0 +1,100 @@
+// The rules of the heap.
+#include <algorithm>
+#include <stdexcept>
+
+#include "allocator/block_heap.h"
+
+namespace gapless::runtime {
+
+void BlockHeap::check() const {
+    const auto require = [](bool holds, const char* rule) {
+        if (!holds) throw std::logic_error(rule);
+    };
+    std::size_t mapped = 0, used = 0, free = 0, holes = 0, leaving = 0;
+    for (const Extent& extent : extents_) {
+        Address at = extent.begin();
+        for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
+            require(block->extent == &extent && block->address == at, "blocks lie side by side");
+            require(block->bytes > 0, "a block has bytes");
+            at = block->end();
+            if (block->behind != nullptr) {
+                require(block->behind->before == block, "neighbours know each other");
+            }
+            const bool is_latest = std::ranges::any_of(
+                heaps_, [&](const auto& heap) { return heap.second.latest == block; });
+            switch (block->state) {
+                case BlockState::used:
+                    require(used_.find(block->address) == block, "a block in use is found");
+                    ++used;
+                    break;
+                case BlockState::free:
+                    ++free;
+                    if (is_latest) break;
+                    if (is_in_arena(*block)) {
+                        const auto found = arena_free_.find(block->address);
+                        require(found != arena_free_.end() && found->second == block,
+                                "a free block of the arena is found by its address");
+                    } else {
+                        require(block->marks.empty(), "only blocks of the arena have marks");
+                        require(heaps_.at(block->stream)
+                                    .free.contains(sized(const_cast<Block&>(*block))),
+                                "a free block is found by its size");
+                    }
+                    if (block->behind != nullptr && is_one_range(*block, *block->behind)) {
+                        require(std::ranges::any_of(heaps_,
+                                                    [&](const auto& heap) {
+                                                        return heap.second.latest == block->behind;
+                                                    }),
+                                "no two free ranges touch");
+                    }
+                    break;
+                case BlockState::withheld:
+                    require(withheld_.contains(const_cast<Block*>(block)),
+                            "a withheld block waits for somebody");
+                    break;
+                case BlockState::leaving:
+                    ++leaving;
+                    break;
+                case BlockState::hole:
+                    require(!extent.is_plain(), "a plain extent has no holes");
+                    require(extent.frames_within(block->address, block->end()).empty(),
+                            "nothing is mapped in a hole");
+                    if (is_in_arena(*block)) {
+                        require(arena_holes_.contains(block->address), "a hole is found");
+                    } else {
+                        require(heaps_.at(block->stream)
+                                    .holes.contains(sized(const_cast<Block&>(*block))),
+                                "a hole is found");
+                    }
+                    ++holes;
+                    continue;
+            }
+            if (!extent.is_plain()) {
+                auto frame = extent.frames().upper_bound(block->address);
+                require(frame != extent.frames().begin(), "memory is mapped behind a block");
+                Address covered = std::prev(frame)->first + std::prev(frame)->second.bytes;
+                for (; covered < block->end(); ++frame) {
+                    require(frame != extent.frames().end() && frame->first == covered,
+                            "memory is mapped behind a block");
+                    covered += frame->second.bytes;
+                }
+            }
+        }
+        require(at == extent.end(), "blocks cover their extent");
+        if (extent.is_plain()) mapped += extent.bytes();
+        for (const auto& [address, frame] : extent.frames()) mapped += frame.bytes;
+    }
+    require(used == used_.size(), "as many blocks are in use as are found");
+    require(mapped + spare_bytes_ == reserved_bytes_, "reserved is what is mapped or spare");
+    std::size_t indexed = arena_free_.size(), indexed_holes = arena_holes_.size();
+    for (const auto& [stream, heap] : heaps_) {
+        indexed += heap.free.size() + (heap.latest != nullptr ? 1 : 0);
+        indexed_holes += heap.holes.size();
+        require(heap.tail == nullptr || heap.tail->state == BlockState::hole,
+                "a heap grows at a hole");
+    }
+    require(indexed == free && indexed_holes == holes,
+            "the indexes hold what is free, and holes, and nothing else");
+}
+
+}  // namespace gapless::runtime

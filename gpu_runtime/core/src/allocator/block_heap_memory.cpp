@@ -1,0 +1,385 @@
+// The memory behind the heap: how it comes, moves and goes.
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "allocator/block_heap.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+// Addresses cost nothing; a new extent is a call to the device.
+constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
+constexpr std::size_t kArenaBytes = std::size_t{1} << 39;
+// Of frames: a call to the device costs as much for many pages as for one, but idle memory can
+// leave by whole frames only.
+constexpr std::size_t kFramePages = 16;
+// The device is asked for its free memory before it is asked for more frames than these at once.
+constexpr std::size_t kUncheckedFrames = 4;
+
+}  // namespace
+
+std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream) {
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    StreamHeap& heap = heap_of(stream);
+    add_latest(heap);
+    if (is_plain_) return round_up(bytes, kFramePages * page_bytes_);
+    const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
+    const std::size_t missing = round_up(bytes - std::min(bytes, present), page_bytes_);
+    if (heap.tail != nullptr && heap.tail->bytes >= missing) return missing;
+    return round_up(bytes, page_bytes_);
+}
+
+void BlockHeap::grow(std::size_t requested, Stream stream, FrameSize frame_size) {
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    std::size_t missing = missing_for(bytes, stream);
+    if (is_plain_) return add_plain(missing, stream);
+    StreamHeap& heap = heap_of(stream);
+    if (heap.tail == nullptr || heap.tail->bytes < missing) {
+        heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
+        missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
+    }
+    if (frame_size == FrameSize::page) split_spare();
+    const std::size_t pages = frame_size == FrameSize::page ? 1 : kFramePages;
+    require_free(missing);
+    map_at(heap.tail, missing, pages * page_bytes_);
+}
+
+// Most of a card would take long to map, only to be given back.
+void BlockHeap::require_free(std::size_t bytes) {
+    if (bytes <= spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) return;
+    const std::size_t free_bytes = memory_.free_bytes();
+    if (bytes - spare_bytes_ > free_bytes) {
+        throw OutOfDeviceMemory(std::to_string(free_bytes) + " bytes are free");
+    }
+}
+
+std::size_t BlockHeap::arena_missing(std::size_t bytes) const {
+    if (arena_ == nullptr) return bytes;
+    if (is_plain_) return arena_->bytes() < bytes ? bytes : 0;
+    const Address end = arena_->begin() + bytes;
+    std::size_t missing = 0;
+    for (const auto& [address, hole] : arena_holes_) {
+        if (address >= end) break;
+        missing += std::min(hole->end(), end) - address;
+    }
+    return missing;
+}
+
+void BlockHeap::grow_arena(std::size_t bytes) {
+    const std::size_t wanted = round_up(bytes, page_bytes_);
+    if (arena_missing(wanted) == 0) return;
+    if (is_plain_) return replace_arena(wanted);
+    if (arena_ == nullptr) {
+        const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), wanted);
+        arena_ = &add_extent(Extent::paged(memory_, range), BlockState::hole, kNoStream);
+        index(*first_.at(arena_));
+    }
+    if (wanted > arena_->bytes()) throw OutOfDeviceMemory("no device has as much");
+    require_free(arena_missing(wanted));
+    const Address end = arena_->begin() + wanted;
+    while (!arena_holes_.empty() && arena_holes_.begin()->first < end) {
+        Block* hole = arena_holes_.begin()->second;
+        map_at(hole, std::min(hole->end(), end) - hole->address, kFramePages * page_bytes_);
+    }
+}
+
+// The arena before becomes memory like any other: its free ranges go to the streams that used them.
+void BlockHeap::replace_arena(std::size_t bytes) {
+    Extent* const before = arena_;
+    Block* const blocks = before == nullptr ? nullptr : first_.at(before);
+    for (const Block* block = blocks; block != nullptr; block = block->behind) {
+        if (!block->marks.empty()) make_wait(*block, *block, block->stream);
+    }
+    Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
+    reserved_bytes_ += bytes;
+    arena_bytes_ = bytes;
+    arena_free_.clear();
+    arena_ = &extent;
+    index(*first_.at(&extent));
+    for (Block* block = blocks; block != nullptr; block = block->behind) {
+        if (block->stream == kNoStream) block->stream = 0;
+        block->marks.clear();
+        if (block->state == BlockState::free) block = add_free(*block);
+    }
+}
+
+BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kept) {
+    for (auto& [stream, heap] : heaps_) add_latest(heap);
+    Leaving leaving;
+    if (is_plain_) {
+        take_idle_extents(leaving, bytes, arena_kept);
+    } else {
+        take_idle_frames(leaving, bytes, arena_kept);
+    }
+    try {
+        std::set<Stream> streams;
+        std::set<std::shared_ptr<StreamMark>> marks;
+        for (const Leaving::Run& run : leaving.runs) {
+            for (const Block* block = run.first;; block = block->behind) {
+                streams.insert(block->stream);
+                marks.insert(block->marks.begin(), block->marks.end());
+                if (block == run.last) break;
+            }
+        }
+        streams.erase(kNoStream);
+        leaving.marks.assign(marks.begin(), marks.end());
+        for (const Stream stream : streams) {
+            leaving.marks.push_back(std::make_shared<StreamMark>(memory_, stream));
+        }
+    } catch (...) {
+        put_back(leaving);
+        throw;
+    }
+    return leaving;
+}
+
+void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
+    std::vector<Leaving::Run> idle;
+    for (auto& [stream, heap] : heaps_) {
+        for (auto block = heap.free.rbegin();
+             block != heap.free.rend() && block->bytes >= page_bytes_; ++block) {
+            idle.push_back({block->block, block->block});
+        }
+    }
+    std::ranges::sort(idle, [](const Leaving::Run& one, const Leaving::Run& other) {
+        return sized(*one.first) > sized(*other.first);
+    });
+    // Of the arena last, from its end on. A frame may lie across blocks that differ in who used
+    // them.
+    const Address kept =
+        arena_ == nullptr ? 0 : arena_->begin() + round_up(arena_kept, page_bytes_);
+    for (auto entry = arena_free_.rbegin();
+         entry != arena_free_.rend() && entry->second->end() > kept; ++entry) {
+        Block* const block = entry->second;
+        if (!idle.empty() && block->behind == idle.back().first) {
+            idle.back().first = block;
+        } else {
+            idle.push_back({block, block});
+        }
+    }
+    for (const Leaving::Run& run : idle) {
+        if (leaving.bytes >= bytes) break;
+        const Address from =
+            is_in_arena(*run.first) ? std::max(run.first->address, kept) : run.first->address;
+        const auto [first, last] =
+            run.first->extent->whole_frames(from, run.last->end(), bytes - leaving.bytes);
+        if (first < last) take(leaving, run.first, first, last);
+    }
+}
+
+void BlockHeap::take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
+    for (const Extent& extent : extents_) {
+        if (leaving.bytes >= bytes) break;
+        if (&extent == arena_ && arena_kept > 0) continue;
+        bool is_idle = true;
+        for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
+            is_idle = is_idle && block->state == BlockState::free;
+        }
+        if (is_idle) take(leaving, first_.at(&extent), extent.begin(), extent.end());
+    }
+}
+
+// Takes what lies between two addresses; `block` and those behind it are free.
+void BlockHeap::take(Leaving& leaving, Block* block, Address first, Address last) {
+    while (block->end() <= first) block = block->behind;
+    unindex(*block);
+    if (block->address < first) {
+        Block* const taken = split(*block, first - block->address);
+        index(*block);
+        block = taken;
+    }
+    Leaving::Run run{block, block};
+    for (;; block = block->behind, unindex(*block)) {
+        if (block->end() > last) index(*split(*block, last - block->address));
+        block->state = BlockState::leaving;
+        run.last = block;
+        if (block->end() == last) break;
+    }
+    leaving.runs.push_back(run);
+    leaving.bytes += last - first;
+    leaving.frames += block->extent->frames_within(first, last).size();
+}
+
+void BlockHeap::put_back(const Leaving& leaving) {
+    for (const Leaving::Run& run : leaving.runs) {
+        for (Block *block = run.first, *next = nullptr; block != nullptr; block = next) {
+            next = block == run.last ? nullptr : block->behind;
+            block->state = BlockState::free;
+            add_free(*block);
+        }
+    }
+}
+
+void BlockHeap::await(const Leaving& leaving) const {
+    for (const auto& mark : leaving.marks) memory_.await(mark->event());
+}
+
+void BlockHeap::finish(const Leaving& leaving) {
+    std::exception_ptr refused;
+    for (const Leaving::Run& run : leaving.runs) {
+        // All is done there, whoever did it.
+        Block* block = run.first;
+        block->marks.clear();
+        if (is_in_arena(*block)) block->stream = kNoStream;
+        for (const Address end = run.last->end(); block->end() < end;) absorb(*block);
+        try {
+            if (refused == nullptr) {
+                take_out(block);
+                continue;
+            }
+        } catch (...) {
+            refused = std::current_exception();
+        }
+        // What the device did not give up.
+        block->state = BlockState::free;
+        add_free(*block);
+    }
+    if (refused != nullptr) std::rethrow_exception(refused);
+}
+
+// Takes the memory behind a block away; where the device refuses, the block is what is left of it.
+void BlockHeap::take_out(Block*& block) {
+    if (block->extent->is_plain()) {
+        Extent* const extent = block->extent;
+        memory_.release_plain(extent->begin());
+        reserved_bytes_ -= extent->bytes();
+        if (extent == arena_) {
+            arena_ = nullptr;
+            arena_bytes_ = 0;
+        }
+        extent_at_.erase(extent->begin());
+        first_.erase(extent);
+        drop(*block);
+        extents_.remove_if([&](const Extent& each) { return &each == extent; });
+        return;
+    }
+    for (const auto& [address, bytes] :
+         block->extent->frames_within(block->address, block->end())) {
+        spare_.push_back(block->extent->unmap(address));
+        spare_bytes_ += bytes;
+        if (is_in_arena(*block)) arena_bytes_ -= bytes;
+        Block* const rest = block->bytes > bytes ? split(*block, bytes) : nullptr;
+        add_hole(*block);
+        block = rest;
+    }
+}
+
+// The device takes frames and gives pages for them.
+void BlockHeap::split_spare() {
+    std::size_t pages = 0;
+    for (auto frame = spare_.begin(); frame != spare_.end();) {
+        if (frame->bytes == page_bytes_) {
+            ++frame;
+            continue;
+        }
+        memory_.release_pages(frame->pages);
+        pages += frame->bytes / page_bytes_;
+        spare_bytes_ -= frame->bytes;
+        reserved_bytes_ -= frame->bytes;
+        frame = spare_.erase(frame);
+    }
+    for (; pages > 0; --pages) {
+        spare_.push_back({memory_.create_pages(page_bytes_), page_bytes_});
+        spare_bytes_ += page_bytes_;
+        reserved_bytes_ += page_bytes_;
+    }
+}
+
+void BlockHeap::release_spare() {
+    while (!spare_.empty()) {
+        memory_.release_pages(spare_.back().pages);
+        spare_bytes_ -= spare_.back().bytes;
+        reserved_bytes_ -= spare_.back().bytes;
+        spare_.pop_back();
+    }
+}
+
+// A hole with room for so many bytes and for frames that are larger than needed.
+Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
+    const std::size_t wanted = bytes + kFramePages * page_bytes_;
+    const auto fit = heap.holes.lower_bound({wanted, 0, nullptr});
+    if (fit != heap.holes.end()) return fit->block;
+    std::size_t range = std::max(wanted, round_up(kExtentBytes, page_bytes_));
+    const auto reserve = [&] {
+        try {
+            return Extent::paged(memory_, range);
+        } catch (const OutOfDeviceMemory&) {
+            // Thousands of streams have taken nearly all addresses.
+            range = wanted;
+            return Extent::paged(memory_, range);
+        }
+    };
+    Extent& extent = add_extent(reserve(), BlockState::hole, stream);
+    Block* hole = first_.at(&extent);
+    index(*hole);
+    return hole;
+}
+
+std::size_t BlockHeap::free_before(const Block* hole) const {
+    const Block* before = hole->before;
+    return before != nullptr && before->state == BlockState::free ? before->bytes : 0;
+}
+
+// Fills a hole from its beginning; it is what is left of it afterwards, null where nothing is.
+void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes) {
+    for (std::size_t done = 0; done < bytes;) {
+        Block* const place = hole;
+        const Frame frame = obtain(std::min(bytes - done, frame_bytes), place->bytes);
+        try {
+            place->extent->map(place->address, frame);
+        } catch (...) {
+            spare_.push_back(frame);
+            spare_bytes_ += frame.bytes;
+            throw;
+        }
+        unindex(*place);
+        hole = place->bytes > frame.bytes ? split(*place, frame.bytes) : nullptr;
+        if (hole != nullptr) index(*hole);
+        place->state = BlockState::free;
+        if (is_in_arena(*place)) arena_bytes_ += frame.bytes;
+        add_free(*place);
+        done += frame.bytes;
+    }
+}
+
+// A spare frame that there is room for, or a new one.
+Frame BlockHeap::obtain(std::size_t bytes, std::size_t room) {
+    for (auto frame = spare_.rbegin(); frame != spare_.rend(); ++frame) {
+        if (frame->bytes > room) continue;
+        const Frame found = *frame;
+        spare_.erase(std::next(frame).base());
+        spare_bytes_ -= found.bytes;
+        return found;
+    }
+    const Frame made{memory_.create_pages(bytes), bytes};
+    reserved_bytes_ += bytes;
+    return made;
+}
+
+void BlockHeap::add_plain(std::size_t bytes, Stream stream) {
+    Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, stream);
+    reserved_bytes_ += bytes;
+    index(*first_.at(&extent));
+}
+
+Extent& BlockHeap::add_extent(Extent made, BlockState state, Stream stream) {
+    Extent& extent = extents_.emplace_back(std::move(made));
+    Block* block = new_block();
+    block->address = extent.begin();
+    block->bytes = extent.bytes();
+    block->extent = &extent;
+    block->state = state;
+    block->stream = stream;
+    first_[&extent] = block;
+    extent_at_[extent.begin()] = &extent;
+    return extent;
+}
+
+}  // namespace gapless::runtime
