@@ -100,7 +100,8 @@ class Scene:
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return what a forward pass in bfloat16 runs in."""
-        return torch.autocast(self.device.type, torch.bfloat16)
+        context: AbstractContextManager[object] = torch.autocast(self.device.type, torch.bfloat16)
+        return context
 
     def adamw(self, parameters: Iterator[Parameter], rate: float = 1e-4) -> torch.optim.Optimizer:
         """Return fused AdamW."""
