@@ -25,8 +25,8 @@ class RecordedMemory(PlannedMemory):
     def note(self, event: str) -> None:
         self.events += event
 
-    def begin_step(self) -> None:
-        super().begin_step()
+    def begin_step(self, kind: str | None = None) -> None:
+        super().begin_step(kind)
         self.note("(")
 
     def end_step(self, *, completed: bool = True) -> None:
