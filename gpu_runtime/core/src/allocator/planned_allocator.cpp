@@ -184,9 +184,9 @@ bool PlannedAllocator::use_on(Address address, Stream stream) {
 }
 
 StepEnd PlannedAllocator::begin_step(std::int32_t label) {
-    Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a step begins within a step");
-    restore_arena(lock);
+    restore_arena();
     StepEnd between = book_.end_step();
     between.planned -= in_use_;
     between.in_use = in_use_;
@@ -552,7 +552,7 @@ bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const
 }
 
 // What was taken out of the arena for lack of memory elsewhere comes back, if it is to be had.
-void PlannedAllocator::restore_arena(Lock& /*lock*/) {
+void PlannedAllocator::restore_arena() {
     if (heap_.arena_missing(arena_kept()) == 0) return;
     try {
         heap_.grow_arena(arena_kept());
