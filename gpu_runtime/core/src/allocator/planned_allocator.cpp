@@ -335,7 +335,10 @@ void PlannedAllocator::write(const LogEntry& entry) {
 
 std::vector<LogEntry> PlannedAllocator::take_log() {
     const Lock lock(mutex_);
-    return std::exchange(log_, {});
+    // The next step is likely as long; growing by and by costs as much as serving a request.
+    std::vector<LogEntry> next;
+    next.reserve(log_.size());
+    return std::exchange(log_, std::move(next));
 }
 
 void PlannedAllocator::drop_log() {
