@@ -1,9 +1,12 @@
-"""What it costs Python to take memory of a GPU and to give it back."""
+"""What it costs to take memory of a GPU and to give it back: the allocator alone, and in Python."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -11,6 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
 
 from gpu_runtime.training.run_specification import Allocator
 from gpu_runtime.training.worker_processes import allocator_environment
@@ -30,21 +36,32 @@ WARM_UP = 6
 HEADINGS = ("who serves the pair", "best us", "median us", "worst us", "median to native")
 
 
+# Who asks: C++, which asks the allocator and does nothing else, or `torch.empty` in Python.
+Loop = Literal["C++", "Python"]
+LOOPS: tuple[Loop, ...] = ("C++", "Python")
+SOURCE = Path(__file__).with_suffix(".cpp")
+
+
 @dataclass(frozen=True)
 class PairCase:
-    """Who serves the pairs of a process."""
+    """Who serves the pairs of a process, and who asks for them."""
 
     name: str
     allocator: Allocator
     # Whether the loop is the body of a step, so that the plan serves every pair.
     in_step: bool
+    loop: Loop
 
 
-CASES = (
-    PairCase("native", Allocator.DEFAULT, in_step=False),
-    PairCase("native, expandable segments", Allocator.EXPANDABLE, in_step=False),
-    PairCase("planned, inside a step", Allocator.PLANNED, in_step=True),
-    PairCase("planned, outside of steps", Allocator.PLANNED, in_step=False),
+CASES = tuple(
+    PairCase(f"{loop}: {name}", allocator, in_step, loop)
+    for loop in LOOPS
+    for name, allocator, in_step in (
+        ("native", Allocator.DEFAULT, False),
+        ("native, expandable segments", Allocator.EXPANDABLE, False),
+        ("planned, inside a step", Allocator.PLANNED, True),
+        ("planned, outside of steps", Allocator.PLANNED, False),
+    )
 )
 
 # Takes one turn; returns the seconds of a pair.
@@ -69,7 +86,9 @@ def pair_rows(open_turns: OpenTurns | None = None) -> list[list[str]]:
             for _ in range(TURNS):
                 for case, turn in turns.items():
                     seconds[case].append(turn())
-    return [_row(case, seconds[case], seconds[CASES[0]]) for case in CASES]
+    # The first case of a loop is the native one.
+    native = {case.loop: seconds[case] for case in reversed(CASES)}
+    return [_row(case, seconds[case], native[case.loop]) for case in CASES]
 
 
 def _row(case: PairCase, seconds: list[float], native: list[float]) -> list[str]:
@@ -90,16 +109,16 @@ def turns_in_this_process(
 
     require_device(device)
     memory = open_probe(case.allocator, device)
+    # What has no context yet has no allocator either.
+    torch.empty(PAIR_BYTES, dtype=torch.uint8, device=device)
+    loop = _loop_in_cpp(device) if case.loop == "C++" else partial(_loop_in_python, device)
     taken = 0
 
     def turn() -> float:
         nonlocal taken
         taken += 1
         with memory.step() if case.in_step else nullcontext():
-            begun = time.perf_counter()
-            for _ in range(pairs):
-                torch.empty(PAIR_BYTES, dtype=torch.uint8, device=device)
-            return (time.perf_counter() - begun) / pairs
+            return loop(pairs)
 
     for _ in range(WARM_UP):
         turn()
@@ -112,6 +131,42 @@ def turns_in_this_process(
             f"{case.name}: the plan was to serve {pairs * taken} requests, "
             f"and served {plan.planned_requests}"
         )
+
+
+def _loop_in_python(device: str, pairs: int) -> float:
+    import torch
+
+    begun = time.perf_counter()
+    for _ in range(pairs):
+        torch.empty(PAIR_BYTES, dtype=torch.uint8, device=device)
+    return (time.perf_counter() - begun) / pairs
+
+
+def _loop_in_cpp(device: str) -> Callable[[int], float]:
+    # As c10::DeviceType has them.
+    kinds = {"cpu": 0, "cuda": 1}
+    with TemporaryDirectory(prefix="gapless-") as folder:
+        ask = ctypes.CDLL(str(_compiled(Path(folder)))).seconds_of_a_pair
+    ask.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_long)
+    ask.restype = ctypes.c_double
+    return partial(ask, kinds[device], PAIR_BYTES)
+
+
+def _compiled(folder: Path) -> Path:
+    import torch
+
+    package = Path(torch.__file__).parent
+    made = folder / "allocation_pairs.so"
+    command = [
+        *shlex.split(os.environ.get("CXX") or "c++"),
+        *("-std=c++20", "-O2", "-fPIC", "-shared", f"-I{package / 'include'}"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *(str(SOURCE), "-o", str(made), f"-L{package / 'lib'}", "-lc10"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise GaplessError(f"{SOURCE.name} does not compile: {ended.stderr.strip()[-500:]}")
+    return made
 
 
 @contextmanager

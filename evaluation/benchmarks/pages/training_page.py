@@ -80,11 +80,13 @@ def training_page(
 def _add_pairs(page: Page, open_turns: allocation_pairs.OpenTurns | None) -> None:
     page.say("## Pairs of requests")
     page.say(
-        f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion from Python "
-        f"(`torch.empty` in a loop of {allocation_pairs.PAIRS:,}). The rows take turns on one "
-        f"core, {allocation_pairs.TURNS} times in each of {allocation_pairs.ROUNDS} rounds of "
-        f"fresh processes; *median to native* is the median over the turns of a row's time to "
-        f"the native one of the same turn."
+        f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion, in loops of "
+        f"{allocation_pairs.PAIRS:,}: in C++, which asks PyTorch's allocator of the device and "
+        f"does nothing else, and in Python, by `torch.empty`, most of which is not allocation. "
+        f"The rows take turns on one core, {allocation_pairs.TURNS} times in each of "
+        f"{allocation_pairs.ROUNDS} rounds of fresh processes; *median to native* is the median "
+        f"over the turns of a row's time to that of the same loop under the native allocator, in "
+        f"the same turn."
     )
     page.table(allocation_pairs.HEADINGS, pair_rows(open_turns))
 

@@ -89,7 +89,7 @@ def test_a_table_a_model_and_one_of_pairs(monkeypatch: pytest.MonkeyPatch, turns
     rows = rows_of(text)
     assert rows["**planned**"][3] == "99.976%"
     assert rows["default"][3] == "80.000%"
-    assert rows["planned, inside a step"] == ["0.500", "1.000", "10.000", "0.500x"]
+    assert rows["C++: planned, inside a step"] == ["0.500", "1.000", "10.000", "0.500x"]
 
 
 def test_a_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,13 +114,22 @@ def test_a_part_that_does_not_exist_is_one_line(
 
 def test_pairs_are_compared_with_native_ones_of_the_same_turn(turns: Turns) -> None:
     rows = pair_rows(turns)
-    assert [name for name, _ in turns.order[:5]] == [*(row[0] for row in rows), "native"]
-    assert len(turns.order) == 3 * 4 * allocation_pairs.ROUNDS
+    assert [name for name, _ in turns.order[:9]] == [*(row[0] for row in rows), rows[0][0]]
+    assert len(turns.order) == 3 * 8 * allocation_pairs.ROUNDS
     assert [row[0] for row in rows] == [
-        "native", "native, expandable segments", "planned, inside a step",
-        "planned, outside of steps",
+        "C++: native", "C++: native, expandable segments", "C++: planned, inside a step",
+        "C++: planned, outside of steps", "Python: native", "Python: native, expandable segments",
+        "Python: planned, inside a step", "Python: planned, outside of steps",
     ]  # fmt: skip
-    assert [row[4] for row in rows] == ["1.000x", "1.500x", "0.500x", "0.500x"]
+    assert [row[4] for row in rows] == 2 * ["1.000x", "1.500x", "0.500x", "0.500x"]
+
+
+def test_a_loop_is_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocation_pairs, "TURNS", 1)
+    seconds = {"C++": 1e-7, "Python": 2e-6}
+    rows = pair_rows(lambda case: nullcontext(lambda: seconds[case.loop]))
+    assert {row[4] for row in rows} == {"1.000x"}
+    assert [row[2] for row in rows[::4]] == ["0.100", "2.000"]
 
 
 @pytest.mark.parametrize("specification", CASES, ids=lambda specification: specification.model)
@@ -163,7 +172,7 @@ def test_processes_take_turns() -> None:
 @pytest.mark.torch
 def test_a_process_that_dies_between_turns_is_told() -> None:
     with (
-        pytest.raises(GaplessError, match="native: the process that measures pairs died"),
+        pytest.raises(GaplessError, match=r"C\+\+: native: the process that measures pairs died"),
         turns_in_a_process(allocation_pairs.CASES[0], "cpu") as turn,
     ):
         turn_of_the_dead(turn)
