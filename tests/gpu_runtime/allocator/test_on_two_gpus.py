@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -16,10 +17,11 @@ pytestmark = pytest.mark.gpus
 PROGRAMS = "tests.gpu_runtime.allocator.two_gpu_programs"
 
 
-def run(program: str, allocator: str) -> Any:
+def run(program: str, allocator: str, **environment: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", PROGRAMS, program, allocator],
         cwd=ROOT,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=300,
@@ -42,9 +44,19 @@ def test_a_model_on_two_gpus_of_one_process() -> None:
     require_same(run("one_process", "native"), run("one_process", "planned"))
 
 
-def test_a_copy_of_the_model_on_each_gpu() -> None:
+# By the variable NCCL is given all memory of PyTorch's to register, which mapped pages refuse.
+@pytest.mark.parametrize(
+    ("allocator", "environment"),
+    [
+        ("planned", {}),
+        ("plain", {}),
+        ("plain", {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK": "1"}),
+    ],
+    ids=["mapped", "plain", "plain and registered"],
+)
+def test_a_copy_of_the_model_on_each_gpu(allocator: str, environment: dict[str, str]) -> None:
     native = run("one_process_a_gpu", "native")["ranks"]
-    planned = run("one_process_a_gpu", "planned")["ranks"]
+    planned = run("one_process_a_gpu", allocator, **environment)["ranks"]
     for one, other in zip(native, planned, strict=True):
         require_same(one, other)
     assert planned[0]["parameters"] == planned[1]["parameters"]

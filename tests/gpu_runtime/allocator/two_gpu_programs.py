@@ -1,7 +1,7 @@
 """Programs that train on two GPUs, each for a process of its own: an allocator is installed once.
 
-``python -m tests.gpu_runtime.allocator.two_gpu_programs NAME native|planned`` prints one line of
-JSON.
+``python -m tests.gpu_runtime.allocator.two_gpu_programs NAME native|planned|plain`` prints one line
+of JSON; *plain* is planned memory by ``arena="cudaMalloc"``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import distributed, multiprocessing, nn
@@ -83,7 +83,8 @@ def _install(allocator: str, device: int) -> PlannedMemory | None:
     torch.use_deterministic_algorithms(True)
     if allocator == "native":
         return None
-    memory = PlannedMemory(planner="auto", time_limit=5.0, device=device)
+    arena: Literal["vmm", "cudaMalloc"] = "cudaMalloc" if allocator == "plain" else "vmm"
+    memory = PlannedMemory(planner="auto", time_limit=5.0, device=device, arena=arena)
     memory.install()
     return memory
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -54,9 +54,9 @@ def settle(memory: PlannedMemory, run: Callable[[], None]) -> None:
     raise AssertionError(str(memory.report()))
 
 
-def planned() -> PlannedMemory:
+def planned(arena: Literal["vmm", "cudaMalloc"] = "vmm") -> PlannedMemory:
     """Return memory whose steps are planned."""
-    memory = PlannedMemory("auto", time_limit=2.0)
+    memory = PlannedMemory("auto", time_limit=2.0, arena=arena)
     memory.install()
     settle(memory, lambda: step(memory))
     return memory
@@ -368,14 +368,29 @@ def sharing() -> dict[str, Any]:
             found["error"] = str(error).splitlines()[0]
 
     step(memory, during)
+    found["received"] = _received(shared)
+    return found
+
+
+def sharing_plain() -> dict[str, Any]:
+    """Tensors at planned places go to another process where the arena is one allocation."""
+    memory = planned("cudaMalloc")
+    before = memory.report().planned_requests
+    received = []
+    step(memory, lambda second: received.append(_received(second)))
+    return {"received": received, "planned": memory.report().planned_requests - before}
+
+
+def _received(shared: Tensor) -> float:
+    """Return the sum that another process finds."""
     context = torch.multiprocessing.get_context("spawn")
     queue, answers = context.SimpleQueue(), context.SimpleQueue()
     receiver = context.Process(target=_receive, args=(queue, answers))
     receiver.start()
     queue.put(shared)
-    found["received"] = answers.get()
+    received: float = answers.get()
     receiver.join()
-    return found
+    return received
 
 
 PROGRAMS = {
@@ -390,6 +405,7 @@ PROGRAMS = {
         streams,
         installed_late,
         sharing,
+        sharing_plain,
     )
 }
 

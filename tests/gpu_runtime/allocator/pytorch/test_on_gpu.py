@@ -104,3 +104,7 @@ def test_tensors_go_to_another_process() -> None:
     found = run("sharing")
     assert 'arena="cudaMalloc"' in found["error"]
     assert found["received"] == 1 << 20
+
+
+def test_a_planned_tensor_goes_to_another_process() -> None:
+    assert run("sharing_plain") == {"received": [2 * (16 << 20)], "planned": 3}
