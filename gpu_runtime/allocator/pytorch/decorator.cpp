@@ -37,15 +37,16 @@ std::uint64_t number(cudaStream_t stream) { return reinterpret_cast<std::uint64_
 // Note [What is asked of the core]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A captured graph writes where its blocks lay, at every replay, so these belong to a
-// pool of their own, which PyTorch's allocator keeps. The core knows nothing of captures, and calls
-// to the device that it makes during one would end it.
+// pool of their own, which PyTorch's allocator keeps. Calls to the device that the core makes
+// during a capture would end it.
 // Approach. From beginAllocateToPool() to endAllocateToPool() on a device no request is asked of
 // the core there, on no stream and in no thread, and nobody's memory is given back. Blocks that the
 // core served before may be freed at that time, which asks nothing of the device unless another
-// stream uses them: those are freed when no capture runs any more.
-// Limits. Captures that are not PyTorch's own are not seen, as PyTorch does not see them either.
-// Where a capture ends with an error, PyTorch may keep its pool open; the core is then asked for
-// nothing on this device for the rest of the process.
+// stream uses them: those are freed when no capture runs any more. Where the plan has another
+// stream get their bytes, the core does without the captured stream: see Note [Streams that are
+// captured]. Limits. Captures that are not PyTorch's own are not seen, as PyTorch does not see them
+// either. Where a capture ends with an error, PyTorch may keep its pool open; the core is then
+// asked for nothing on this device for the rest of the process.
 class Decorator final : public PassingOn {
   public:
     Decorator(CUDAAllocator& inner, const GaplessServing& core)

@@ -7,7 +7,7 @@
 namespace {
 
 std::set<void*> streams, modules, captured;
-int launches_to_failure = -1;
+int launches_to_failure = -1, said_of_capture = 0;
 char stamp_handle, compare_handle;  // their addresses are the handles
 
 }  // namespace
@@ -57,7 +57,7 @@ int cuStreamDestroy_v2(void* stream) {
     return delete static_cast<char*>(stream), 0;
 }
 int cuStreamIsCapturing(void* stream, int* status) {
-    return *status = captured.count(stream) != 0 ? 1 : 0, 0;
+    return *status = captured.count(stream) != 0 ? 1 : 0, said_of_capture;
 }
 int cuMemsetD8_v2(u64 target, unsigned char byte, std::size_t size) {
     return std::memset(reinterpret_cast<void*>(target), byte, size), 0;
@@ -70,6 +70,7 @@ int cuMemcpyDtoHAsync_v2(void* target, u64 source, std::size_t size, void*) {
 int host_kernel_handles() { return static_cast<int>(streams.size() + modules.size()); }
 void host_capture(void* stream) { captured.insert(stream); }
 void host_end_capture(void* stream) { captured.erase(stream); }
+void host_say_of_capture(int status) { said_of_capture = status; }
 void host_fail_launch(int after) { launches_to_failure = after; }
 }
 #pragma GCC visibility pop

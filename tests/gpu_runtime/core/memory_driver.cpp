@@ -1,6 +1,6 @@
 // The memory part of a CUDA driver with two devices, over simulated memory. It refuses calls that a
 // real driver would refuse: before cuInit, without a current context, in another device's, to
-// memory without access.
+// memory without access; and what would become a part of a graph.
 
 #include <sys/mman.h>
 
@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "device/simulated_memory.h"
+
+extern "C" int cuStreamIsCapturing(void* stream, int* status);
 
 namespace {
 
@@ -84,6 +86,11 @@ int status_of(const std::string& name, Call&& call) {
 }
 
 std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+
+bool is_captured(void* stream) {
+    int status = 0;
+    return cuStreamIsCapturing(stream, &status) != kSuccess || status != 0;
+}
 
 }  // namespace
 
@@ -199,6 +206,7 @@ int cuEventCreate(std::uint64_t* event, unsigned flags) {
 }
 int cuEventRecord(void* event, void* stream) {
     return status_of("cuEventRecord", [&] {
+        if (is_captured(stream)) return kInvalidValue;
         const auto its = context_of_stream.find(number(stream));
         void* where = its == context_of_stream.end() ? current.back() : its->second;
         if (where != context_of_event.at(number(event))) return kInvalidHandle;

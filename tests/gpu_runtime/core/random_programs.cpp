@@ -1,5 +1,6 @@
 // Random programs on one allocator: blocks of several streams, steps of kinds that a book has or
-// not, books whose places are arbitrary, a device that is full, that refuses calls. Every block has
+// not, books whose places are arbitrary, a device that is full, that refuses calls, streams that
+// are captured into graphs, which the device lets nobody mark or have wait. Every block has
 // bytes of its own, and of every range of bytes it is known who worked there: whoever gets it next
 // has to be behind that work, by its stream, by a wait, or because the host saw it end.
 // Ends with 1 and a line on stderr where something is wrong.
@@ -130,6 +131,10 @@ class Program {
                 ++out_of_memory_;
                 require(options_.capacity < kPlenty || options_.failures > 0, "there is memory");
                 allocator_.check();
+            } catch (const StreamIsCaptured& error) {
+                // A plain arena that is replaced has the streams of its ranges wait.
+                require(options_.is_plain && !captured_.empty(), error.what());
+                allocator_.check();
             } catch (const DeviceCallError& error) {
                 ++refused_;
                 require(options_.failures > 0, error.what());
@@ -186,8 +191,11 @@ class Program {
             }
             in_step_ = !in_step_;
             if (!in_step_) choose(kBetweenSteps);
-        } else if (kind < 0.98) {
+        } else if (kind < 0.975) {
             memory_.finish(below(options_.streams));
+        } else if (kind < 0.98) {
+            const Stream stream = below(options_.streams);
+            capture(stream, !captured_.contains(stream));
         } else if (!in_step_) {
             if (chance(0.8)) {
                 adopt();
@@ -196,6 +204,15 @@ class Program {
                 kinds_.clear();
                 choose(kBetweenSteps);
             }
+        }
+    }
+
+    void capture(Stream stream, bool begins) {
+        simulated_.set_captured(stream, begins);
+        if (begins) {
+            captured_.insert(stream);
+        } else {
+            captured_.erase(stream);
         }
     }
 
@@ -270,6 +287,7 @@ class Program {
     }
 
     void work(const Live& block, Stream stream) {
+        if (captured_.contains(stream)) return;  // the graph's
         const std::uint64_t position = memory_.submit(stream, block.address, block.bytes);
         for (Address at = block.address; at < block.address + block.bytes; at += kBlockAlignment) {
             worked_[at][stream] = position;
@@ -316,6 +334,7 @@ class Program {
     // On a device that is well again everything comes back.
     void end() {
         simulated_.fail_after(0, 0);
+        for (Stream stream = 0; stream < kStreams; ++stream) capture(stream, false);
         while (!live_.empty()) free(live_.size() - 1);
         if (in_step_) planned_ += allocator_.end_step().planned;
         allocator_.drop_book();
@@ -334,6 +353,7 @@ class Program {
     const KindPlan* kind_ = nullptr;
     std::size_t slot_ = 0;
     bool in_step_ = false;
+    std::set<Stream> captured_;
     std::vector<Live> live_;
     std::uint64_t stamps_ = 0;
     std::set<Address> owned_;

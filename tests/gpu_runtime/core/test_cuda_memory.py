@@ -56,6 +56,38 @@ def test_blocks_lie_in_memory_that_the_driver_mapped() -> None:
     assert output_of(code, stand_in()) == "4 4\n1 1\n0 1\n"
 
 
+def test_a_stream_is_marked_when_it_is_not_captured_any_more() -> None:
+    code = """
+    heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))
+    block = heap.allocate(1000, 3)
+    heap.allocator.use_on(block.address, 5)
+    driver().host_capture(ctypes.c_void_p(5))
+    heap.free(block)
+    print(heap.allocator.figures().refused_frees, driver().host_events())
+    print(heap.allocate(1000, 3).address == block.address)
+    driver().host_end_capture(ctypes.c_void_p(5))
+    print(heap.allocate(1000, 3).address == block.address, driver().host_events())
+    """
+    assert output_of(code, stand_in()) == "0 0\nFalse\nTrue 0\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "found"), [(906, "none 0"), (999, "OSError 1")], ids=["elsewhere", "unknown"]
+)
+def test_what_the_driver_says_of_a_capture(status: int, found: str) -> None:
+    code = f"""
+    memory = CudaMemory(0)
+    allocator = PlannedAllocator(memory)
+    block = allocator.allocate(1000, 3)
+    allocator.use_on(block, 5)
+    driver().host_say_of_capture({status})
+    allocator.free(block)
+    refused = allocator.figures().refused_frees
+    print(("none", "OSError")[refused], refused)
+    """
+    assert output_of(code, stand_in()) == f"{found}\n"
+
+
 def test_streams_wait_for_each_other_by_events() -> None:
     code = """
     heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))

@@ -193,6 +193,14 @@ def test_memory_disappears_after_what_was_done_to_it() -> None:
         assert memory.live_events == 0
 
 
+def test_new_memory_is_handed_to_a_stream_that_is_captured() -> None:
+    # It is stamped on a stream of the device's own, for which this one cannot wait.
+    memory, allocator = checked()
+    memory.set_captured(3, True)
+    assert allocator.allocate(1000, 3)
+    assert memory.captured_work == 0
+
+
 def test_what_is_freed_while_a_graph_is_captured_is_not_stamped() -> None:
     for captured in (0, 5):
         memory, allocator = checked()

@@ -200,7 +200,7 @@ def test_a_refused_wait_is_an_error_and_the_next_owner_waits() -> None:
     place = steps.allocator.allocate(PAGE)
     steps.use(place, 5)
     steps.allocator.free(place)
-    steps.memory.fail_after(0)
+    steps.memory.fail_after(1)  # after the question whether the stream is captured
     with pytest.raises(OSError, match="make_wait"):
         steps.allocator.allocate(PAGE)
     assert steps.waits() == []
@@ -227,3 +227,58 @@ def test_who_gets_a_part_of_a_plain_arena_that_was_replaced_has_waited() -> None
     steps.allocator.drop_book()
     steps.allocator.check()
     assert steps.memory.created_bytes == steps.memory.live_events == 0
+
+
+def test_a_place_that_is_freed_while_a_stream_is_captured_waits_for_its_end() -> None:
+    steps = Steps([(PAGE, 0), (PAGE, 0)], [3, 4])
+    steps.allocator.begin_step()
+    place = steps.allocator.allocate(PAGE, 3)
+    steps.memory.submit(3)
+    steps.memory.set_captured(3, True)
+    steps.allocator.free(place)
+    assert steps.memory.live_events == 0
+    elsewhere = steps.allocator.allocate(PAGE, 4)
+    assert elsewhere != place
+    assert steps.allocator.end_step().in_use == 1
+    steps.memory.set_captured(3, False)
+    steps.allocator.give_back()
+    steps.allocator.free(elsewhere)
+    steps.allocator.begin_step()
+    assert steps.allocator.allocate(PAGE, 3) == place
+    assert steps.allocator.figures().refused_frees == 0
+    assert steps.waits() == []
+    steps.allocator.end_step()
+
+
+@pytest.mark.parametrize("captured", [3, 4], ids=["who had it", "who gets it"])
+def test_a_range_does_not_change_streams_while_one_is_captured(captured: int) -> None:
+    steps = Steps([(PAGE, 0)], 3)
+    steps.allocator.begin_step()
+    place = steps.allocator.allocate(PAGE, 3)
+    steps.allocator.free(place)
+    steps.allocator.end_step()
+    steps.allocator.adopt_book([small_kind([(PAGE, 0), (PAGE, 0)], 4)], 8 * PAGE)
+    steps.memory.set_captured(captured, True)
+    steps.allocator.begin_step()
+    assert steps.allocator.allocate(PAGE, 4) != place
+    steps.memory.set_captured(captured, False)
+    assert steps.allocator.allocate(PAGE, 4) == place
+    assert steps.waits() == [(4, 3, 0)]
+    assert steps.allocator.end_step().in_use == 1
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
+def test_memory_of_a_stream_that_is_captured_stays(is_plain: bool) -> None:
+    memory = SimulatedMemory(PAGE, 512 * PAGE)
+    allocator = PlannedAllocator(memory, is_plain)
+    blocks = [allocator.allocate(16 * PAGE, stream) for stream in (3, 4)]
+    for block in blocks:
+        allocator.free(block)
+    memory.set_captured(3, True)
+    allocator.give_back()
+    assert memory.created_bytes == 16 * PAGE
+    assert allocator.allocate(16 * PAGE, 3) == blocks[0]
+    memory.set_captured(3, False)
+    allocator.free(blocks[0])
+    allocator.give_back()
+    assert memory.created_bytes == 0

@@ -26,12 +26,28 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
     return (bytes + multiple - 1) / multiple * multiple;
 }
 
+// Note [Streams that are captured]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. What a stream is given while it is captured becomes a part of a graph, events too.
+// Such an event cannot be waited for outside of the graph, and a wait for one from outside ends the
+// capture. While PyTorch captures, the requests of the device are not ours, but blocks that we
+// served before are freed at that time, and their streams may be the captured ones.
+// Approach. No stream is marked or made to wait while it is captured: who would need it, does
+// without. A block that is freed is withheld; when memory is asked for, or given back, after the
+// capture, its streams are marked, which is later than the free and hence safe. A range whose
+// stream would have to be marked is not handed to another stream: the request lies elsewhere.
+// Nor do its frames move. What the stream was given before the capture is done outside of the
+// graph, so that marks from before it are good.
+// Limits. A capture that begins in another thread between the question and the mark is not seen.
+// Nor is what a graph does to a block that was freed when the graph runs, which is the program's
+// fault under any allocator.
+
 // Work that a stream had been given when a block was freed.
 class StreamMark {
   public:
-    // Throws DeviceCallError.
+    // Throws StreamIsCaptured, DeviceCallError.
     StreamMark(DeviceMemory& memory, Stream stream)
-        : memory_(memory), stream_(stream), event_(memory.record_event(stream)) {}
+        : memory_(memory), stream_(stream), event_(record(memory, stream)) {}
     ~StreamMark() {
         try {
             memory_.destroy_event(event_);
@@ -46,6 +62,11 @@ class StreamMark {
     Event event() const { return event_; }
 
   private:
+    static Event record(DeviceMemory& memory, Stream stream) {
+        if (memory.is_captured(stream)) throw StreamIsCaptured();
+        return memory.record_event(stream);
+    }
+
     DeviceMemory& memory_;
     Stream stream_;
     Event event_;

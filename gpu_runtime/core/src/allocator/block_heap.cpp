@@ -2,10 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
 namespace gapless::runtime {
+
+namespace {
+
+// Of a block that waits for what is not marked yet.
+constexpr std::int64_t kNoTicket = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
 
 BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics)
     : memory_(memory),
@@ -16,7 +24,7 @@ BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& stati
       arena_holes_(&nodes_) {}
 
 Block* BlockHeap::place(std::size_t requested, Stream stream, Placement placement) {
-    if (!uses_.empty()) collect();
+    if (has_withheld()) collect();
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
     Block* found = heap.latest;
@@ -51,7 +59,11 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         last = last->behind;
         if (last == nullptr || last->state != BlockState::free) return nullptr;
     }
-    make_wait(*first, *last, stream);
+    try {
+        make_wait(*first, *last, stream);
+    } catch (const StreamIsCaptured&) {
+        return nullptr;
+    }
     Block* found = first;
     if (first->address < address) {
         // What is left of it stays where the index has it.
@@ -95,35 +107,60 @@ void BlockHeap::free(Block& block) {
             heap.latest = &block;
             return;
         }
-        const std::vector<Stream> streams = std::move(block.used_on);
-        block.used_on.clear();
-        const std::int64_t ticket = withhold(block, streams.size());
-        for (const Stream stream : streams) {
-            uses_[stream].push_back(
-                {std::make_shared<StreamMark>(memory_, stream), &block, ticket});
-        }
-        return;
+    } else if (block.is_handed_over) {
+        block.used_on.push_back(block.stream);
     }
-    if (block.is_handed_over) block.used_on.push_back(block.stream);
-    const std::vector<Stream> streams = std::move(block.used_on);
-    block.used_on.clear();
+    std::vector<Stream> streams = std::exchange(block.used_on, {});
+    StreamMarks marks;
     try {
-        for (const Stream stream : streams) {
-            block.marks.push_back(std::make_shared<StreamMark>(memory_, stream));
-        }
+        marks = marks_of(streams);
+    } catch (const StreamIsCaptured&) {
+        block.state = BlockState::withheld;
+        withheld_[&block] = {streams.size(), kNoTicket};
+        unmarked_.push_back({&block, std::move(streams)});
+        return;
     } catch (...) {
-        withhold(block, 1);
+        withhold(block, {});
         throw;
     }
+    if (!is_in_arena(block)) return withhold(block, marks);
     statistics_.finished(block.requested, block.bytes);
+    block.marks = std::move(marks);
     block.state = BlockState::free;
     add_free(block);
 }
 
-std::int64_t BlockHeap::withhold(Block& block, std::size_t streams) {
+StreamMarks BlockHeap::marks_of(const std::vector<Stream>& streams) const {
+    StreamMarks marks;
+    for (const Stream stream : streams) {
+        marks.push_back(std::make_shared<StreamMark>(memory_, stream));
+    }
+    return marks;
+}
+
+// Until all marks are done; where there are none, until the device was waited for.
+void BlockHeap::withhold(Block& block, const StreamMarks& marks) {
     block.state = BlockState::withheld;
-    withheld_[&block] = {streams, next_ticket_};
-    return next_ticket_++;
+    withheld_[&block] = {marks.size(), next_ticket_};
+    for (const auto& mark : marks) uses_[mark->stream()].push_back({mark, &block, next_ticket_});
+    ++next_ticket_;
+}
+
+// See Note [Streams that are captured].
+void BlockHeap::mark_withheld() {
+    for (auto freed = unmarked_.begin(); freed != unmarked_.end();) {
+        StreamMarks marks;
+        try {
+            marks = marks_of(freed->streams);
+        } catch (const StreamIsCaptured&) {
+            ++freed;
+            continue;
+        } catch (const DeviceCallError&) {
+            // As where a free is refused.
+        }
+        withhold(*freed->block, marks);
+        freed = unmarked_.erase(freed);
+    }
 }
 
 void BlockHeap::use_on(Block& block, Stream stream) {
@@ -133,7 +170,8 @@ void BlockHeap::use_on(Block& block, Stream stream) {
     }
 }
 
-BlockHeap::Unsettled BlockHeap::unsettled() const {
+BlockHeap::Unsettled BlockHeap::unsettled() {
+    mark_withheld();
     Unsettled unsettled{next_ticket_, {}};
     for (const auto& [stream, uses] : uses_) {
         if (!uses.empty()) unsettled.marks.push_back(uses.back().mark);
@@ -164,6 +202,7 @@ void BlockHeap::settle(const Unsettled& unsettled) {
 }
 
 void BlockHeap::collect() {
+    mark_withheld();
     for (auto stream = uses_.begin(); stream != uses_.end();) {
         std::deque<Use>& uses = stream->second;
         while (!uses.empty() && memory_.is_done(uses.front().mark->event())) {
@@ -343,6 +382,7 @@ void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) 
     }
     std::ranges::sort(marks);
     marks.erase(std::ranges::unique(marks).begin(), marks.end());
+    if (!marks.empty() && memory_.is_captured(stream)) throw StreamIsCaptured();
     for (const auto& mark : marks) memory_.make_wait(stream, mark->event());
 }
 

@@ -70,7 +70,8 @@ class BlockHeap {
 
     // Each returns a block in use of `bytes` > 0 rounded up, or null where there is no such range.
     Block* place(std::size_t bytes, Stream stream, Placement placement);
-    // Throws DeviceCallError where the stream cannot be made to wait; then nothing was placed.
+    // Null also where a stream would have to wait that is captured, or be waited for. Throws
+    // DeviceCallError where it cannot be made to wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
     Block* place_in_arena(std::size_t bytes, Stream stream);
 
@@ -124,7 +125,7 @@ class BlockHeap {
         std::int64_t ticket;  // of those that are withheld later
         StreamMarks marks;    // another device's streams have to be waited for by themselves
     };
-    Unsettled unsettled() const;
+    Unsettled unsettled();
     void await(const Unsettled& unsettled) const;
     void settle(const Unsettled& unsettled);
     // Frees the blocks whose other streams are seen to be done.
@@ -173,6 +174,11 @@ class BlockHeap {
         Block* block;
         std::int64_t ticket;
     };
+    // Freed while a stream was captured.
+    struct Unmarked {
+        Block* block;
+        std::vector<Stream> streams;
+    };
 
     StreamHeap& heap_of(Stream stream);
     Block* new_block();
@@ -191,9 +197,13 @@ class BlockHeap {
     void add_hole(Block& block);
     void add_latest(StreamHeap& heap);
     void take_out(Block*& block);
-    std::int64_t withhold(Block& block, std::size_t streams);
+    StreamMarks marks_of(const std::vector<Stream>& streams) const;
+    void withhold(Block& block, const StreamMarks& marks);
+    void mark_withheld();
     void come_back(Block& block);
     void replace_arena(std::size_t bytes);
+    // Of those that have free memory.
+    std::set<Stream> captured_streams() const;
     void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
     void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
     void take(Leaving& leaving, Block* block, Address first, Address last);
@@ -233,6 +243,7 @@ class BlockHeap {
     std::map<Block*, Withheld> withheld_;
     std::int64_t next_ticket_ = 0;
     std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, in the order of their ends
+    std::vector<Unmarked> unmarked_;          // of withheld blocks
     std::vector<Frame> spare_;
     std::size_t spare_bytes_ = 0;
     std::size_t reserved_bytes_ = 0;

@@ -140,9 +140,22 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
     return leaving;
 }
 
+std::set<Stream> BlockHeap::captured_streams() const {
+    std::set<Stream> streams;
+    for (const auto& [stream, heap] : heaps_) {
+        if (!heap.free.empty()) streams.insert(stream);
+    }
+    for (const auto& [address, block] : arena_free_) streams.insert(block->stream);
+    streams.erase(kNoStream);
+    std::erase_if(streams, [&](Stream stream) { return !memory_.is_captured(stream); });
+    return streams;
+}
+
 void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
+    const std::set<Stream> captured = captured_streams();
     std::vector<Leaving::Run> idle;
     for (auto& [stream, heap] : heaps_) {
+        if (captured.contains(stream)) continue;
         for (auto block = heap.free.rbegin();
              block != heap.free.rend() && block->bytes >= page_bytes_; ++block) {
             idle.push_back({block->block, block->block});
@@ -158,6 +171,7 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
     for (auto entry = arena_free_.rbegin();
          entry != arena_free_.rend() && entry->second->end() > kept; ++entry) {
         Block* const block = entry->second;
+        if (captured.contains(block->stream)) continue;
         if (!idle.empty() && block->behind == idle.back().first) {
             idle.back().first = block;
         } else {
@@ -175,12 +189,14 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
 }
 
 void BlockHeap::take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
+    const std::set<Stream> captured = captured_streams();
     for (const Extent& extent : extents_) {
         if (leaving.bytes >= bytes) break;
         if (&extent == arena_ && arena_kept > 0) continue;
         bool is_idle = true;
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
             is_idle = is_idle && block->state == BlockState::free;
+            is_idle = is_idle && !captured.contains(block->stream);
         }
         if (is_idle) take(leaving, first_.at(&extent), extent.begin(), extent.end());
     }

@@ -146,6 +146,7 @@ void OverwriteCheck::compare_all() {
 
 void OverwriteCheck::make_wait_for(const Past& past, Stream stream) {
     if (!past.is_loose || past.stream == stream) return;
+    if (is_captured(stream)) return synchronize();
     try {
         const StreamMark until_now(*this, past.stream);
         make_wait(stream, until_now.event());

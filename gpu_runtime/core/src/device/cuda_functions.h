@@ -12,6 +12,7 @@ using Status = int;
 constexpr Status kSuccess = 0;
 constexpr Status kOutOfMemory = 2;
 constexpr Status kNotReady = 600;
+constexpr Status kCapturedElsewhere = 906;
 constexpr int kPinned = 1;     // memory that stays where it is
 constexpr int kOnDevice = 1;   // location type
 constexpr int kReadWrite = 3;  // access flags

@@ -143,6 +143,16 @@ void CudaMemory::synchronize() {
     cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
 }
 
+bool CudaMemory::is_captured(Stream stream) {
+    const InContext current(cuda_, context_.handle());
+    int is_captured = 0;
+    const Status status = cuda_.capture_status(as_handle(stream), &is_captured);
+    // Another stream is captured that the default stream would wait for.
+    if (status == kCapturedElsewhere) return true;
+    cuda_.require(status, "cuStreamIsCapturing");
+    return is_captured != 0;
+}
+
 Event CudaMemory::record_event(Stream stream) {
     const InContext current(cuda_, context_.handle());
     // An event is recorded where the stream is; where the driver does not tell, that is here.
@@ -201,13 +211,6 @@ const CudaChecks& CudaMemory::loaded_checks() const {
 }
 
 Stream CudaMemory::own_stream() { return loaded_checks().stream(); }
-
-bool CudaMemory::is_captured(Stream stream) {
-    const InContext current(cuda_, context_.handle());
-    int status = 0;
-    // Where it is not to be known, another stream is captured that this one would wait for.
-    return cuda_.capture_status(as_handle(stream), &status) != kSuccess || status != 0;
-}
 
 void CudaMemory::stamp(Address address, std::size_t bytes, Stream stream) {
     loaded_checks().stamp(address, bytes, stream);

@@ -57,6 +57,7 @@ class CudaMemory final : public DeviceMemory {
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
     void synchronize() override;
+    bool is_captured(Stream stream) override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
     void await(Event event) override;
@@ -69,7 +70,6 @@ class CudaMemory final : public DeviceMemory {
     // that there is neither. Once. Throws DeviceCallError, std::logic_error.
     void load_checks(const std::string& image);
     Stream own_stream() override;
-    bool is_captured(Stream stream) override;
     void stamp(Address address, std::size_t bytes, Stream stream) override;
     void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override;
     std::vector<Overwritten> overwritten() override;

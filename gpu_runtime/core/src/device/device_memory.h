@@ -21,6 +21,12 @@ class DeviceCallError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// What a stream is given now becomes a part of a graph, and is not done.
+class StreamIsCaptured : public DeviceCallError {
+  public:
+    StreamIsCaptured() : DeviceCallError("a stream is being captured into a graph") {}
+};
+
 // There is not enough memory. PyTorch turns it into an error of the operator that asked.
 class OutOfDeviceMemory : public std::runtime_error {
   public:
@@ -71,6 +77,9 @@ class DeviceMemory {
     // Returns when everything that was submitted to this device is done.
     virtual void synchronize() = 0;
 
+    // Whether what is given to a stream becomes a part of a graph. Such a stream is neither marked
+    // by an event nor made to wait for one.
+    virtual bool is_captured(Stream stream) = 0;
     // An event is done when everything is that was submitted to the stream before it.
     virtual Event record_event(Stream stream) = 0;
     virtual bool is_done(Event event) = 0;
@@ -84,8 +93,6 @@ class DeviceMemory {
 
     // A stream that nobody else knows.
     virtual Stream own_stream() { refuse_stamps(); }
-    // Whether what is given to a stream becomes a part of a graph.
-    virtual bool is_captured(Stream /*stream*/) { refuse_stamps(); }
     // Work for a stream: fills memory as free_word() says. Whole words of 8 bytes.
     virtual void stamp(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/) {
         refuse_stamps();

@@ -27,13 +27,13 @@ class ForwardingMemory : public DeviceMemory {
     Address allocate_plain(std::size_t bytes) override { return memory_.allocate_plain(bytes); }
     void release_plain(Address address) override { memory_.release_plain(address); }
     void synchronize() override { memory_.synchronize(); }
+    bool is_captured(Stream stream) override { return memory_.is_captured(stream); }
     Event record_event(Stream stream) override { return memory_.record_event(stream); }
     bool is_done(Event event) override { return memory_.is_done(event); }
     void await(Event event) override { memory_.await(event); }
     void make_wait(Stream stream, Event event) override { memory_.make_wait(stream, event); }
     void destroy_event(Event event) override { memory_.destroy_event(event); }
     Stream own_stream() override { return memory_.own_stream(); }
-    bool is_captured(Stream stream) override { return memory_.is_captured(stream); }
     void stamp(Address address, std::size_t bytes, Stream stream) override {
         memory_.stamp(address, bytes, stream);
     }

@@ -266,9 +266,23 @@ void SimulatedMemory::synchronize() {
     for (const auto& [stream, state] : streams_) finish_all(stream);
 }
 
+bool SimulatedMemory::is_captured(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    may_fail("is_captured");
+    return captured_.contains(stream);
+}
+
+// A driver takes both, and they become a part of the graph or end its capture.
+void SimulatedMemory::require_running(Stream stream) {
+    if (!captured_.contains(stream)) return;
+    ++captured_work_;
+    refuse("an event and a stream that is captured do not meet");
+}
+
 Event SimulatedMemory::record_event(Stream stream) {
     const std::lock_guard lock(mutex_);
     may_fail("record_event");
+    require_running(stream);
     const Event event = next_handle_++;
     const StreamState& state = streams_[stream];
     events_[event] = {stream, state.submitted, state.waited};
@@ -294,6 +308,7 @@ void SimulatedMemory::await(Event event) {
 void SimulatedMemory::make_wait(Stream stream, Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("make_wait");
+    require_running(stream);
     const EventState& state = events_.at(event);
     waits_.push_back({stream, state.stream, state.position});
     StreamState& waiting = streams_[stream];
@@ -304,12 +319,6 @@ void SimulatedMemory::destroy_event(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("destroy_event");
     if (events_.erase(event) == 0) refuse("no such event");
-}
-
-bool SimulatedMemory::is_captured(Stream stream) {
-    const std::lock_guard lock(mutex_);
-    may_fail("is_captured");
-    return captured_.contains(stream);
 }
 
 void SimulatedMemory::set_captured(Stream stream, bool is_captured) {

@@ -41,13 +41,13 @@ class SimulatedMemory final : public DeviceMemory {
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
     void synchronize() override;
+    bool is_captured(Stream stream) override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
     void await(Event event) override;
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
     Stream own_stream() override { return kOwnStream; }
-    bool is_captured(Stream stream) override;
     // Both touch the bytes at once, and are work that is not finished.
     void stamp(Address address, std::size_t bytes, Stream stream) override;
     void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override;
@@ -60,7 +60,7 @@ class SimulatedMemory final : public DeviceMemory {
 
     // From now on what the stream is given is part of a graph, or not any more.
     void set_captured(Stream stream, bool is_captured);
-    // Stamps and comparisons that became part of one, and did nothing.
+    // Stamps, comparisons and events that became part of one, and did nothing.
     std::uint64_t captured_work() const { return locked(captured_work_); }
 
     // After `calls` more calls so many fail: creating and reserving with no memory, others with an
@@ -116,6 +116,7 @@ class SimulatedMemory final : public DeviceMemory {
     }
     void add_work(Stream stream, Address begin, Address end);
     void require_idle(Address begin, Address end) const;
+    void require_running(Stream stream);
     void finish_until(const EventState& end);
     void finish_all(Stream stream);
     bool fails();
