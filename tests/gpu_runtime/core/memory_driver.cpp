@@ -87,11 +87,6 @@ int status_of(const std::string& name, Call&& call) {
 
 std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
 
-bool is_captured(void* stream) {
-    int status = 0;
-    return cuStreamIsCapturing(stream, &status) != kSuccess || status != 0;
-}
-
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -206,7 +201,9 @@ int cuEventCreate(std::uint64_t* event, unsigned flags) {
 }
 int cuEventRecord(void* event, void* stream) {
     return status_of("cuEventRecord", [&] {
-        if (is_captured(stream)) return kInvalidValue;
+        int status = 0;
+        cuStreamIsCapturing(stream, &status);
+        if (status != 0) return kInvalidValue;
         const auto its = context_of_stream.find(number(stream));
         void* where = its == context_of_stream.end() ? current.back() : its->second;
         if (where != context_of_event.at(number(event))) return kInvalidHandle;

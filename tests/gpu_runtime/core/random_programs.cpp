@@ -1,9 +1,9 @@
 // Random programs on one allocator: blocks of several streams, steps of kinds that a book has or
 // not, books whose places are arbitrary, a device that is full, that refuses calls, streams that
-// are captured into graphs, which the device lets nobody mark or have wait. Every block has
-// bytes of its own, and of every range of bytes it is known who worked there: whoever gets it next
-// has to be behind that work, by its stream, by a wait, or because the host saw it end.
-// Ends with 1 and a line on stderr where something is wrong.
+// are captured into graphs, which the device lets nobody mark or have wait, or destroyed. Every
+// block has bytes of its own, and of every range of bytes it is known who worked there: whoever
+// gets it next has to be behind that work, by its stream, by a wait, or because the host saw it
+// end. Ends with 1 and a line on stderr where something is wrong.
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -26,7 +27,8 @@ namespace {
 using namespace gapless::runtime;
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kStreams = 4;
+constexpr std::size_t kStreams = 4;   // at a time
+constexpr std::size_t kHandles = 12;  // of streams, ever
 constexpr std::size_t kPlenty = 20000 * kPage;
 
 std::string program;  // which one runs
@@ -37,10 +39,10 @@ std::string program;  // which one runs
 }
 
 // Of each stream, how much of its work is known to be done, or done before what comes.
-using Clock = std::array<std::uint64_t, kStreams>;
+using Clock = std::array<std::uint64_t, kHandles>;
 
 void advance(Clock& clock, const Clock& other) {
-    for (std::size_t i = 0; i < kStreams; ++i) clock[i] = std::max(clock[i], other[i]);
+    for (std::size_t i = 0; i < kHandles; ++i) clock[i] = std::max(clock[i], other[i]);
 }
 
 // A simulated device that knows what is ordered before what.
@@ -95,7 +97,7 @@ class OrderedMemory final : public ForwardingMemory {
 
   private:
     SimulatedMemory& memory_;
-    std::array<Clock, kStreams> clocks_{};
+    std::array<Clock, kHandles> clocks_{};
     Clock done_{};
     std::map<Event, Clock> events_;
     std::set<Event> refused_;
@@ -119,7 +121,10 @@ class Program {
           random_(options.seed),
           simulated_(kPage, options.capacity),
           memory_(simulated_),
-          allocator_(memory_, options.is_plain) {
+          allocator_(memory_, options.is_plain),
+          streams_(options.streams),
+          next_stream_(options.streams) {
+        std::iota(streams_.begin(), streams_.end(), Stream{0});
         simulated_.fail_after(options.calls, options.failures);
     }
 
@@ -134,6 +139,9 @@ class Program {
             } catch (const StreamIsCaptured& error) {
                 // A plain arena that is replaced has the streams of its ranges wait.
                 require(options_.is_plain && !captured_.empty(), error.what());
+                allocator_.check();
+            } catch (const StreamIsGone& error) {
+                require(options_.is_plain, error.what());
                 allocator_.check();
             } catch (const DeviceCallError& error) {
                 ++refused_;
@@ -191,10 +199,12 @@ class Program {
             }
             in_step_ = !in_step_;
             if (!in_step_) choose(kBetweenSteps);
+        } else if (kind < 0.972) {
+            memory_.finish(some_stream());
         } else if (kind < 0.975) {
-            memory_.finish(below(options_.streams));
+            destroy(below(streams_.size()));
         } else if (kind < 0.98) {
-            const Stream stream = below(options_.streams);
+            const Stream stream = some_stream();
             capture(stream, !captured_.contains(stream));
         } else if (!in_step_) {
             if (chance(0.8)) {
@@ -205,6 +215,18 @@ class Program {
                 choose(kBetweenSteps);
             }
         }
+    }
+
+    Stream some_stream() { return streams_[below(streams_.size())]; }
+    bool is_gone(Stream stream) const {
+        return std::ranges::find(streams_, stream) == streams_.end();
+    }
+
+    // Another one takes its place.
+    void destroy(std::size_t which) {
+        if (next_stream_ == kHandles || captured_.contains(streams_[which])) return;
+        simulated_.destroy_stream(streams_[which]);
+        streams_[which] = next_stream_++;
     }
 
     void capture(Stream stream, bool begins) {
@@ -234,7 +256,7 @@ class Program {
             for (std::size_t slots = 1 + below(40); slots > 0; --slots) {
                 const std::size_t most = chance(0.3) ? 1 + below(900) : 1 + below(8 * kPage);
                 const std::size_t room = round_up(most, kBlockAlignment);
-                kind.stream.push_back(below(options_.streams));
+                kind.stream.push_back(some_stream());
                 kind.least.push_back(static_cast<std::int64_t>(std::max<std::size_t>(1, most / 2)));
                 kind.most.push_back(static_cast<std::int64_t>(most));
                 const auto place = [&](double share) {
@@ -253,12 +275,12 @@ class Program {
     }
 
     void request() {
-        Stream stream = below(options_.streams);
+        Stream stream = some_stream();
         std::size_t bytes = some_bytes();
         if (kind_ != nullptr && slot_ < kind_->slot_count() && chance(0.9)) {
             if (chance(0.03)) ++slot_;  // one does not come
             if (slot_ < kind_->slot_count()) {
-                stream = kind_->stream[slot_];
+                if (!is_gone(kind_->stream[slot_])) stream = kind_->stream[slot_];
                 const auto least = static_cast<std::size_t>(kind_->least[slot_]);
                 const auto most = static_cast<std::size_t>(kind_->most[slot_]);
                 bytes = chance(0.05) ? most + 700 : least + below(most - least + 1);
@@ -271,7 +293,7 @@ class Program {
         for (Address at = address; at < address + bytes; at += kBlockAlignment) {
             require(owned_.insert(at).second, "two blocks share no byte");
             const Clock& before = worked_[at];
-            for (Stream other = 0; other < kStreams; ++other) {
+            for (Stream other = 0; other < kHandles; ++other) {
                 require(other == stream || memory_.is_ordered(stream, other, before[other]),
                         "bytes are used again before another stream is done");
             }
@@ -280,14 +302,14 @@ class Program {
         live_.push_back(block);
         work(block, stream);
         if (chance(0.2)) {
-            const Stream other = below(options_.streams);
+            const Stream other = some_stream();
             require(allocator_.use_on(address, other), "a block is known");
             work(block, other);
         }
     }
 
     void work(const Live& block, Stream stream) {
-        if (captured_.contains(stream)) return;  // the graph's
+        if (captured_.contains(stream) || is_gone(stream)) return;  // the graph's, or nobody's
         const std::uint64_t position = memory_.submit(stream, block.address, block.bytes);
         for (Address at = block.address; at < block.address + block.bytes; at += kBlockAlignment) {
             worked_[at][stream] = position;
@@ -334,7 +356,7 @@ class Program {
     // On a device that is well again everything comes back.
     void end() {
         simulated_.fail_after(0, 0);
-        for (Stream stream = 0; stream < kStreams; ++stream) capture(stream, false);
+        for (const Stream stream : streams_) capture(stream, false);
         while (!live_.empty()) free(live_.size() - 1);
         if (in_step_) planned_ += allocator_.end_step().planned;
         allocator_.drop_book();
@@ -353,6 +375,8 @@ class Program {
     const KindPlan* kind_ = nullptr;
     std::size_t slot_ = 0;
     bool in_step_ = false;
+    std::vector<Stream> streams_;
+    Stream next_stream_;
     std::set<Stream> captured_;
     std::vector<Live> live_;
     std::uint64_t stamps_ = 0;

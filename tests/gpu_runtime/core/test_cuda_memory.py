@@ -88,6 +88,24 @@ def test_what_the_driver_says_of_a_capture(status: int, found: str) -> None:
     assert output_of(code, stand_in()) == f"{found}\n"
 
 
+@pytest.mark.parametrize("status", [400, 709])
+def test_a_stream_that_is_gone_is_not_marked(status: int) -> None:
+    code = f"""
+    allocator = PlannedAllocator(CudaMemory(0))
+    block = allocator.allocate(1000, 3)
+    allocator.use_on(block, 5)
+    driver().host_say_of_capture({status})
+    driver().host_fail(b"cuEventRecord", {status})
+    allocator.free(block)
+    driver().host_say_of_capture(0)
+    print(allocator.figures().refused_frees, driver().host_events())
+    print(allocator.allocate(1000, 3) == block)
+    allocator.give_back()
+    print(allocator.allocate(1000, 3) == block)
+    """
+    assert output_of(code, stand_in()) == "0 0\nFalse\nTrue\n"
+
+
 def test_streams_wait_for_each_other_by_events() -> None:
     code = """
     heap = StampedBlocks(PlannedAllocator(CudaMemory(0)))

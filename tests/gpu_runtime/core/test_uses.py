@@ -282,3 +282,57 @@ def test_memory_of_a_stream_that_is_captured_stays(is_plain: bool) -> None:
     allocator.free(blocks[0])
     allocator.give_back()
     assert memory.created_bytes == 0
+
+
+def test_a_range_of_a_stream_that_is_gone_is_used_again_when_the_device_was_waited_for() -> None:
+    steps = Steps([(PAGE, 0)], 3)
+    steps.allocator.begin_step()
+    place = steps.allocator.allocate(PAGE, 3)
+    steps.allocator.free(place)
+    steps.allocator.end_step()
+    steps.memory.submit(3, place, PAGE)
+    steps.memory.destroy_stream(3)
+    steps.allocator.adopt_book([small_kind([(PAGE, 0)], 4)], 8 * PAGE)
+    for is_waited_for in (False, True):
+        steps.allocator.begin_step()
+        block = steps.allocator.allocate(PAGE, 4)
+        assert (block == place) == is_waited_for
+        steps.allocator.free(block)
+        assert steps.allocator.end_step().in_use == (0 if is_waited_for else 1)
+        steps.allocator.check()
+    assert steps.waits() == []
+
+
+def test_a_stream_that_comes_back_keeps_what_it_uses() -> None:
+    # A handle of a stream that is gone names a new one before the device was waited for.
+    steps = Steps([(PAGE, 0)], 3)
+    steps.allocator.begin_step()
+    place = steps.allocator.allocate(PAGE, 3)
+    steps.allocator.free(place)
+    steps.allocator.end_step()
+    steps.memory.destroy_stream(3)
+    steps.allocator.adopt_book([small_kind([(PAGE, 0), (PAGE, 0)], [4, 3])], 8 * PAGE)
+    steps.allocator.begin_step()
+    assert steps.allocator.allocate(PAGE, 4) != place
+    assert steps.allocator.allocate(PAGE, 3) == place
+    steps.allocator.free(place)
+    before = steps.memory.calls
+    steps.allocator.end_step()
+    assert steps.memory.calls == before
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
+def test_memory_of_a_stream_that_is_gone_is_given_back(is_plain: bool) -> None:
+    memory = SimulatedMemory(PAGE, 512 * PAGE)
+    allocator = PlannedAllocator(memory, is_plain)
+    blocks = [allocator.allocate(16 * PAGE, 3) for _ in range(2)]
+    allocator.use_on(blocks[1], 4)
+    memory.submit(3, blocks[0], 32 * PAGE)
+    memory.submit(4, blocks[1], 16 * PAGE)
+    for stream in (3, 4):
+        memory.destroy_stream(stream)
+    for block in blocks:
+        allocator.free(block)
+    assert allocator.figures().refused_frees == 0
+    allocator.give_back()
+    assert memory.created_bytes == 0

@@ -63,6 +63,8 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         make_wait(*first, *last, stream);
     } catch (const StreamIsCaptured&) {
         return nullptr;
+    } catch (const StreamIsGone&) {
+        return nullptr;
     }
     Block* found = first;
     if (first->address < address) {
@@ -119,6 +121,8 @@ void BlockHeap::free(Block& block) {
         withheld_[&block] = {streams.size(), kNoTicket};
         unmarked_.push_back({&block, std::move(streams)});
         return;
+    } catch (const StreamIsGone&) {
+        return withhold(block, {});
     } catch (...) {
         withhold(block, {});
         throw;
@@ -130,11 +134,18 @@ void BlockHeap::free(Block& block) {
     add_free(block);
 }
 
-StreamMarks BlockHeap::marks_of(const std::vector<Stream>& streams) const {
-    StreamMarks marks;
-    for (const Stream stream : streams) {
-        marks.push_back(std::make_shared<StreamMark>(memory_, stream));
+std::shared_ptr<StreamMark> BlockHeap::mark(Stream stream) {
+    try {
+        return std::make_shared<StreamMark>(memory_, stream);
+    } catch (const StreamIsGone&) {
+        gone_.insert(stream);
+        throw;
     }
+}
+
+StreamMarks BlockHeap::marks_of(const std::vector<Stream>& streams) {
+    StreamMarks marks;
+    for (const Stream stream : streams) marks.push_back(mark(stream));
     return marks;
 }
 
@@ -172,7 +183,7 @@ void BlockHeap::use_on(Block& block, Stream stream) {
 
 BlockHeap::Unsettled BlockHeap::unsettled() {
     mark_withheld();
-    Unsettled unsettled{next_ticket_, {}};
+    Unsettled unsettled{next_ticket_, {}, gone_};
     for (const auto& [stream, uses] : uses_) {
         if (!uses.empty()) unsettled.marks.push_back(uses.back().mark);
     }
@@ -198,6 +209,22 @@ void BlockHeap::settle(const Unsettled& unsettled) {
         std::deque<Use>& uses = stream->second;
         while (!uses.empty() && uses.front().ticket < unsettled.ticket) uses.pop_front();
         stream = uses.empty() ? uses_.erase(stream) : std::next(stream);
+    }
+    disown(unsettled.gone);
+}
+
+// Nobody is at work in their ranges of the arena any more, but for the marks of others.
+void BlockHeap::disown(const std::set<Stream>& gone) {
+    std::vector<Block*> ranges;
+    for (const auto& [address, block] : arena_free_) {
+        // Not of one that was used again since.
+        if (gone.contains(block->stream) && gone_.contains(block->stream)) ranges.push_back(block);
+    }
+    for (const Stream stream : gone) gone_.erase(stream);
+    for (Block* const block : ranges) {
+        unindex(*block);
+        block->stream = kNoStream;
+        add_free(*block);
     }
 }
 
@@ -276,6 +303,7 @@ void BlockHeap::absorb(Block& block) {
 }
 
 Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
+    if (!gone_.empty()) gone_.erase(stream);
     block.state = BlockState::used;
     block.stream = stream;
     block.marks.clear();
@@ -378,12 +406,17 @@ void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) 
     std::ranges::sort(unmarked);
     for (const auto& other :
          std::ranges::subrange(unmarked.begin(), std::ranges::unique(unmarked).begin())) {
-        marks.push_back(std::make_shared<StreamMark>(memory_, other));
+        marks.push_back(mark(other));
     }
     std::ranges::sort(marks);
     marks.erase(std::ranges::unique(marks).begin(), marks.end());
     if (!marks.empty() && memory_.is_captured(stream)) throw StreamIsCaptured();
-    for (const auto& mark : marks) memory_.make_wait(stream, mark->event());
+    try {
+        for (const auto& mark : marks) memory_.make_wait(stream, mark->event());
+    } catch (const StreamIsGone&) {
+        gone_.insert(stream);
+        throw;
+    }
 }
 
 }  // namespace gapless::runtime

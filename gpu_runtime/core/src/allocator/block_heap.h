@@ -59,6 +59,18 @@ enum class FrameSize : std::uint8_t { page, large };
 // Limits. Where what outlives a step is made one by one between what does not, each piece keeps up
 // to two pages.
 
+// Note [Streams that are gone]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A program may destroy a stream that used blocks; PyTorch's own streams never die. Who
+// gets such bytes next would have the stream marked, which the device refuses ever after.
+// Approach. All that the stream had was submitted before it was destroyed, so it is done when the
+// device was waited for once. Until then a range of it in the arena goes to nobody, and a block
+// that it used is withheld. The host waits, without the lock, at the end of the step; then its
+// ranges belong to nobody. Frames of it that move wait for the device as a whole.
+// Limits. A handle that names a new stream by then is seen as one stream with the former, as by
+// PyTorch's allocator. What a stream of another device did before it was destroyed is not known to
+// be done when this one was waited for.
+
 class BlockHeap {
   public:
     // With `is_plain` memory comes by plain allocations, which do not move.
@@ -70,8 +82,8 @@ class BlockHeap {
 
     // Each returns a block in use of `bytes` > 0 rounded up, or null where there is no such range.
     Block* place(std::size_t bytes, Stream stream, Placement placement);
-    // Null also where a stream would have to wait that is captured, or be waited for. Throws
-    // DeviceCallError where it cannot be made to wait; then nothing was placed.
+    // Null also where a stream would have to be waited for, or to wait, that is captured or gone.
+    // Throws DeviceCallError where it cannot be made to wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
     Block* place_in_arena(std::size_t bytes, Stream stream);
 
@@ -104,6 +116,7 @@ class BlockHeap {
         };
         std::vector<Run> runs;
         StreamMarks marks;
+        bool is_of_gone = false;  // of a stream that cannot be marked
         std::size_t bytes = 0;
         std::size_t frames = 0;
     };
@@ -119,11 +132,14 @@ class BlockHeap {
     // Gives spare frames back to the device.
     void release_spare();
 
-    // Blocks that wait for other streams; as frames on their way out, in three parts.
+    // Blocks that wait for other streams, and ranges of streams that are gone; as frames on their
+    // way out, in three parts.
     bool has_withheld() const { return !withheld_.empty(); }
+    bool has_gone() const { return !gone_.empty(); }
     struct Unsettled {
         std::int64_t ticket;  // of those that are withheld later
         StreamMarks marks;    // another device's streams have to be waited for by themselves
+        std::set<Stream> gone;
     };
     Unsettled unsettled();
     void await(const Unsettled& unsettled) const;
@@ -197,7 +213,10 @@ class BlockHeap {
     void add_hole(Block& block);
     void add_latest(StreamHeap& heap);
     void take_out(Block*& block);
-    StreamMarks marks_of(const std::vector<Stream>& streams) const;
+    // Notes a stream that is gone; throws as StreamMark does.
+    std::shared_ptr<StreamMark> mark(Stream stream);
+    StreamMarks marks_of(const std::vector<Stream>& streams);
+    void disown(const std::set<Stream>& gone);
     void withhold(Block& block, const StreamMarks& marks);
     void mark_withheld();
     void come_back(Block& block);
@@ -244,6 +263,7 @@ class BlockHeap {
     std::int64_t next_ticket_ = 0;
     std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, in the order of their ends
     std::vector<Unmarked> unmarked_;          // of withheld blocks
+    std::set<Stream> gone_;                   // and not waited for since
     std::vector<Frame> spare_;
     std::size_t spare_bytes_ = 0;
     std::size_t reserved_bytes_ = 0;

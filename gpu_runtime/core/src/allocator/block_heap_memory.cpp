@@ -95,7 +95,8 @@ void BlockHeap::replace_arena(std::size_t bytes) {
     Extent* const before = arena_;
     Block* const blocks = before == nullptr ? nullptr : first_.at(before);
     for (const Block* block = blocks; block != nullptr; block = block->behind) {
-        if (!block->marks.empty()) make_wait(*block, *block, block->stream);
+        const Stream owner = block->stream == kNoStream ? 0 : block->stream;
+        if (!block->marks.empty()) make_wait(*block, *block, owner);
     }
     Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
     reserved_bytes_ += bytes;
@@ -131,7 +132,11 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
         streams.erase(kNoStream);
         leaving.marks.assign(marks.begin(), marks.end());
         for (const Stream stream : streams) {
-            leaving.marks.push_back(std::make_shared<StreamMark>(memory_, stream));
+            try {
+                leaving.marks.push_back(mark(stream));
+            } catch (const StreamIsGone&) {
+                leaving.is_of_gone = true;
+            }
         }
     } catch (...) {
         put_back(leaving);
@@ -234,6 +239,7 @@ void BlockHeap::put_back(const Leaving& leaving) {
 }
 
 void BlockHeap::await(const Leaving& leaving) const {
+    if (leaving.is_of_gone) memory_.synchronize();
     for (const auto& mark : leaving.marks) memory_.await(mark->event());
 }
 

@@ -213,6 +213,7 @@ StepEnd PlannedAllocator::end_step() {
     ++step_;
     count(end);
     try {
+        if (heap_.has_gone()) settle(lock);
         give_back_after_step(lock);
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays what it was.
@@ -293,14 +294,16 @@ std::size_t PlannedAllocator::give_back() {
     return give_back(lock, arena_kept());
 }
 
+void PlannedAllocator::settle(Lock& lock) {
+    const BlockHeap::Unsettled unsettled = heap_.unsettled();
+    lock.unlock();
+    heap_.await(unsettled);
+    lock.lock();
+    heap_.settle(unsettled);
+}
+
 std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
-    if (heap_.has_withheld()) {
-        const BlockHeap::Unsettled unsettled = heap_.unsettled();
-        lock.unlock();
-        heap_.await(unsettled);
-        lock.lock();
-        heap_.settle(unsettled);
-    }
+    if (heap_.has_withheld()) settle(lock);
     const std::size_t before = heap_.reserved_bytes();
     move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept);
     heap_.release_spare();

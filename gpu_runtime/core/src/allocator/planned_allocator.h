@@ -162,6 +162,8 @@ class PlannedAllocator {
     };
     // Moves idle memory to where the heap grows.
     Moved move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept);
+    // What waits for streams comes back.
+    void settle(Lock& lock);
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     std::size_t arena_kept() const { return book_.arena_bytes(); }
     Placement placement(bool is_unknown) const;

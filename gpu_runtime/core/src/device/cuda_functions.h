@@ -11,7 +11,9 @@ namespace gapless::runtime {
 using Status = int;
 constexpr Status kSuccess = 0;
 constexpr Status kOutOfMemory = 2;
+constexpr Status kInvalidHandle = 400;
 constexpr Status kNotReady = 600;
+constexpr Status kContextIsGone = 709;
 constexpr Status kCapturedElsewhere = 906;
 constexpr int kPinned = 1;     // memory that stays where it is
 constexpr int kOnDevice = 1;   // location type

@@ -16,6 +16,11 @@ AllocationProperties properties_on(int device) {
     return properties;
 }
 
+// As drivers say it, older ones by the second.
+bool is_gone(Status of_stream) {
+    return of_stream == kInvalidHandle || of_stream == kContextIsGone;
+}
+
 // See Note [Devices that reach each other].
 std::mutex mapping;                 // guards what is mapped, on all devices
 std::vector<CudaMemory*> memories;  // that there are
@@ -143,12 +148,18 @@ void CudaMemory::synchronize() {
     cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");
 }
 
+void CudaMemory::refuse(Status status, const char* call) const {
+    if (is_gone(status)) throw StreamIsGone(std::string(call) + ": the stream was destroyed");
+    cuda_.refuse(call, status);
+}
+
 bool CudaMemory::is_captured(Stream stream) {
     const InContext current(cuda_, context_.handle());
     int is_captured = 0;
     const Status status = cuda_.capture_status(as_handle(stream), &is_captured);
     // Another stream is captured that the default stream would wait for.
     if (status == kCapturedElsewhere) return true;
+    if (is_gone(status)) return false;
     cuda_.require(status, "cuStreamIsCapturing");
     return is_captured != 0;
 }
@@ -163,7 +174,7 @@ Event CudaMemory::record_event(Stream stream) {
     cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
     if (const Status status = cuda_.record_event(event, as_handle(stream)); status != kSuccess) {
         cuda_.destroy_event(event);
-        cuda_.refuse("cuEventRecord", status);
+        refuse(status, "cuEventRecord");
     }
     return reinterpret_cast<Event>(event);
 }
@@ -183,7 +194,8 @@ void CudaMemory::await(Event event) {
 
 void CudaMemory::make_wait(Stream stream, Event event) {
     const InContext current(cuda_, context_.handle());
-    cuda_.require(cuda_.wait_event(as_handle(stream), as_handle(event), 0), "cuStreamWaitEvent");
+    const Status status = cuda_.wait_event(as_handle(stream), as_handle(event), 0);
+    if (status != kSuccess) refuse(status, "cuStreamWaitEvent");
 }
 
 void CudaMemory::destroy_event(Event event) {

@@ -80,6 +80,8 @@ class CudaMemory final : public DeviceMemory {
     void open_to(const std::vector<int>& devices, Address address, std::size_t bytes);
     std::vector<int> users() const;
     const CudaChecks& loaded_checks() const;
+    // A call about a stream and an event of ours.
+    [[noreturn]] void refuse(Status status, const char* call) const;
 
     const CudaFunctions& cuda_;
     int device_;

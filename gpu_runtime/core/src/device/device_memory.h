@@ -27,6 +27,12 @@ class StreamIsCaptured : public DeviceCallError {
     StreamIsCaptured() : DeviceCallError("a stream is being captured into a graph") {}
 };
 
+// The program destroyed a stream.
+class StreamIsGone : public DeviceCallError {
+  public:
+    using DeviceCallError::DeviceCallError;
+};
+
 // There is not enough memory. PyTorch turns it into an error of the operator that asked.
 class OutOfDeviceMemory : public std::runtime_error {
   public:
@@ -80,7 +86,8 @@ class DeviceMemory {
     // Whether what is given to a stream becomes a part of a graph. Such a stream is neither marked
     // by an event nor made to wait for one.
     virtual bool is_captured(Stream stream) = 0;
-    // An event is done when everything is that was submitted to the stream before it.
+    // An event is done when everything is that was submitted to the stream before it. This and
+    // make_wait() throw StreamIsGone.
     virtual Event record_event(Stream stream) = 0;
     virtual bool is_done(Event event) = 0;
     // Returns when the event is done.

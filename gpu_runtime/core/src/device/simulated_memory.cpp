@@ -266,14 +266,21 @@ void SimulatedMemory::synchronize() {
     for (const auto& [stream, state] : streams_) finish_all(stream);
 }
 
+void SimulatedMemory::destroy_stream(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    gone_.insert(stream);
+}
+
 bool SimulatedMemory::is_captured(Stream stream) {
     const std::lock_guard lock(mutex_);
     may_fail("is_captured");
     return captured_.contains(stream);
 }
 
-// A driver takes both, and they become a part of the graph or end its capture.
+// Where the stream is captured a driver takes both, and they become a part of the graph or end its
+// capture.
 void SimulatedMemory::require_running(Stream stream) {
+    if (gone_.contains(stream)) throw StreamIsGone("the simulated device has no such stream");
     if (!captured_.contains(stream)) return;
     ++captured_work_;
     refuse("an event and a stream that is captured do not meet");

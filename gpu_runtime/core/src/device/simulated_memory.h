@@ -58,6 +58,8 @@ class SimulatedMemory final : public DeviceMemory {
     void submit(Stream stream, Address address = 0, std::size_t bytes = 0);
     void finish(Stream stream);
 
+    // What it was given goes on; it gets nothing more.
+    void destroy_stream(Stream stream);
     // From now on what the stream is given is part of a graph, or not any more.
     void set_captured(Stream stream, bool is_captured);
     // Stamps, comparisons and events that became part of one, and did nothing.
@@ -140,7 +142,7 @@ class SimulatedMemory final : public DeviceMemory {
     std::unordered_map<Stream, StreamState> streams_;
     std::unordered_map<Event, EventState> events_;
     std::vector<Wait> waits_;
-    std::set<Stream> captured_;
+    std::set<Stream> captured_, gone_;
     std::uint64_t captured_work_ = 0;
     std::vector<Overwritten> overwritten_;
 };
