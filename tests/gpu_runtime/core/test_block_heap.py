@@ -472,3 +472,27 @@ def test_what_is_not_a_block_is_not_freed() -> None:
     assert heap.allocate(2000).address == block.address
     assert heap.allocate(2000).address not in (block.address, other.address)
     assert heap.allocator.figures().refused_frees == 0
+
+
+def test_what_lives_in_a_plain_arena_that_was_replaced_is_not_idle() -> None:
+    # As often as idle memory goes back at once, and then some.
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory, is_plain=True)
+    heap.allocator.adopt_book([small_kind([(8 * FRAME, 0)])], 8 * FRAME)
+    heap.allocator.begin_step()
+    heap.allocate(8 * FRAME)
+    heap.allocator.end_step()
+    heap.allocator.adopt_book([small_kind([(FRAME, 0)])], 9 * FRAME)
+    unknown = [heap.allocate(FRAME) for _ in range(4)]
+    for _ in range(20):
+        heap.allocator.begin_step()
+        heap.free(unknown.pop())
+        unknown.append(heap.allocate(FRAME, 3))
+        heap.allocator.end_step()
+    for block in unknown:
+        heap.free(block)
+    before = memory.created_bytes
+    heap.allocator.begin_step()
+    heap.free(heap.allocate(FRAME, 5))
+    heap.allocator.end_step()
+    assert memory.created_bytes < before

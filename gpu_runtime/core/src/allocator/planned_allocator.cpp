@@ -140,9 +140,6 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     figures_.requested_peak = std::max(figures_.requested_peak, requested_bytes_);
     figures_.allocated_peak = std::max(figures_.allocated_peak, allocated_bytes_);
     live_peak_ = std::max(live_peak_, allocated_bytes_);
-    if (!heap_.is_in_arena(*block)) {
-        heap_allocated_bytes_ += static_cast<std::int64_t>(block->bytes);
-    }
     if (in_step_) figures_.step_bytes += static_cast<std::int64_t>(bytes);
     // What nobody expects outside of steps is nobody's fault.
     if (planned.mismatch && in_step_) {
@@ -163,9 +160,6 @@ bool PlannedAllocator::free(Address address) noexcept {
         write({LogEntry::What::free, block->request, 0, block->stream, block->kind, block->slot});
         requested_bytes_ -= static_cast<std::int64_t>(block->requested);
         allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
-        if (!heap_.is_in_arena(*block)) {
-            heap_allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
-        }
         if (block->unknown_in == unknown_.number) unknown_.living -= block->bytes;
         if (check_ != nullptr) check_->leave(*block, step_);
         heap_.free(*block);
@@ -228,12 +222,19 @@ void PlannedAllocator::give_back_after_step(Lock& lock) {
         if (step_ == kStepsInOrder) give_back(lock, 0);
         return;
     }
-    const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes() - heap_.arena_bytes());
-    const bool is_idle = reserved - heap_allocated_bytes_ > live_peak_ / kIdleShare;
-    if (!had_unknown_ || !is_idle || given_back_ > kGivenBackAtOnce + step_ / kStepsAGiveBack)
-        return;
+    if (!had_unknown_ || given_back_ > kGivenBackAtOnce + step_ / kStepsAGiveBack) return;
+    if (idle_bytes() <= live_peak_ / kIdleShare) return;
     ++given_back_;
     give_back(lock, arena_kept());
+}
+
+std::int64_t PlannedAllocator::idle_bytes() const {
+    const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes() - heap_.arena_bytes());
+    std::int64_t idle = reserved - allocated_bytes_;
+    for (const Block* block = heap_.first_of_arena(); block != nullptr; block = block->behind) {
+        if (block->state == BlockState::used) idle += static_cast<std::int64_t>(block->bytes);
+    }
+    return idle;
 }
 
 // A step, or what runs between two, ends, and the other begins.

@@ -172,6 +172,8 @@ class PlannedAllocator {
     void restore_arena();
     void judge_unknown(bool& ended, bool begins);
     void give_back_after_step(Lock& lock);
+    // Memory outside of the arena in which nothing lives.
+    std::int64_t idle_bytes() const;
     void write(const LogEntry& entry);
     void count(const StepEnd& end);
     void measure_reserved();
@@ -187,7 +189,6 @@ class PlannedAllocator {
     std::int64_t step_ = 0;
     Figures figures_;
     std::int64_t requested_bytes_ = 0, allocated_bytes_ = 0;  // of the moment
-    std::int64_t heap_allocated_bytes_ = 0;                   // of them, outside of the arena
     std::int64_t next_request_ = 0;
     // Requests of this step that no plan knows, and what of them lives. Whether it is likely that
     // they end with the step, as they did in the last one within steps, and between two.
