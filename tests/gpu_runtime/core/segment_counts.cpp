@@ -1,5 +1,6 @@
-// A random program on two streams, with an arena and memory that is given back: PyTorch's figure of
-// segments is to be their number in a snapshot. Ends with 1 and a line on stderr where it is not.
+// A random program on two streams, with an arena and memory that moves and is given back: PyTorch's
+// figures of segments and of reserved bytes are to be their number and their sum in a snapshot.
+// Ends with 1 and a line on stderr where they are not.
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +19,7 @@ constexpr std::size_t kPage = 4096;
 constexpr int kTurns = 4000;
 constexpr int kTurnsABook = 500;
 constexpr int kTurnsAGift = 97;
+constexpr int kTurnsAStep = 100;
 
 StepBook book_of(std::int64_t bytes) {
     const auto pages = bytes * static_cast<std::int64_t>(kPage);
@@ -31,11 +33,16 @@ StepBook book_of(std::int64_t bytes) {
 }
 
 bool agree(const PlannedAllocator& allocator, std::size_t& most) {
-    const auto counted = static_cast<std::size_t>(allocator.statistics().large.segment.current);
-    const std::size_t found = allocator.segments().size();
-    most = std::max(most, found);
-    if (counted == found) return true;
-    std::fprintf(stderr, "segments: %zu counted, %zu found\n", counted, found);
+    const GaplessStatsOfSize sums = allocator.statistics().large;
+    const auto counted = static_cast<std::size_t>(sums.segment.current);
+    const auto reserved = static_cast<std::size_t>(sums.reserved_bytes.current);
+    const std::vector<SegmentOfBlocks> segments = allocator.segments();
+    std::size_t bytes = 0;
+    for (const SegmentOfBlocks& found : segments) bytes += found.segment.bytes;
+    most = std::max(most, segments.size());
+    if (counted == segments.size() && reserved == bytes) return true;
+    std::fprintf(stderr, "segments: %zu counted, %zu found; %zu bytes reserved, %zu found\n",
+                 counted, segments.size(), reserved, bytes);
     return false;
 }
 
@@ -50,6 +57,8 @@ int run(bool is_plain) {
             allocator.adopt_book(book_of(1 + static_cast<std::int64_t>(random() % 64)));
         }
         if (turn % kTurnsAGift == 0) allocator.give_back();
+        if (turn % kTurnsAStep == 0) allocator.begin_step(0);
+        if (turn % kTurnsAStep == kTurnsAStep / 2) allocator.end_step();
         if (blocks.size() < 40 || random() % 2 == 0) {
             const std::size_t bytes = 1 + random() % (12 * kPage);
             blocks.push_back(allocator.allocate(bytes, random() % 2));

@@ -490,7 +490,21 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
 
 Block* PlannedAllocator::place(Lock& lock, const Wanted& wanted) {
     Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement);
-    return block != nullptr ? block : place_with_more(lock, wanted);
+    if (block != nullptr) return block;
+    block = place_with_more(lock, wanted);
+    release_spare();
+    return block;
+}
+
+// What was taken for a request and not needed: it is reserved, and lies in no segment.
+void PlannedAllocator::release_spare() {
+    if (heap_.spare_bytes() == 0) return;
+    try {
+        heap_.release_spare();
+    } catch (const DeviceCallError&) {
+        // It goes with the next.
+    }
+    measure_reserved();
 }
 
 Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {

@@ -154,6 +154,7 @@ class PlannedAllocator {
 
     Block* place_as_planned(std::int64_t offset, std::size_t bytes, Stream stream);
     Block* place(Lock& lock, const Wanted& wanted);
+    void release_spare();
     // The heap has no range for the request: grows it within the bound.
     Block* place_with_more(Lock& lock, const Wanted& wanted);
     Block* place_within_bound(Lock& lock, const Wanted& wanted, std::size_t more);
