@@ -496,3 +496,10 @@ def test_what_lives_in_a_plain_arena_that_was_replaced_is_not_idle() -> None:
     heap.free(heap.allocate(FRAME, 5))
     heap.allocator.end_step()
     assert memory.created_bytes < before
+
+
+def test_simulated_work_ends_at_an_address() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    memory.submit(0, (1 << 64) - 512, 511)
+    with pytest.raises(ValueError, match="work ends at an address, found 512 bytes at 184467"):
+        memory.submit(0, (1 << 64) - 512, 512)

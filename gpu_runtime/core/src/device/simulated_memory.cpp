@@ -52,8 +52,13 @@ SimulatedMemory::~SimulatedMemory() {
 }
 
 void SimulatedMemory::submit(Stream stream, Address address, std::size_t bytes) {
+    constexpr Address kLast = std::numeric_limits<Address>::max();
+    if (bytes > kLast - address) {
+        throw std::invalid_argument("field bytes: work ends at an address, found " +
+                                    std::to_string(bytes) + " bytes at " + std::to_string(address));
+    }
     const std::lock_guard lock(mutex_);
-    add_work(stream, address, bytes == 0 ? std::numeric_limits<Address>::max() : address + bytes);
+    add_work(stream, address, bytes == 0 ? kLast : address + bytes);
 }
 
 void SimulatedMemory::add_work(Stream stream, Address begin, Address end) {
