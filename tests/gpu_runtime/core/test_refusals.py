@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime._core import KindPlan, PlannedAllocator, SimulatedMemory
+from gpu_runtime._core import KindPlan, PlannedAllocator, SimulatedMemory, StepBook
 from tests.gpu_runtime.core.small_plans import small_kind
 
 pytestmark = pytest.mark.core
@@ -89,3 +89,14 @@ def test_a_book_is_changed_between_steps_only() -> None:
     allocator.end_step()
     with pytest.raises(RuntimeError, match="a step ends that did not begin"):
         allocator.end_step()
+
+
+def test_a_step_has_a_label_that_a_kind_can_have() -> None:
+    allocator = PlannedAllocator(SimulatedMemory(PAGE, 120 * PAGE))
+    with pytest.raises(ValueError, match=r"^step: a label is at least -1, found -2$"):
+        allocator.begin_step(-2)
+    with pytest.raises(ValueError, match=r"^step: a label is at least -1, found -2$"):
+        StepBook([], 0).begin_step(-2)
+    # It has not begun.
+    allocator.begin_step(-1)
+    allocator.end_step()

@@ -34,6 +34,10 @@ void require_few(const std::vector<KindPlan>& kinds) {
     require("streams", streams.size(), kMostStreams);
 }
 
+std::string label_rule(std::int32_t found) {
+    return "a label is at least -1, found " + std::to_string(found);
+}
+
 // One kind's, so that messages say whose.
 class KindRules {
   public:
@@ -41,9 +45,7 @@ class KindRules {
         : kind_(kind), number_(number), arena_bytes_(arena_bytes) {}
 
     void require() const {
-        if (kind_.label < kBetweenSteps) {
-            refuse("a label is at least -1, found " + std::to_string(kind_.label));
-        }
+        if (kind_.label < kBetweenSteps) refuse(label_rule(kind_.label));
         require_column("least", kind_.least.size());
         require_column("most", kind_.most.size());
         require_column("offset", kind_.offset.size());
@@ -96,6 +98,10 @@ class KindRules {
 };
 
 }  // namespace
+
+void require_label(std::int32_t label) {
+    if (label < kBetweenSteps) throw std::invalid_argument("step: " + label_rule(label));
+}
 
 void require_kinds(const std::vector<KindPlan>& kinds, std::size_t arena_bytes) {
     if (arena_bytes > kMostBytes) throw OutOfDeviceMemory("no device has as much");

@@ -32,6 +32,9 @@ struct KindPlan {
     std::size_t slot_count() const { return stream.size(); }
 };
 
+// Of a step; throws std::invalid_argument for one that no kind can have.
+void require_label(std::int32_t label);
+
 // Throws std::invalid_argument where columns do not fit together or places leave the arena,
 // std::length_error for more kinds, requests or streams than are taken, OutOfDeviceMemory for more
 // bytes than any device has.

@@ -178,6 +178,7 @@ bool PlannedAllocator::use_on(Address address, Stream stream) {
 }
 
 StepEnd PlannedAllocator::begin_step(std::int32_t label) {
+    require_label(label);
     const Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a step begins within a step");
     restore_arena();

@@ -97,7 +97,8 @@ class PlannedAllocator {
     // Whether the block is one of ours.
     bool use_on(Address address, Stream stream);
 
-    // Steps do not nest: throws std::logic_error. Returns how what ran between them was served.
+    // Steps do not nest: throws std::logic_error, and std::invalid_argument for a label that no
+    // kind can have. Returns how what ran between them was served.
     StepEnd begin_step(std::int32_t label);
     StepEnd end_step();
 

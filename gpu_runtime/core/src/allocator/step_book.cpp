@@ -52,6 +52,7 @@ StepBook::StepBook(std::vector<KindPlan> kinds, std::size_t arena_bytes)
 }
 
 void StepBook::begin_step(std::int32_t label) {
+    require_label(label);
     label_ = label;
     current_ = -1;
     end_ = {};
