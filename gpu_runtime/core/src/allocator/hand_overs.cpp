@@ -70,20 +70,60 @@ Sweep sweep(KindPlan& kind) {
     return made;
 }
 
-void mark_between(KindPlan& before, const Pieces& last, const KindPlan& after,
-                  const Pieces& first) {
-    auto ours = last.begin();
-    auto theirs = first.begin();
-    while (ours != last.end() && theirs != first.end()) {
-        const bool meet = ours->first < theirs->second.end && theirs->first < ours->second.end;
-        const std::int32_t slot = ours->second.slot;
-        if (meet && before.stream[slot] != after.stream[theirs->second.slot]) {
-            before.handed_over[slot] = 1;
+// Bytes that some kind has first in a step.
+struct Taken {
+    std::int64_t begin, end;
+    Stream stream;   // whose they are first
+    bool is_shared;  // in other kinds they are another stream's
+};
+
+// By address, as long as they can be. One pass over where pieces of all kinds begin and end, so
+// that kinds need not be held against each other.
+std::vector<Taken> taken_first(const std::vector<KindPlan>& kinds,
+                               const std::vector<Sweep>& sweeps) {
+    struct Edge {
+        std::int64_t at;
+        Stream stream;
+        int change;
+    };
+    std::vector<Edge> edges;
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+        for (const auto& [begin, piece] : sweeps[kind].first) {
+            const Stream stream = kinds[kind].stream[piece.slot];
+            edges.push_back({begin, stream, 1});
+            edges.push_back({piece.end, stream, -1});
         }
-        if (ours->second.end < theirs->second.end) {
-            ++ours;
+    }
+    std::ranges::sort(edges, {}, &Edge::at);
+    std::vector<Taken> taken;
+    std::map<Stream, int> takers;
+    for (std::size_t edge = 0; edge < edges.size(); ++edge) {
+        const std::int64_t begin = edges[edge].at;
+        const auto taker = takers.try_emplace(edges[edge].stream, 0).first;
+        if ((taker->second += edges[edge].change) == 0) takers.erase(taker);
+        if (takers.empty() || edges[edge + 1].at == begin) continue;
+        const Taken next{begin, edges[edge + 1].at, takers.begin()->first, takers.size() > 1};
+        const bool goes_on = !taken.empty() && taken.back().end == begin &&
+                             taken.back().stream == next.stream &&
+                             taken.back().is_shared == next.is_shared;
+        if (goes_on) {
+            taken.back().end = next.end;
         } else {
-            ++theirs;
+            taken.push_back(next);
+        }
+    }
+    return taken;
+}
+
+// What other streams have first in the step to come.
+void mark_last(KindPlan& kind, const Pieces& last, const std::vector<Taken>& taken) {
+    for (const auto& [begin, piece] : last) {
+        const Stream stream = kind.stream[piece.slot];
+        auto meets = std::ranges::upper_bound(taken, begin, {}, &Taken::end);
+        for (; meets != taken.end() && meets->begin < piece.end; ++meets) {
+            if (!meets->is_shared && meets->stream == stream) continue;
+            kind.handed_over[piece.slot] = 1;
+            break;
         }
     }
 }
@@ -106,10 +146,9 @@ void mark_hand_overs(std::vector<KindPlan>& kinds) {
     if (share_one_stream(kinds)) return;
     std::vector<Sweep> sweeps;
     for (KindPlan& kind : kinds) sweeps.push_back(sweep(kind));
-    for (std::size_t before = 0; before < kinds.size(); ++before) {
-        for (std::size_t after = 0; after < kinds.size(); ++after) {
-            mark_between(kinds[before], sweeps[before].last, kinds[after], sweeps[after].first);
-        }
+    const std::vector<Taken> taken = taken_first(kinds, sweeps);
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+        mark_last(kinds[kind], sweeps[kind].last, taken);
     }
 }
 
