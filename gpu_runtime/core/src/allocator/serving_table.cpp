@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -103,24 +104,25 @@ void open_to(std::int32_t device, std::int32_t peer) {
     }
 }
 
-bool block_of(std::uint64_t address, GaplessBlock* block) {
-    return any_of_them([&](std::int32_t device, PlannedAllocator& allocator) {
-        const auto found = allocator.block_of(address);
+// What one of them has at an address, with the number of its device.
+template <class Found>
+bool find_at(std::uint64_t address, Found* target,
+             std::optional<Found> (PlannedAllocator::*find)(Address) const) {
+    return any_of_them([&](std::int32_t device, const PlannedAllocator& allocator) {
+        const std::optional<Found> found = (allocator.*find)(address);
         if (!found) return false;
-        *block = *found;
-        block->device = device;
+        *target = *found;
+        target->device = device;
         return true;
     });
 }
 
+bool block_of(std::uint64_t address, GaplessBlock* block) {
+    return find_at(address, block, &PlannedAllocator::block_of);
+}
+
 bool segment_of(std::uint64_t address, GaplessSegment* segment) {
-    return any_of_them([&](std::int32_t device, PlannedAllocator& allocator) {
-        const auto found = allocator.segment_of(address);
-        if (!found) return false;
-        *segment = *found;
-        segment->device = device;
-        return true;
-    });
+    return find_at(address, segment, &PlannedAllocator::segment_of);
 }
 
 void visit(std::int32_t device, const GaplessVisitor* visitor) {
