@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from tests.gpu_runtime.allocator.check_sizes import SIZE, STEPS, WRONG_IN
-from tests.repository import ROOT
+from tests.gpu_runtime.own_processes import outputs_of
 
 pytestmark = pytest.mark.gpu
 
@@ -19,16 +17,8 @@ PROGRAMS = "tests.gpu_runtime.allocator.check_programs"
 
 def run(program: str) -> Any:
     """Run a program in a process of its own; the last line it says is JSON."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", PROGRAMS, program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    ((said, _),) = outputs_of([[PROGRAMS, program]])
+    return json.loads(said.splitlines()[-1])
 
 
 def test_a_right_program_with_streams_is_not_accused() -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.repository import ROOT
+from tests.gpu_runtime.own_processes import outputs_of
 
 pytestmark = pytest.mark.gpu
 
@@ -19,19 +16,11 @@ PROGRAMS = "tests.gpu_runtime.allocator.gpu_programs"
 
 def run(program: str, *arguments: str) -> Any:
     """Run a program in a process of its own; it says nothing but one line of JSON."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", PROGRAMS, program, *arguments],
-        cwd=ROOT,
-        # What deterministic algorithms ask of cuBLAS.
-        env={**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return json.loads(done.stdout)
+    # What deterministic algorithms ask of cuBLAS.
+    environment = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    ((said, errors),) = outputs_of([[PROGRAMS, program, *arguments]], environment)
+    assert errors == ""
+    return json.loads(said)
 
 
 def both(model: str, incident: str) -> tuple[Any, Any]:

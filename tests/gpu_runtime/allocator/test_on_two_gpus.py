@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.repository import ROOT
+from tests.gpu_runtime.own_processes import outputs_of
 
 pytestmark = pytest.mark.gpus
 
@@ -18,17 +15,8 @@ PROGRAMS = "tests.gpu_runtime.allocator.two_gpu_programs"
 
 
 def run(program: str, allocator: str, **environment: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", PROGRAMS, program, allocator],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    ((said, _),) = outputs_of([[PROGRAMS, program, allocator]], environment)
+    return json.loads(said)
 
 
 def require_same(native: Any, planned: Any) -> None:

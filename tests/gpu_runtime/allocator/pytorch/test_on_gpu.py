@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.repository import ROOT
+from tests.gpu_runtime.own_processes import outputs_of
 
 pytestmark = pytest.mark.gpu
 
@@ -18,16 +16,8 @@ PROGRAMS = "tests.gpu_runtime.allocator.pytorch.gpu_programs"
 
 def run(program: str) -> Any:
     """Run a program in a process of its own; the last line it says is JSON."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", PROGRAMS, program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    ((said, _),) = outputs_of([[PROGRAMS, program]])
+    found = json.loads(said.splitlines()[-1])
     require_held(found)
     return found
 
