@@ -15,6 +15,7 @@ enum class MismatchKind : std::uint8_t {
     in_use,  // something else lies in its place
     grown,   // it is larger than its place
 };
+constexpr std::size_t kMismatchKinds = 5;
 
 struct Mismatch {
     MismatchKind kind;
