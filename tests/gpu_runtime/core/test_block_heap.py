@@ -503,3 +503,48 @@ def test_simulated_work_ends_at_an_address() -> None:
     memory.submit(0, (1 << 64) - 512, 511)
     with pytest.raises(ValueError, match="work ends at an address, found 512 bytes at 184467"):
         memory.submit(0, (1 << 64) - 512, 512)
+
+
+def test_what_grows_does_not_lose_what_it_has() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    allocator = PlannedAllocator(memory)
+    elsewhere = allocator.allocate(50 * PAGE, 0)
+    allocator.allocate(100 * PAGE, 0)
+    at_the_end = allocator.allocate(100 * PAGE, 0)
+    allocator.free(elsewhere)
+    allocator.free(at_the_end)
+    # 60 pages are missing behind the largest range, and 50 lie idle before.
+    allocator.allocate(160 * PAGE, 0)
+    assert allocator.figures().moved_bytes == 50 * PAGE
+    assert memory.created_bytes == 260 * PAGE
+
+
+def test_a_first_step_of_many_microbatches_hardly_moves() -> None:
+    random = Random(1)
+    allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))
+    allocator.begin_step()
+    gradients: list[int] = []
+    for _ in range(40):
+        activations = [allocator.allocate(random.randint(1, 24 * PAGE), 0) for _ in range(150)]
+        random.shuffle(activations)
+        while activations:
+            allocator.free(activations.pop())
+            if random.random() < 0.1:
+                gradients.append(allocator.allocate(random.randint(1, PAGE), 0))
+            elif gradients and random.random() < 0.1:
+                allocator.free(gradients.pop(random.randrange(len(gradients))))
+    figures = allocator.figures()
+    assert figures.reserved_peak <= figures.live_peak * 33 / 32
+    assert figures.moved_bytes <= 2 * figures.live_peak
+
+
+def test_frames_move_when_the_ration_is_spent() -> None:
+    allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))
+    for number in range(100):
+        # The block behind keeps the range from becoming longer.
+        long = allocator.allocate((1000 + 16 * number) * PAGE, 0)
+        allocator.allocate(PAGE, 0)
+        allocator.free(long)
+    figures = allocator.figures()
+    assert figures.moved_bytes > (1 << 16) * PAGE
+    assert figures.reserved_peak <= figures.live_peak * 9 / 8

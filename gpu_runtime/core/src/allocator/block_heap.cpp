@@ -33,6 +33,11 @@ Block* BlockHeap::place(std::size_t requested, Stream stream, Placement placemen
         if (heap.tail == nullptr || free_before(heap.tail) < bytes) return nullptr;
         found = heap.tail->before;
         unindex(*found);
+    } else if (placement == Placement::largest_hole) {
+        add_latest(heap);
+        if (heap.free.empty() || heap.free.rbegin()->bytes < bytes) return nullptr;
+        found = heap.free.rbegin()->block;
+        unindex(*found);
     } else if (found != nullptr && found->bytes == bytes) {
         heap.latest = nullptr;
     } else {

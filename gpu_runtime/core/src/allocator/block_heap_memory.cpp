@@ -111,13 +111,28 @@ void BlockHeap::replace_arena(std::size_t bytes) {
     }
 }
 
-BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kept) {
+BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
+    return take_idle(std::numeric_limits<std::size_t>::max(), arena_kept, nullptr);
+}
+
+BlockHeap::Leaving BlockHeap::take_idle_for(std::size_t requested, Stream stream,
+                                            std::size_t arena_kept) {
+    const std::size_t missing = missing_for(requested, stream);
+    const Block* const tail = heap_of(stream).tail;
+    // What is to be longer is not to lose at one end what it gets at the other.
+    const bool is_longer = tail != nullptr && tail->bytes >= missing;
+    return take_idle(missing - std::min(missing, spare_bytes_), arena_kept,
+                     is_longer ? tail->before : nullptr);
+}
+
+BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kept,
+                                        const Block* kept) {
     for (auto& [stream, heap] : heaps_) add_latest(heap);
     Leaving leaving;
     if (is_plain_) {
         take_idle_extents(leaving, bytes, arena_kept);
     } else {
-        take_idle_frames(leaving, bytes, arena_kept);
+        take_idle_frames(leaving, bytes, arena_kept, kept);
     }
     try {
         std::set<Stream> streams;
@@ -156,14 +171,15 @@ std::set<Stream> BlockHeap::captured_streams() const {
     return streams;
 }
 
-void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
+void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
+                                 const Block* kept) {
     const std::set<Stream> captured = captured_streams();
     std::vector<Leaving::Run> idle;
     for (auto& [stream, heap] : heaps_) {
         if (captured.contains(stream)) continue;
         for (auto block = heap.free.rbegin();
              block != heap.free.rend() && block->bytes >= page_bytes_; ++block) {
-            idle.push_back({block->block, block->block});
+            if (block->block != kept) idle.push_back({block->block, block->block});
         }
     }
     std::ranges::sort(idle, [](const Leaving::Run& one, const Leaving::Run& other) {
@@ -171,10 +187,10 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
     });
     // Of the arena last, from its end on. A frame may lie across blocks that differ in who used
     // them.
-    const Address kept =
+    const Address first_idle =
         arena_ == nullptr ? 0 : arena_->begin() + round_up(arena_kept, page_bytes_);
     for (auto entry = arena_free_.rbegin();
-         entry != arena_free_.rend() && entry->second->end() > kept; ++entry) {
+         entry != arena_free_.rend() && entry->second->end() > first_idle; ++entry) {
         Block* const block = entry->second;
         if (captured.contains(block->stream)) continue;
         if (!idle.empty() && block->behind == idle.back().first) {
@@ -186,7 +202,7 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
     for (const Leaving::Run& run : idle) {
         if (leaving.bytes >= bytes) break;
         const Address from =
-            is_in_arena(*run.first) ? std::max(run.first->address, kept) : run.first->address;
+            is_in_arena(*run.first) ? std::max(run.first->address, first_idle) : run.first->address;
         const auto [first, last] =
             run.first->extent->whole_frames(from, run.last->end(), bytes - leaving.bytes);
         if (first < last) take(leaving, run.first, first, last);

@@ -14,16 +14,18 @@ constexpr std::size_t kKeptMismatches = 64;
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
 // See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it: in the
-// first steps, where nothing fills holes; after them; and beside an arena.
-constexpr std::int64_t kFirstShare = 16;
+// first steps, after them, and beside an arena.
+constexpr std::int64_t kFirstShare = 64;
 constexpr std::int64_t kShare = 128;
 constexpr std::int64_t kPlannedShare = 256;
 // Unknown requests outlive their step rarely where this part of their bytes does not.
 constexpr std::int64_t kOutlivingShare = 64;
 constexpr std::int64_t kBoundPages = 4;
-// Frames that may move at once, and after how many requests one more.
+// Frames that may move at once, and after how many requests one more. What would be taken above
+// this share of the peak lets them move without end.
 constexpr std::int64_t kMovesAtOnce = std::int64_t{1} << 16;
 constexpr std::int64_t kRequestsAMove = 2048;
+constexpr std::int64_t kMovingShare = 16;
 // A step with requests that no plan knew leaves idle memory beside the arena: above this part of
 // the peak of what lives it goes back, so often at once, and once more in so many steps.
 constexpr std::int64_t kIdleShare = 64, kGivenBackAtOnce = 16, kStepsAGiveBack = 64;
@@ -31,6 +33,9 @@ constexpr std::int64_t kIdleShare = 64, kGivenBackAtOnce = 16, kStepsAGiveBack =
 constexpr std::size_t kGrowthPages = 16;
 // See Note [Blocks in order].
 constexpr std::int64_t kStepsInOrder = 4;
+// Of the peak of what lives.
+constexpr std::int64_t kMostMovedInOrder = 2;
+constexpr std::size_t kLargeBytes = std::size_t{8} << 20;
 
 }  // namespace
 
@@ -270,16 +275,14 @@ void PlannedAllocator::settle(Lock& lock) {
 std::size_t PlannedAllocator::give_back(Lock& lock, std::size_t arena_kept) {
     if (heap_.has_withheld()) settle(lock);
     const std::size_t before = heap_.reserved_bytes();
-    move_idle(lock, std::numeric_limits<std::size_t>::max(), arena_kept);
+    take_out(lock, heap_.take_idle(arena_kept));
     heap_.release_spare();
     measure_reserved();
     return before - std::min(before, heap_.reserved_bytes());
 }
 
-PlannedAllocator::Moved PlannedAllocator::move_idle(Lock& lock, std::size_t bytes,
-                                                    std::size_t arena_kept) {
-    const BlockHeap::Leaving leaving = heap_.take_idle(bytes, arena_kept);
-    if (leaving.runs.empty()) return {};
+void PlannedAllocator::take_out(Lock& lock, const BlockHeap::Leaving& leaving) {
+    if (leaving.runs.empty()) return;
     lock.unlock();
     std::exception_ptr refused;
     try {
@@ -293,7 +296,6 @@ PlannedAllocator::Moved PlannedAllocator::move_idle(Lock& lock, std::size_t byte
         std::rethrow_exception(refused);
     }
     heap_.finish(leaving);
-    return {leaving.frames, leaving.bytes};
 }
 
 void PlannedAllocator::check() const {
@@ -341,14 +343,8 @@ void PlannedAllocator::release_spare() {
 Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
     const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
-    if (more > 0 && is_above_bound(wanted.bytes, more)) {
-        Block* block = place_within_bound(lock, wanted, more);
-        const bool is_short = heap_.missing_for(wanted.bytes, wanted.stream) > heap_.spare_bytes();
-        // What was to lie in order fills a hole before it takes more memory than the bound.
-        if (block == nullptr && is_short && wanted.placement == Placement::in_order) {
-            block = heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
-        }
-        if (block != nullptr) return block;
+    if (more > 0 && is_above(share(), wanted.bytes, more)) {
+        if (Block* block = place_within_bound(lock, wanted, more)) return block;
     }
     for (bool is_last = false;; is_last = true) {
         try {
@@ -370,13 +366,23 @@ Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
 }
 
 Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, std::size_t more) {
+    // See Note [Blocks in order].
+    if (wanted.placement == Placement::in_order) {
+        const Placement hole =
+            wanted.bytes < kLargeBytes ? Placement::best_fit : Placement::largest_hole;
+        if (Block* block = heap_.place(wanted.bytes, wanted.stream, hole)) return block;
+    }
     if (wanted.may_use_arena && unknown_.outlives_rarely) {
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
-    if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove) {
-        const auto [frames, moved] = move_idle(lock, more, arena_kept());
-        figures_.moved_bytes += static_cast<std::int64_t>(moved);
-        moved_frames_ += static_cast<std::int64_t>(frames);
+    if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove ||
+        is_above(kMovingShare, wanted.bytes, more)) {
+        const BlockHeap::Leaving leaving =
+            heap_.take_idle_for(wanted.bytes, wanted.stream, arena_kept());
+        take_out(lock, leaving);
+        figures_.moved_bytes += static_cast<std::int64_t>(leaving.bytes);
+        moved_frames_ += static_cast<std::int64_t>(leaving.frames);
+        moved_bytes_ += static_cast<std::int64_t>(leaving.bytes);
     }
     return nullptr;
 }
@@ -384,7 +390,8 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
 // See Note [Blocks in order]: the first steps make what stays, and so may a step of a new kind.
 Placement PlannedAllocator::placement(bool is_unknown) const {
     const bool may_stay = arena_kept() == 0 ? step_ < kStepsInOrder : is_unknown && !within_;
-    return in_step_ && may_stay ? Placement::in_order : Placement::best_fit;
+    const bool is_in_order = in_step_ && may_stay && moved_bytes_ <= kMostMovedInOrder * live_peak_;
+    return is_in_order ? Placement::in_order : Placement::best_fit;
 }
 
 // Models are made before the first step.
@@ -393,12 +400,14 @@ FrameSize PlannedAllocator::frame_size(const Wanted& wanted) const {
     return is_early || wanted.placement == Placement::in_order ? FrameSize::page : FrameSize::large;
 }
 
-bool PlannedAllocator::is_above_bound(std::size_t bytes, std::size_t more) const {
+std::int64_t PlannedAllocator::share() const {
+    if (arena_kept() > 0) return kPlannedShare;
+    return step_ < kStepsInOrder ? kFirstShare : kShare;
+}
+
+bool PlannedAllocator::is_above(std::int64_t share, std::size_t bytes, std::size_t more) const {
     const std::int64_t live = std::max(
         live_peak_, allocated_bytes_ + static_cast<std::int64_t>(round_up(bytes, kBlockAlignment)));
-    const std::int64_t share = arena_kept() > 0        ? kPlannedShare
-                               : step_ < kStepsInOrder ? kFirstShare
-                                                       : kShare;
     const auto pages = kBoundPages * static_cast<std::int64_t>(memory_.page_bytes());
     return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
 }

@@ -73,9 +73,11 @@ struct ArenaBlock {
 // they are needed. Who gives them must be done with them, which takes a mark a stream and a wait of
 // the host, without the lock. A steady program stops to need it after a few steps, since ranges of
 // the right lengths are then there. For one that never does, moves are rationed by the number of
-// requests; then memory is created after all.
-// Limits. A move waits for what the device was given before: programs that go on moving, such as
-// mixtures of experts that loop over them, were measured some percent slower.
+// requests; then memory is created after all, up to a larger share, above which frames move all the
+// same: a step of many microbatches before the first plan once spent the ration, and then took
+// twice what lived.
+// Limits. A move waits for what the device was given before. Frames move as a whole: where small
+// blocks lie in many, as with sizes that never come again, less is idle than free.
 // Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
 // memory than the bound, if such requests ended with their step the last time. Others may be the
 // state of an optimizer, and what stays in the arena is in the way of every step to come.
@@ -159,18 +161,18 @@ class PlannedAllocator {
     // The heap has no range for the request: grows it within the bound.
     Block* place_with_more(Lock& lock, const Wanted& wanted);
     Block* place_within_bound(Lock& lock, const Wanted& wanted, std::size_t more);
-    struct Moved {
-        std::size_t frames = 0, bytes = 0;
-    };
-    // Moves idle memory to where the heap grows.
-    Moved move_idle(Lock& lock, std::size_t bytes, std::size_t arena_kept);
+    // Waits, without the lock, and makes memory that is on its way out spare.
+    void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
     // What waits for streams comes back.
     void settle(Lock& lock);
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     std::size_t arena_kept() const { return book_.arena_bytes(); }
     Placement placement(bool is_unknown) const;
     FrameSize frame_size(const Wanted& wanted) const;
-    bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    // Of the peak of what lives, beside which memory may be taken as it comes.
+    std::int64_t share() const;
+    // Whether a request that takes more memory would take more than the share.
+    bool is_above(std::int64_t share, std::size_t bytes, std::size_t more) const;
     void restore_arena();
     void judge_unknown(bool& ended, bool begins);
     void give_back_after_step(Lock& lock);
@@ -205,7 +207,7 @@ class PlannedAllocator {
     bool had_unknown_ = false;  // in what ended last
     std::int64_t given_back_ = 0;
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
-    std::int64_t moved_frames_ = 0;
+    std::int64_t moved_frames_ = 0, moved_bytes_ = 0;
     std::int64_t in_use_ = 0;  // requests of the step whose place was occupied
 
     std::vector<LogEntry> log_;
