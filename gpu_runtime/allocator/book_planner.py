@@ -196,6 +196,10 @@ class BookPlanner:
         finally:
             self._in_step.release()
 
+    def wait_for_planning(self) -> None:
+        """Wait for the plan that is being made, which is adopted in its own time."""
+        self._thread.wait()
+
     def finish_planning(self) -> None:
         """Wait for the plan that is being made, and adopt it; outside of a step."""
         self._adopt_if_ready(wait=True)

@@ -241,6 +241,10 @@ class PlannedMemory:
             book = plan_book(kinds, self._chosen, self._budget, book.problem.least_peak)
         write_book(book, self._names, origin, Path(path))
 
+    def wait_for_planning(self) -> None:
+        """Wait for the plan that is being made; the next step adopts it, as it would have later."""
+        self._installed()[0].wait_for_planning()
+
     def reset_peaks(self) -> None:
         """Count from now: peaks are those of what is in use, everything else is zero."""
         planner, allocator = self._installed()

@@ -49,6 +49,11 @@ class PlanningThread(Generic[T]):
             raise error
         return outcome
 
+    def wait(self) -> None:
+        """Return when nothing runs; the outcome is still to be taken."""
+        if self._thread is not None:
+            self._thread.join()
+
     def interrupt(self) -> None:
         """End the work as Ctrl-C would, soon."""
         thread = self._thread

@@ -22,6 +22,10 @@ class AllocatorProbe(Protocol):
         """Return what a training step runs in."""
         ...
 
+    def wait_for_planning(self) -> None:
+        """Return when nothing is computed beside the run."""
+        ...
+
     def reset_peaks(self) -> None:
         """Let peaks and counts start again from now."""
         ...
@@ -42,6 +46,9 @@ class HostProbe:
         """Return what a training step runs in."""
         return nullcontext()
 
+    def wait_for_planning(self) -> None:
+        """Do nothing."""
+
     def reset_peaks(self) -> None:
         """Do nothing."""
 
@@ -60,6 +67,9 @@ class NativeProbe:
     def step(self) -> AbstractContextManager[object]:
         """Return what a training step runs in."""
         return nullcontext()
+
+    def wait_for_planning(self) -> None:
+        """Do nothing: nobody plans."""
 
     def reset_peaks(self) -> None:
         """Let PyTorch's peaks start again from now."""
@@ -92,6 +102,10 @@ class PlannedProbe(NativeProbe):
     def step(self) -> AbstractContextManager[object]:
         """Return what a training step runs in."""
         return self._memory.step()
+
+    def wait_for_planning(self) -> None:
+        """Wait for the plan that is being made."""
+        self._memory.wait_for_planning()
 
     def reset_peaks(self) -> None:
         """Let all peaks and counts start again from now."""

@@ -276,6 +276,26 @@ def test_planning_goes_on_beside_the_training(own: Callable[[PlannerFunction], s
     training.free_all()
 
 
+def test_a_plan_that_was_waited_for_is_adopted_by_the_next_step(
+    own: Callable[[PlannerFunction], str],
+) -> None:
+    go_on = threading.Event()
+
+    def waits(problem: Problem, budget: Budget) -> Plan | Result:
+        go_on.wait(60)
+        return registry.get("many-objects-size-best").info.build()(problem, budget)
+
+    program = small_program(False)
+    training = Training(own(waits), planning="beside")
+    training.run(program, 2)
+    threading.Timer(0.1, go_on.set).start()
+    training.memory.wait_for_planning()
+    assert training.memory.report().status == "profiling"
+    training.run(program, 1)
+    assert training.planned
+    training.free_all()
+
+
 def test_a_plan_that_more_time_makes_better(own: Callable[[PlannerFunction], str]) -> None:
     def hasty(problem: Problem, budget: Budget) -> Plan | Result:
         if (budget.time_limit_seconds or 0) > 1:

@@ -30,6 +30,17 @@ def test_an_outcome_is_taken_once() -> None:
     assert thread.take() is None
 
 
+def test_an_outcome_can_be_waited_for_and_left() -> None:
+    thread: PlanningThread[int] = PlanningThread()
+    thread.wait()
+    go_on = threading.Event()
+    thread.start(lambda: 5 if go_on.wait(60) else 6)
+    threading.Timer(0.1, go_on.set).start()
+    thread.wait()
+    assert thread.is_busy
+    assert thread.take() == 5
+
+
 def test_what_is_raised_is_raised_where_it_is_taken() -> None:
     thread: PlanningThread[int] = PlanningThread()
     thread.start(lambda: 1 // 0)

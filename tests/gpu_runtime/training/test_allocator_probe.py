@@ -67,6 +67,25 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
     allocator.free(weights)
 
 
+def test_a_plan_in_the_making_is_waited_for(
+    allocator: PlannedAllocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpu_runtime.training.allocator_probe import HostProbe, NativeProbe, open_probe
+
+    waited: list[PlannedMemory] = []
+
+    def wait(memory: PlannedMemory) -> None:
+        waited.append(memory)
+
+    monkeypatch.setattr(PlannedMemory, "wait_for_planning", wait)
+    HostProbe().wait_for_planning()
+    NativeProbe().wait_for_planning()
+    assert not waited
+    open_probe(Allocator.PLANNED, "cuda").wait_for_planning()
+    assert len(waited) == 1
+    assert allocator.figures().reserved_bytes == 0
+
+
 def test_mismatches_come_with_the_report(allocator: PlannedAllocator) -> None:
     from gpu_runtime.training.allocator_probe import open_probe
 
