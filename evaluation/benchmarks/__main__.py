@@ -34,6 +34,7 @@ from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
+from planners.errors import GaplessError
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
 
@@ -41,7 +42,7 @@ app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
 # Timed steps of each program where a look is enough.
-QUICK_STEPS = 8
+QUICK_STEPS = 10
 DEALT_AGAIN = (BERT, "bert-large", "tiny-bert", "resnet-50")
 Graphs = Annotated[
     list[Path] | None, typer.Argument(help=f"Instances with graphs; {BERT} by default.")
@@ -225,10 +226,16 @@ def programs(
         int, typer.Option(min=1, max=2, help="Those that need so many, where none is named.")
     ] = 1,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A third of the layers, and 8 timed steps.")
+        bool,
+        typer.Option("--quick", help=f"A third of the layers, and {QUICK_STEPS} timed steps."),
     ] = False,
     timed_steps: Annotated[int, typer.Option(min=1, help="Of each program and allocator.")] = 20,
-    rounds: Annotated[int, typer.Option(min=1, help="Timed processes of each.")] = 1,
+    turns: Annotated[
+        int, typer.Option(min=1, help="In which the timed steps are taken, allocators in turn.")
+    ] = 5,
+    programs_at_once: Annotated[
+        int, typer.Option(min=1, help="Programs warmed up while one is timed, itself included.")
+    ] = 1,
     checks_at_once: Annotated[
         int, typer.Option(min=1, help="Processes that compare bits; up to 6 GiB each.")
     ] = 4,
@@ -249,17 +256,22 @@ def programs(
     require_targets({"-o": output, "--json": record}, ())
     names = [name for part in only or [] for name in part.split(",")]
     chosen = find_programs(names) if names else GROUPS[gpus]
+    steps = QUICK_STEPS if quick else timed_steps
+    if steps % turns:
+        raise GaplessError(f"--turns: {steps} timed steps are to be split evenly, found {turns}")
     require_gpu()
     use_every_core()
     settings = ProgramSettings(
         scale=Scale.QUICK if quick else Scale.FULL,
-        timed_steps=QUICK_STEPS if quick else timed_steps,
-        rounds=rounds,
+        turns=turns,
+        turn_steps=steps // turns,
+        programs_at_once=programs_at_once,
         checks_at_once=checks_at_once,
     )
     options = [f"--only {','.join(names)}"] if names else [f"--gpus {gpus}"]
     options += ["--quick"] if quick else [f"--timed-steps {timed_steps}"]
-    options += [f"--rounds {rounds}"] if rounds > 1 else []
+    options += [f"--turns {turns}"]
+    options += [f"--programs-at-once {programs_at_once}"] if programs_at_once > 1 else []
     study = ProgramStudy(_command("programs", *options), measured_now())
 
     def keep() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -60,8 +61,20 @@ class Worker:
             self.process.stdin.write(question + "\n")
             self.process.stdin.flush()
 
+    def line(self, limit_seconds: float) -> str | None:
+        """Return the next line, empty where the process has ended; none where none came in time.
+
+        This is for a process that waits after each line: what it wrote beyond that would be lost.
+        """
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], limit_seconds)
+        return self.process.stdout.readline() if ready else None
+
     def answer(
-        self, read: Callable[[str], Answer], limit_seconds: float | None = None
+        self,
+        read: Callable[[str], Answer],
+        limit_seconds: float | None = None,
+        already_read: str = "",
     ) -> Answer | Failure:
         """Return what the last line says that it writes before it ends.
 
@@ -72,7 +85,7 @@ class Worker:
             output, _ = self.process.communicate(timeout=limit_seconds)
         except subprocess.TimeoutExpired:
             return Failure(f"the process had not ended after {limit_seconds:g} s")
-        return _result(output, self.process.returncode, self.complaints, read)
+        return _result(already_read + output, self.process.returncode, self.complaints, read)
 
 
 @contextmanager

@@ -22,9 +22,10 @@ GIB = 1 << 30
 NOTHING = "-"
 
 MEMORY = (
-    "program", *Allocator, "live", "over live", "step ms", "to faster", "worst ms", "to better",
-    "fallback",
+    "program", *Allocator, "live", "over live", "step ms", "to faster", "spread", "worst ms",
+    "to better", "fallback",
 )  # fmt: skip
+STREAMS = ("program", "allocator", "stream", "busy ms", "idle ms")
 KINDS = {
     Steps.FEW_KINDS: "steps of a few kinds",
     Steps.RANDOM_LENGTHS: "random lengths",
@@ -56,16 +57,22 @@ def programs_page(studies: Sequence[ProgramStudy]) -> Page:
         "Reserved memory after the warm-up in GiB, the least in bold; *live* is the peak of "
         "allocated bytes, below which nobody gets, and *over live* is planned / live - 1. Step "
         "times are those of planned memory, by CUDA events from the end of a step to the end of "
-        "the next, the median and the worst; *to faster* and *to better* compare them with the "
-        "smaller one of PyTorch's two. *Fallback* is the share of a plan's requests that it did "
-        "not serve. Every run is a process of its own, one after the other; bits are compared in "
-        "others, with deterministic algorithms and a third of the layers."
+        "the next, the median and the worst. The allocators' processes live side by side and have "
+        "short turns on an idle device, in their order and back again, so that a machine that is "
+        "now faster, now slower is so for all: *to faster* is planned to the faster one of "
+        "PyTorch's two, the median over turns of the ratio of their median steps, and *spread* is "
+        "by how much the slowest turn of that one exceeds its fastest, the noise of the machine "
+        "and, with steps of several kinds, what is unlike in them. *To better* compares the worst "
+        "of all timed steps with the smaller of PyTorch's two. *Fallback* is the share of a plan's "
+        "requests that it did not serve. Bits are compared in other processes, with deterministic "
+        "algorithms and a third of the layers."
     )
     for line in dict.fromkeys(map(_environment, studies)):
         page.say(line)
     page.table(MEMORY, [_memory_row(figures) for figures in every])
     _add_reach(page, every)
     _add_times(page, every)
+    _add_streams(page, every)
     _add_remarks(page, every)
     page.say("## The programs")
     page.say(
@@ -120,6 +127,32 @@ def _add_times(page: Page, every: Sequence[ProgramFigures]) -> None:
     page.table(("program", *(f"{its}{part}" for its in Allocator for part in ("", " worst"))), rows)
 
 
+def _add_streams(page: Page, every: Sequence[ProgramFigures]) -> None:
+    """Show how long streams work and wait, of programs that have several."""
+    rows = [
+        (
+            figures.program.name,
+            allocator,
+            f"{number} {its.role}",
+            f"{its.busy_milliseconds:.3f}",
+            f"{its.idle_milliseconds:.3f}",
+        )
+        for figures in every
+        for allocator in Allocator
+        if (result := figures.findings.timed(allocator))
+        for number, its in enumerate(result.streams, 1)
+    ]
+    if rows:
+        page.say("## Streams")
+        page.say(
+            "Milliseconds of a step after the last turn, by PyTorch's profiler on the first GPU: "
+            "how long each stream works, the busiest first, and how long it is idle between its "
+            "first piece of work and its last. A plan under which streams waited for each other "
+            "longer would show as idle time of *compute*."
+        )
+        page.table(STREAMS, rows)
+
+
 def _add_remarks(page: Page, every: Sequence[ProgramFigures]) -> None:
     """Say what failed and what could not be made deterministic."""
     lines = []
@@ -142,7 +175,7 @@ def _memory_row(figures: ProgramFigures) -> list[str]:
         found = reserved.get(allocator)
         text = NOTHING if found is None else f"{found / GIB:.3f}"
         cells.append(f"**{text}**" if found is not None and found == least else text)
-    planned, live = figures.planned, figures.live
+    planned, live, faster = figures.planned, figures.live, figures.faster_native
     step, worst = _times(planned)
     share = planned.fallback_share if planned else None
     return [
@@ -150,7 +183,8 @@ def _memory_row(figures: ProgramFigures) -> list[str]:
         f"{live / GIB:.3f}" if live else NOTHING,
         f"{planned.reserved / live - 1:.2%}" if planned and live else NOTHING,
         step,
-        _change(figures.to_native(lambda one: one.step_seconds)),
+        _change(figures.step_ratio),
+        f"{faster.spread:.1%}" if faster else NOTHING,
         worst,
         _change(figures.to_native(lambda one: one.worst_seconds)),
         NOTHING if share is None else f"{share:.2%}",

@@ -6,16 +6,20 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from evaluation.benchmarks.programs.stream_times import StreamTimes
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.worker_result import Failure, PeakFigures
+
+# The line of a process that waits for its turn; any line lets it go on.
+WAITS_FOR_ITS_TURN = "waits"
 
 
 @dataclass(frozen=True)
 class ProgramResult:
     """Time and memory of the timed steps, and digests of what a check computed."""
 
-    # From the end of a step to the end of the next.
-    step_seconds: tuple[float, ...]
+    # By turn, from the end of a step to the end of the next.
+    step_seconds: tuple[tuple[float, ...], ...]
     # None on a device without an allocator.
     peaks: PeakFigures | None = None
     # Requests of steps that the plan did not serve; none where nothing is planned.
@@ -26,6 +30,8 @@ class ProgramResult:
     parameters: str = ""
     # Operators without a deterministic algorithm that ran in a check.
     undetermined: tuple[str, ...] = ()
+    # Of the first rank, the busiest first; empty where nothing was profiled.
+    streams: tuple[StreamTimes, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -59,8 +65,10 @@ def from_fields(fields: Any) -> ProgramAnswer:
     rest = {name: value for name, value in fields.items() if name != "kind"}
     if fields["kind"] == "failure":
         return Failure(**rest)
-    for name in ("step_seconds", "losses", "undetermined"):
+    for name in ("losses", "undetermined"):
         rest[name] = tuple(rest[name])
+    rest["step_seconds"] = tuple(map(tuple, rest["step_seconds"]))
+    rest["streams"] = tuple(StreamTimes(**fields) for fields in rest["streams"])
     if rest["peaks"] is not None:
         rest["peaks"] = PeakFigures(**rest["peaks"])
     return ProgramResult(**rest)
@@ -80,12 +88,14 @@ def of_all_ranks(answers: list[ProgramAnswer]) -> ProgramAnswer:
     shares = [share for result in results if (share := result.fallback_share) is not None]
     return ProgramResult(
         step_seconds=tuple(
-            map(max, zip(*(result.step_seconds for result in results), strict=True))
+            tuple(map(max, zip(*turns, strict=True)))
+            for turns in zip(*(result.step_seconds for result in results), strict=True)
         ),
         peaks=max(peaks, key=lambda figures: figures.reserved, default=None),
         fallback_share=max(shares, default=None),
         losses=tuple(loss for result in results for loss in result.losses),
         parameters=" ".join(result.parameters for result in results),
         undetermined=tuple(sorted({name for result in results for name in result.undetermined})),
+        streams=results[0].streams,
         environment=results[0].environment,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import nullcontext
 
 from torch import nn
@@ -18,8 +19,12 @@ from gpu_runtime.training.timed_run import run_environment
 from planners.errors import GaplessError
 
 
-def run_program(specification: ProgramSpecification, probe: AllocatorProbe) -> ProgramResult:
-    """Run a program to its end.
+def run_program(
+    specification: ProgramSpecification,
+    probe: AllocatorProbe,
+    wait_for_turn: Callable[[], None] = lambda: None,
+) -> ProgramResult:
+    """Run a program to its end, turn by turn.
 
     A check has deterministic algorithms, attention written out, and notes what has none: whether
     that changed any bits is seen by PyTorch's own allocators differing too.
@@ -27,12 +32,12 @@ def run_program(specification: ProgramSpecification, probe: AllocatorProbe) -> P
     train = PROGRAMS[specification.program].load()
     is_check = specification.purpose is Purpose.CHECK
     with deterministic(strict=False) if is_check else nullcontext() as undetermined:
-        scene = Scene(specification, probe)
+        scene = Scene(specification, probe, wait_for_turn)
         model = train(scene)
-        if len(scene.step_seconds) != specification.timed_steps:
+        if scene.taken != specification.steps:
             raise GaplessError(
-                f"program {specification.program}: {specification.timed_steps} timed steps are "
-                f"needed, found {len(scene.step_seconds)}"
+                f"program {specification.program}: {specification.steps} steps are needed, "
+                f"found {scene.taken}"
             )
         return ProgramResult(
             step_seconds=scene.step_seconds,
@@ -41,6 +46,7 @@ def run_program(specification: ProgramSpecification, probe: AllocatorProbe) -> P
             losses=tuple(map(exact, scene.losses)) if is_check else (),
             parameters=digest(model) if is_check else "",
             undetermined=tuple(undetermined()) if undetermined else (),
+            streams=scene.streams,
             environment=run_environment(specification.device),
         )
 

@@ -29,9 +29,13 @@ class ProgramSpecification:
     allocator: Allocator
     program: str
     scale: Scale = Scale.FULL
-    # Steps before the timed ones, and the timed ones.
+    # Steps before the first turn.
     warm_up: int = 10
-    timed_steps: int = 20
+    # In each so many steps are timed, after one that is not: what has been idle is cold.
+    turns: int = 5
+    turn_steps: int = 4
+    # Of which the kernels are noted after the last turn, likewise after a cold one.
+    profiled_steps: int = 0
     # Of weights, inputs and dropout.
     seed: int = 0
     # ``"cuda"``, or for tests ``"cpu"``, which has no allocator to choose.
@@ -39,6 +43,16 @@ class ProgramSpecification:
     # Which of how many processes it is, each with a device of its own.
     rank: int = 0
     ranks: int = 1
+
+    @property
+    def timed_until(self) -> int:
+        """Steps to the end of the last turn."""
+        return self.warm_up + self.turns * (1 + self.turn_steps)
+
+    @property
+    def steps(self) -> int:
+        """All steps."""
+        return self.timed_until + (1 + self.profiled_steps if self.profiled_steps else 0)
 
     @property
     def label(self) -> str:

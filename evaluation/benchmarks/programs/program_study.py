@@ -18,36 +18,29 @@ from gpu_runtime.training.worker_result import Failure
 from planners.errors import GaplessError
 
 SCHEMA = "gapless-programs"
-SCHEMA_VERSION = 1
+# 2: one run an allocator, step times by turn, streams.
+SCHEMA_VERSION = 2
 
 
 @dataclass
 class ProgramFindings:
     """What was found out about one program so far."""
 
-    # One a round.
-    timings: dict[Allocator, list[ProgramAnswer]] = field(default_factory=dict)
+    timings: dict[Allocator, ProgramAnswer] = field(default_factory=dict)
     checks: dict[Allocator, ProgramAnswer] = field(default_factory=dict)
 
-    def timed(self, allocator: Allocator) -> list[ProgramResult]:
-        """Return the timed runs that came to their end."""
-        answers = self.timings.get(allocator, [])
-        return [answer for answer in answers if isinstance(answer, ProgramResult)]
+    def timed(self, allocator: Allocator) -> ProgramResult | None:
+        """Return the timed run, if it came to its end."""
+        answer = self.timings.get(allocator)
+        return answer if isinstance(answer, ProgramResult) else None
 
     @property
     def failures(self) -> dict[str, str]:
         """What went wrong, by the label of the run."""
-        every = [
-            *((Purpose.CHECK, allocator, answer) for allocator, answer in self.checks.items()),
-            *(
-                (Purpose.TIME, allocator, answer)
-                for allocator, answers in self.timings.items()
-                for answer in answers
-            ),
-        ]
         return {
             f"{purpose} {allocator}": answer.message
-            for purpose, allocator, answer in every
+            for purpose, answers in ((Purpose.CHECK, self.checks), (Purpose.TIME, self.timings))
+            for allocator, answer in answers.items()
             if isinstance(answer, Failure)
         }
 
@@ -72,7 +65,7 @@ class ProgramStudy:
         """What the programs were run with."""
         for findings in self.findings.values():
             for allocator in Allocator:
-                for result in findings.timed(allocator):
+                if result := findings.timed(allocator):
                     return result.environment
         return {}
 
@@ -80,13 +73,8 @@ class ProgramStudy:
         """Return everything that was run and found."""
         programs = {
             name: {
-                "time": {
-                    allocator: [to_fields(answer) for answer in answers]
-                    for allocator, answers in findings.timings.items()
-                },
-                "check": {
-                    allocator: to_fields(answer) for allocator, answer in findings.checks.items()
-                },
+                part: {allocator: to_fields(answer) for allocator, answer in answers.items()}
+                for part, answers in (("time", findings.timings), ("check", findings.checks))
             }
             for name, findings in self.findings.items()
         }
@@ -121,10 +109,8 @@ def read_study(text: str, name: str) -> ProgramStudy:
 
 
 def _read_findings(fields: Mapping[str, Any]) -> ProgramFindings:
-    return ProgramFindings(
-        {
-            Allocator(allocator): [from_fields(answer) for answer in answers]
-            for allocator, answers in fields["time"].items()
-        },
-        {Allocator(allocator): from_fields(its) for allocator, its in fields["check"].items()},
+    timings, checks = (
+        {Allocator(allocator): from_fields(its) for allocator, its in fields[part].items()}
+        for part in ("time", "check")
     )
+    return ProgramFindings(timings, checks)

@@ -20,30 +20,36 @@ MOST_WORST_STEP = 1.1
 
 @dataclass(frozen=True)
 class AllocatorFigures:
-    """A program under one allocator, over all its rounds."""
+    """A program under one allocator, over all its turns."""
 
-    # The largest peak of reserved bytes, and the smallest of allocated ones.
+    # Peaks.
     reserved: int
     allocated: int
-    # The median of every step, and the median of what each round's slowest took.
+    # The median of all steps, that of each turn's, and the slowest.
     step_seconds: float
+    turn_seconds: tuple[float, ...]
     worst_seconds: float
     fallback_share: float | None
+
+    @property
+    def spread(self) -> float:
+        """By how much the slowest turn exceeds the fastest."""
+        return max(self.turn_seconds) / min(self.turn_seconds) - 1
 
 
 def figures_of(findings: ProgramFindings, allocator: Allocator) -> AllocatorFigures | None:
     """Return the figures; none where a run failed, or nobody counted bytes."""
-    results = findings.timed(allocator)
-    peaks = [result.peaks for result in results if result.peaks]
-    if not peaks or len(peaks) < len(findings.timings.get(allocator, [])):
+    result = findings.timed(allocator)
+    if result is None or result.peaks is None:
         return None
-    shares = [result.fallback_share for result in results if result.fallback_share is not None]
+    every = [seconds for turn in result.step_seconds for seconds in turn]
     return AllocatorFigures(
-        max(figures.reserved for figures in peaks),
-        min(figures.allocated for figures in peaks),
-        statistics.median(second for result in results for second in result.step_seconds),
-        statistics.median(max(result.step_seconds) for result in results),
-        max(shares, default=None),
+        result.peaks.reserved,
+        result.peaks.allocated,
+        statistics.median(every),
+        tuple(map(statistics.median, result.step_seconds)),
+        max(every),
+        result.fallback_share,
     )
 
 
@@ -70,6 +76,21 @@ class ProgramFigures:
     def live(self) -> int | None:
         """Peak of allocated bytes, under the allocator that rounds requests up least."""
         return min((figures.allocated for figures in self.by_allocator.values()), default=None)
+
+    @property
+    def faster_native(self) -> AllocatorFigures | None:
+        """The one of PyTorch's own whose median step is shorter."""
+        native = [self.by_allocator[its] for its in NATIVE if its in self.by_allocator]
+        return min(native, key=lambda one: one.step_seconds, default=None)
+
+    @property
+    def step_ratio(self) -> float | None:
+        """Our median step to that of the faster native: the median of what it is in each turn."""
+        ours, theirs = self.planned, self.faster_native
+        if ours is None or theirs is None:
+            return None
+        pairs = zip(ours.turn_seconds, theirs.turn_seconds, strict=True)
+        return statistics.median(mine / native for mine, native in pairs)
 
     def best_of_native(self, of: Callable[[AllocatorFigures], float]) -> float | None:
         """Return the smallest figure of PyTorch's own; none where neither has one."""
@@ -103,8 +124,8 @@ def stays_near_live(figures: ProgramFigures) -> Verdict:
 
 
 def steps_no_slower(figures: ProgramFigures) -> Verdict:
-    """Judge the median step."""
-    return _at_most(figures.to_native(lambda one: one.step_seconds), MOST_STEP)
+    """Judge the median step, turn by turn."""
+    return _at_most(figures.step_ratio, MOST_STEP)
 
 
 def worst_no_slower(figures: ProgramFigures) -> Verdict:

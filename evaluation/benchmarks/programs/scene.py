@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from evaluation.benchmarks.programs.profiled_step import profiled_step
 from evaluation.benchmarks.programs.program_result import fallback_share
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
+from evaluation.benchmarks.programs.stream_times import StepTrace, StreamTimes, stream_times
 from gpu_runtime.training.allocator_probe import AllocatorProbe
 from gpu_runtime.training.worker_result import PeakFigures
 
@@ -32,15 +34,21 @@ class Scene:
 
     A program brackets its steps with :meth:`step` and takes :attr:`rounds` of them. After the
     warm-up peaks start again; time is taken from the end of a step to the end of the next, by the
-    clock of the device, so that what lies between steps counts.
+    clock of the device, so that what lies between steps counts. Before its first turn and after
+    each a program waits, with nothing running on the device or beside it.
     """
 
-    def __init__(self, specification: ProgramSpecification, probe: AllocatorProbe) -> None:
+    def __init__(
+        self,
+        specification: ProgramSpecification,
+        probe: AllocatorProbe,
+        wait_for_turn: Callable[[], None] = lambda: None,
+    ) -> None:
         self.specification = specification
         self.is_cuda = specification.device == "cuda"
         self.device = torch.device(specification.device, specification.rank if self.is_cuda else 0)
         self.rank, self.ranks = specification.rank, specification.ranks
-        self.rounds = range(specification.warm_up + specification.timed_steps)
+        self.rounds = range(specification.steps)
         # Weights are the same on every rank, inputs are not.
         torch.manual_seed(specification.seed)
         inputs_seed = specification.seed + 1 + specification.rank
@@ -48,8 +56,11 @@ class Scene:
         # Lengths are: ranks do the same operators.
         self._lengths = random.Random(specification.seed)
         self._probe = probe
-        self._taken = 0
-        self._marks: list[Any] = []
+        self._wait_for_turn = wait_for_turn
+        self.taken = 0
+        # By turn; the first one is of the step that is not timed.
+        self._marks: list[list[Any]] = [[] for _ in range(specification.turns)]
+        self._traces: list[StepTrace] = []
         # Written to in place: a loss that is kept would be memory of ours in the program's figures.
         self._losses = torch.zeros(len(self.rounds), device=self.device)
         self.peaks: PeakFigures | None = None
@@ -109,37 +120,61 @@ class Scene:
 
     def note(self, loss: Tensor) -> None:
         """Keep the loss of this step; of several in a step, the last."""
-        self._losses[min(self._taken, len(self.rounds) - 1)].copy_(loss.detach())
+        self._losses[min(self.taken, len(self.rounds) - 1)].copy_(loss.detach())
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Within this context is one training step."""
-        with self._probe.step():
+        with self._watched(), self._probe.step():
             yield
-        self._taken += 1
-        last = len(self.rounds)
-        if self._taken == self.specification.warm_up:
-            self._wait()
+        self.taken += 1
+        its = self.specification
+        if self.taken == its.warm_up:
+            self._settle()
             self._probe.reset_peaks()
-        if self.specification.warm_up <= self._taken <= last:
-            self._marks.append(self._now())
-        if self._taken == last:
-            self._wait()
-            self.peaks = self._probe.peaks()
-            self.fallback_share = fallback_share(self._probe.plan())
+            self._wait_for_turn()
+        elif its.warm_up < self.taken <= its.timed_until:
+            turn, number = divmod(self.taken - its.warm_up - 1, 1 + its.turn_steps)
+            self._marks[turn].append(self._now())
+            if number == its.turn_steps:
+                self._end_turn()
 
     @property
-    def step_seconds(self) -> tuple[float, ...]:
-        """Seconds of each timed step."""
-        if self.is_cuda:
-            pairs = pairwise(self._marks)
-            return tuple(before.elapsed_time(after) / 1e3 for before, after in pairs)
-        return tuple(after - before for before, after in pairwise(self._marks))
+    def step_seconds(self) -> tuple[tuple[float, ...], ...]:
+        """Seconds of each timed step, by turn."""
+        return tuple(
+            tuple(self._seconds(before, after) for before, after in pairwise(marks))
+            for marks in self._marks
+        )
+
+    @property
+    def streams(self) -> tuple[StreamTimes, ...]:
+        """Streams of the profiled steps, but for the first: it is cold, and so is the profiler."""
+        return stream_times(self._traces[1:])
 
     @property
     def losses(self) -> list[Tensor]:
         """Return the loss of every step, on the host."""
         return list(self._losses.cpu())
+
+    def _watched(self) -> AbstractContextManager[object]:
+        """Return what notes the kernels of a step, where that is wanted."""
+        if self.is_cuda and self.rank == 0 and self.taken >= self.specification.timed_until:
+            return profiled_step(self._traces)
+        return nullcontext()
+
+    def _end_turn(self) -> None:
+        self._settle()
+        if self.taken == self.specification.timed_until:
+            self.peaks = self._probe.peaks()
+            self.fallback_share = fallback_share(self._probe.plan())
+        self._wait_for_turn()
+
+    def _settle(self) -> None:
+        """Let nothing go on that would disturb somebody else's turn."""
+        if self.is_cuda:
+            torch.cuda.synchronize()
+        self._probe.wait_for_planning()
 
     def _now(self) -> Any:
         if not self.is_cuda:
@@ -148,6 +183,6 @@ class Scene:
         event.record()
         return event
 
-    def _wait(self) -> None:
-        if self.is_cuda:
-            torch.cuda.synchronize()
+    def _seconds(self, before: Any, after: Any) -> float:
+        seconds: float = before.elapsed_time(after) / 1e3 if self.is_cuda else after - before
+        return seconds

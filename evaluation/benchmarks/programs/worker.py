@@ -1,7 +1,8 @@
 """``python -m evaluation.benchmarks.programs.worker``: a program on standard input, one line out.
 
 An allocator is chosen once in the life of a process. What is imported before the line is read is
-so while another process is measured.
+so while another process is measured. Where time is taken, a line is written before each turn, and
+one is read that lets it begin.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ import json
 import sys
 from importlib import import_module
 
-from evaluation.benchmarks.programs.program_result import ProgramAnswer, to_fields
+from evaluation.benchmarks.programs.program_result import (
+    WAITS_FOR_ITS_TURN,
+    ProgramAnswer,
+    to_fields,
+)
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification
+from gpu_runtime.training.run_specification import Purpose
 from gpu_runtime.training.worker import failure_of
 from gpu_runtime.training.worker_result import Failure
 from instances.extract.models.required_packages import require_packages
@@ -35,9 +41,18 @@ def answer_to(line: str) -> ProgramAnswer:
         probe = open_probe(
             specification.allocator, specification.device, ordinal=specification.rank
         )
-        return run_program(specification, probe)
+        if specification.purpose is Purpose.CHECK:
+            return run_program(specification, probe)
+        return run_program(specification, probe, wait_for_turn)
     except Exception as error:
         return failure_of(error)
+
+
+def wait_for_turn() -> None:
+    """Say that this process waits, until a line lets it go on."""
+    standard_output.write_before_the_answer(WAITS_FOR_ITS_TURN)
+    if not sys.stdin.readline():
+        raise EOFError("nobody is there to say whose turn it is")
 
 
 def import_what_takes_long() -> None:

@@ -14,6 +14,7 @@ from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.programs.program_list import ONE_GPU, TWO_GPUS, Program
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
+from evaluation.benchmarks.programs.stream_times import StreamTimes
 from gpu_runtime.training.run_specification import Allocator
 from gpu_runtime.training.worker_result import Failure
 from planners.errors import GaplessError
@@ -33,12 +34,12 @@ def test_a_row_a_program_with_the_least_memory_in_bold() -> None:
         "plain", "random-lengths",
     ]  # fmt: skip
     assert rows["plain"] == [
-        "9.000", "8.500", "**8.040**", "8.000", "0.50%", "110.000", "+0.00%", "140.000", "+7.69%",
-        "0.00%",
+        "9.000", "8.500", "**8.040**", "8.000", "0.50%", "110.000", "+0.00%", "0.0%", "140.000",
+        "+7.69%", "0.00%",
     ]  # fmt: skip
     assert rows["random-lengths"] == [
-        "9.000", "**8.500**", "12.000", "8.000", "50.00%", "220.000", "+100.00%", "600.000",
-        "+361.54%", "25.00%",
+        "9.000", "**8.500**", "12.000", "8.000", "50.00%", "220.000", "+100.00%", "0.0%",
+        "600.000", "+361.54%", "25.00%",
     ]  # fmt: skip
     times = rows_of(part(text, "Step times"))
     assert times["plain"] == ["110.000", "150.000", "120.000", "130.000", "110.000", "140.000"]
@@ -56,22 +57,44 @@ def test_what_does_not_hold_is_said() -> None:
     assert len(lines) == 5
     assert all(line.endswith("holds for 1 of 2; not for random-lengths") for line in lines)
     assert "## Failures" not in text
+    assert "## Streams" not in text
+
+
+def test_the_noise_of_the_faster_one_is_shown() -> None:
+    findings = good()
+    findings.timings[Allocator.DEFAULT] = timed(9.0, 8.1, (0.1,), (0.1125,))
+    findings.timings[Allocator.PLANNED] = timed(9.0, 8.1, (0.1,), (0.1,))
+    rows = rows_of(part(programs_page([study(plain=findings)]).render(), ""))
+    assert rows["plain"][6:8] == ["-5.56%", "12.5%"]
+
+
+def test_streams_are_shown_where_they_were_profiled() -> None:
+    findings = good()
+    streams = (StreamTimes("compute", 98.7654, 0.5), StreamTimes("communication", 20.0, 70.25))
+    profiled = replace(timed(8.0, 8.0, (0.1,)), streams=streams)
+    findings.timings[Allocator.PLANNED] = profiled
+    text = part(programs_page([study(plain=good(), ddp=findings)]).render(), "Streams")
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert [row for row in cells if row and row[0] in ("plain", "ddp")] == [
+        ["ddp", "planned", "1 compute", "98.765", "0.500"],
+        ["ddp", "planned", "2 communication", "20.000", "70.250"],
+    ]
 
 
 def test_equal_memory_is_in_bold_for_each() -> None:
     findings = good()
-    findings.timings[Allocator.EXPANDABLE] = [timed(8.04, 8.0, (0.1,))]
+    findings.timings[Allocator.EXPANDABLE] = timed(8.04, 8.0, (0.1,))
     rows = rows_of(programs_page([study(plain=findings)]).render().partition("## ")[0])
     assert rows["plain"][:3] == ["9.000", "**8.040**", "**8.040**"]
 
 
 def test_a_failure_is_a_row_without_figures_and_a_line() -> None:
     findings = good()
-    findings.timings[Allocator.PLANNED] = [Failure("RuntimeError: no statistics here")]
+    findings.timings[Allocator.PLANNED] = Failure("RuntimeError: no statistics here")
     findings.checks[Allocator.PLANNED] = Failure("the process died, by SIGABRT")
     text = programs_page([study(trainer=findings)]).render()
     rows = rows_of(part(text, ""))
-    assert rows["trainer"] == ["9.000", "**8.500**", "-", "8.000", *["-"] * 6]
+    assert rows["trainer"] == ["9.000", "**8.500**", "-", "8.000", *["-"] * 3, "0.0%", *["-"] * 3]
     assert "- trainer, time planned: RuntimeError: no statistics here" in text
     assert "- trainer, check planned: the process died, by SIGABRT" in text
     reach = part(text, "What is reached")
@@ -154,13 +177,16 @@ def test_the_options_choose_what_is_measured(
     measured: list[tuple[list[str], ProgramSettings]],
 ) -> None:
     assert main("programs") == 0
-    assert "Made by `python -m evaluation.benchmarks programs --gpus 1 --timed-steps 20` on" in (
+    assert "Made by `python -m evaluation.benchmarks programs --gpus 1 --timed-steps 20 " in (
         capsys.readouterr().out
     )
-    assert main("programs", "--gpus", 2, "--rounds", 3, "--timed-steps", 7) == 0
-    assert "programs --gpus 2 --timed-steps 7 --rounds 3`" in capsys.readouterr().out
+    some = ("--timed-steps", 21, "--turns", 3, "--programs-at-once", 2)
+    assert main("programs", "--gpus", 2, *some) == 0
+    assert "programs --gpus 2 --timed-steps 21 --turns 3 --programs-at-once 2`" in (
+        capsys.readouterr().out
+    )
     assert main("programs", "--only", "vit,plain", "--only", "lora", "--quick") == 0
-    assert "programs --only vit,plain,lora --quick`" in capsys.readouterr().out
+    assert "programs --only vit,plain,lora --quick --turns 5`" in capsys.readouterr().out
     assert [names for names, _ in measured] == [
         [program.name for program in ONE_GPU],
         [program.name for program in TWO_GPUS],
@@ -168,9 +194,19 @@ def test_the_options_choose_what_is_measured(
     ]
     assert [settings for _, settings in measured] == [
         ProgramSettings(),
-        ProgramSettings(timed_steps=7, rounds=3),
-        ProgramSettings(scale=Scale.QUICK, timed_steps=8),
+        ProgramSettings(turns=3, turn_steps=7, programs_at_once=2),
+        ProgramSettings(scale=Scale.QUICK, turns=5, turn_steps=2),
     ]
+
+
+def test_steps_that_cannot_be_split_are_one_line(
+    main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options, steps in ((("--timed-steps", 21), 21), (("--quick", "--turns", 3), 10)):
+        assert main("programs", *options) == 2
+        assert f"error: --turns: {steps} timed steps are to be split evenly, found" in (
+            capsys.readouterr().err
+        )
 
 
 def test_figures_are_kept_in_a_file(
@@ -182,7 +218,9 @@ def test_figures_are_kept_in_a_file(
     assert main("programs", "--only", "plain", "--json", record) == 0
     found = read_study(record.read_text(), record.name)
     assert found.findings == {"plain": good()}
-    assert found.command == "python -m evaluation.benchmarks programs --only plain --timed-steps 20"
+    assert found.command == (
+        "python -m evaluation.benchmarks programs --only plain --timed-steps 20 --turns 5"
+    )
     assert len(measured) == 1
 
 

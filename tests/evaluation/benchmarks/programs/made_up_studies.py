@@ -12,23 +12,24 @@ from gpu_runtime.training.worker_result import PeakFigures
 
 GIB = 1 << 30
 ENVIRONMENT = {"torch": "2.11.0", "device": "NVIDIA H200"}
-CHECK = ProgramResult((0.2,), losses=("0x1.8p+3", "0x1.9p+3"), parameters="ab" * 32)
+CHECK = ProgramResult(((0.2,),), losses=("0x1.8p+3", "0x1.9p+3"), parameters="ab" * 32)
 
 
 def timed(
-    reserved: float, allocated: float, steps: Sequence[float], share: float | None = None
+    reserved: float, allocated: float, *turns: Sequence[float], share: float | None = None
 ) -> ProgramResult:
+    """A result with peaks in GiB and the seconds of the steps of its turns."""
     peaks = PeakFigures(0, int(allocated * GIB), int(reserved * GIB))
-    return ProgramResult(tuple(steps), peaks, share, environment=ENVIRONMENT)
+    return ProgramResult(tuple(map(tuple, turns)), peaks, share, environment=ENVIRONMENT)
 
 
 def good() -> ProgramFindings:
     """Planned memory that reaches everything."""
     return ProgramFindings(
         {
-            Allocator.DEFAULT: [timed(9.0, 8.1, (0.10, 0.11, 0.15))],
-            Allocator.EXPANDABLE: [timed(8.5, 8.0, (0.12, 0.12, 0.13))],
-            Allocator.PLANNED: [timed(8.04, 8.0, (0.10, 0.11, 0.14), 0.0)],
+            Allocator.DEFAULT: timed(9.0, 8.1, (0.10, 0.11, 0.15)),
+            Allocator.EXPANDABLE: timed(8.5, 8.0, (0.12, 0.12, 0.13)),
+            Allocator.PLANNED: timed(8.04, 8.0, (0.10, 0.11, 0.14), share=0.0),
         },
         dict.fromkeys(Allocator, CHECK),
     )
@@ -37,7 +38,7 @@ def good() -> ProgramFindings:
 def bad() -> ProgramFindings:
     """Planned memory that reaches nothing."""
     found = good()
-    found.timings[Allocator.PLANNED] = [timed(12.0, 8.0, (0.20, 0.22, 0.60), 0.25)]
+    found.timings[Allocator.PLANNED] = timed(12.0, 8.0, (0.20, 0.22, 0.60), share=0.25)
     found.checks[Allocator.PLANNED] = replace(CHECK, parameters="cd" * 32)
     return found
 

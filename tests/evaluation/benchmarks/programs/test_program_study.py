@@ -17,14 +17,15 @@ from evaluation.benchmarks.programs.program_result import (
 )
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
 from evaluation.benchmarks.programs.program_study import read_study
+from evaluation.benchmarks.programs.stream_times import StreamTimes
 from gpu_runtime.training.run_specification import Allocator, Purpose
 from gpu_runtime.training.worker_result import Failure, PeakFigures
 from planners.errors import GaplessError, MissingDependencyError
-from tests.evaluation.benchmarks.programs.made_up_studies import bad, good, study
+from tests.evaluation.benchmarks.programs.made_up_studies import bad, good, study, timed
 from tests.gpu_runtime.training.worker_results import PLAN
 
 SPECIFICATION = ProgramSpecification(
-    Purpose.CHECK, Allocator.PLANNED, "ddp", Scale.TINY, 3, 4, 7, "cpu", rank=1, ranks=2
+    Purpose.CHECK, Allocator.PLANNED, "ddp", Scale.TINY, 3, 4, 2, 1, 7, "cpu", rank=1, ranks=2
 )
 
 
@@ -33,9 +34,17 @@ def test_a_specification_comes_back() -> None:
     assert SPECIFICATION.label == "ddp, check planned"
 
 
+def test_a_step_that_is_not_timed_begins_each_turn() -> None:
+    assert (SPECIFICATION.timed_until, SPECIFICATION.steps) == (3 + 4 * 3, 3 + 4 * 3 + 2)
+    assert replace(SPECIFICATION, profiled_steps=0).steps == 3 + 4 * 3
+
+
 def test_a_study_comes_back() -> None:
-    made = study(plain=good(), cuda_graph=bad())
-    made.findings["cuda-graph"].timings[Allocator.PLANNED].append(Failure("illegal access"))
+    made = study(plain=good(), ddp=good(), cuda_graph=bad())
+    streams = (StreamTimes("compute", 12.5, 0.25), StreamTimes("communication", 3.0, 9.0))
+    profiled = replace(timed(8.0, 8.0, (0.1, 0.2), (0.3, 0.4)), streams=streams)
+    made.findings["ddp"].timings[Allocator.PLANNED] = profiled
+    made.findings["cuda-graph"].timings[Allocator.PLANNED] = Failure("illegal access")
     assert read_study(made.to_json(), "a.json") == made
     assert made.environment == {"torch": "2.11.0", "device": "NVIDIA H200"}
 
@@ -46,8 +55,8 @@ def test_a_study_comes_back() -> None:
         ("{", "not a file that --json wrote, JSONDecodeError"),
         ("[]", "not a file that --json wrote, TypeError"),
         ("{}", "not a file that --json wrote, KeyError 'schema'"),
-        ('{"schema": "gapless-training", "version": 1}',
-         "schema 'gapless-programs' of version 1 is needed, found ('gapless-training', 1)"),
+        ('{"schema": "gapless-training", "version": 2}',
+         "schema 'gapless-programs' of version 2 is needed, found ('gapless-training', 2)"),
         (study(plain=good()).to_json().replace('"result"', '"other"'),
          "not a file that --json wrote, ValueError not an answer of a program"),
         (study(plain=good()).to_json().replace('"planned"', '"pluned"'), "'pluned' is not a valid"),
@@ -61,11 +70,18 @@ def test_another_file_is_one_line(text: str, reason: str) -> None:
 
 
 def test_an_answer_is_the_worst_of_all_ranks_with_all_their_bits() -> None:
-    first = ProgramResult((1.0, 4.0), PeakFigures(1, 2, 5), 0.5, ("a",), "x", ("put",), {"t": "1"})
-    second = ProgramResult((3.0, 2.0), PeakFigures(1, 3, 4), None, ("b",), "y", ("add", "put"))
-    assert of_all_ranks([first, second]) == ProgramResult(
-        (3.0, 4.0), PeakFigures(1, 2, 5), 0.5, ("a", "b"), "x y", ("add", "put"), {"t": "1"}
+    streams = (StreamTimes("compute", 1.0, 0.0),)
+    first = ProgramResult(
+        ((1.0, 4.0), (5.0, 5.0)), PeakFigures(1, 2, 5), 0.5, ("a",), "x", ("put",), streams,
+        {"t": "1"},
+    )  # fmt: skip
+    second = ProgramResult(
+        ((3.0, 2.0), (4.0, 6.0)), PeakFigures(1, 3, 4), None, ("b",), "y", ("add", "put")
     )
+    assert of_all_ranks([first, second]) == ProgramResult(
+        ((3.0, 4.0), (5.0, 6.0)), PeakFigures(1, 2, 5), 0.5, ("a", "b"), "x y", ("add", "put"),
+        streams, {"t": "1"},
+    )  # fmt: skip
     assert of_all_ranks([first]) == first
     died = Failure("the process died")
     assert of_all_ranks([first, died]) == died

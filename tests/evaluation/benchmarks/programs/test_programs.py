@@ -11,6 +11,7 @@ import pytest
 
 from evaluation.benchmarks.programs.program_list import ONE_GPU, PROGRAMS
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
+from evaluation.benchmarks.programs.stream_times import StepTrace, StreamTimes
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.run_specification import Allocator, Purpose
 from gpu_runtime.training.worker_result import PeakFigures
@@ -25,17 +26,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 # So many that every program does what it does in some steps only.
-WARM_UP, TIMED = 2, 4
+WARM_UP, TURNS, TURN_STEPS = 2, 2, 1
+STEPS = WARM_UP + TURNS * (1 + TURN_STEPS)
 
 
 def tiny(program: str, purpose: Purpose = Purpose.CHECK) -> ProgramSpecification:
     return ProgramSpecification(
-        purpose, Allocator.DEFAULT, program, Scale.TINY, WARM_UP, TIMED, device="cpu"
+        purpose, Allocator.DEFAULT, program, Scale.TINY, WARM_UP, TURNS, TURN_STEPS, device="cpu"
     )
 
 
 class RecordingProbe:
-    """Counts steps and resets; its peaks are how many steps there were since the last reset."""
+    """Notes what it is asked, in order."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -48,6 +50,13 @@ class RecordingProbe:
         yield
         self.is_in_step = False
         self.events.append("step")
+
+    def wait_for_planning(self) -> None:
+        assert not self.is_in_step
+        self.events.append("settle")
+
+    def wait_for_turn(self) -> None:
+        self.events.append("wait")
 
     def reset_peaks(self) -> None:
         self.events.append("reset")
@@ -65,15 +74,20 @@ def test_a_program_computes_the_same_for_a_seed(program: str) -> None:
     from evaluation.benchmarks.programs.program_run import run_program
 
     probe = RecordingProbe()
-    first = run_program(tiny(program), probe)
-    assert probe.events == [*["step"] * WARM_UP, "reset", *["step"] * TIMED, "peaks"]
-    assert len(first.step_seconds) == TIMED
-    assert len(first.losses) == WARM_UP + TIMED
+    first = run_program(tiny(program), probe, probe.wait_for_turn)
+    assert probe.events == [
+        "step", "step", "settle", "reset", "wait",
+        "step", "step", "settle", "wait",
+        "step", "step", "settle", "peaks", "wait",
+    ]  # fmt: skip
+    assert [len(turn) for turn in first.step_seconds] == [TURN_STEPS] * TURNS
+    assert all(seconds > 0 for turn in first.step_seconds for seconds in turn)
+    assert len(first.losses) == STEPS
     assert len(set(first.losses)) > 1
     assert not any(loss.startswith("nan") for loss in first.losses)
     assert (first.peaks, first.fallback_share) == (PeakFigures(1, 2, 3), 0.25)
     # Which of the steps are timed changes nothing that is computed.
-    shifted = replace(tiny(program), warm_up=WARM_UP + 1, timed_steps=TIMED - 1)
+    shifted = replace(tiny(program), warm_up=WARM_UP + 1, turns=1, turn_steps=2)
     again = run_program(shifted, RecordingProbe())
     assert again.bits == first.bits
     other = run_program(replace(tiny(program), seed=1), RecordingProbe())
@@ -85,7 +99,7 @@ def test_a_program_computes_the_same_for_a_seed(program: str) -> None:
 def test_a_program_trains_what_it_returns(program: str) -> None:
     from evaluation.benchmarks.programs.program_run import run_program
 
-    shorter = replace(tiny(program), timed_steps=TIMED - 3)
+    shorter = replace(tiny(program), warm_up=1, turns=1)
     ends = [run_program(its, RecordingProbe()).parameters for its in (tiny(program), shorter)]
     assert ends[0] != ends[1]
 
@@ -123,7 +137,7 @@ def test_a_program_that_takes_other_steps_is_refused(monkeypatch: pytest.MonkeyP
         return torch.nn.Linear(1, 1)
 
     monkeypatch.setattr(plain_loops, "plain", lazy)
-    with pytest.raises(GaplessError, match="program plain: 4 timed steps are needed, found 1"):
+    with pytest.raises(GaplessError, match="program plain: 6 steps are needed, found 3"):
         run_program(tiny("plain"), RecordingProbe())
 
 
@@ -144,6 +158,43 @@ def test_what_lies_between_steps_is_outside_of_them(monkeypatch: pytest.MonkeyPa
     plain_loops.evaluation_between_steps(Scene(tiny("evaluation"), probe))
     plain_loops.generation_between_steps(Scene(tiny("generation"), probe))
     assert seen == [*[("loss_of", False)] * 4, ("_sample", False)]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_rank_is_profiled_after_its_last_turn(
+    monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    import torch
+
+    from evaluation.benchmarks.programs import scene as module
+
+    class Event:
+        def record(self) -> None: ...
+
+        def elapsed_time(self, other: Event) -> float:
+            assert other is not self
+            return 250.0
+
+    @contextmanager
+    def traced(traces: list[StepTrace]) -> Iterator[None]:
+        yield
+        kernel = {"cat": "kernel", "name": "gemm", "ts": 0.0, "args": {"stream": 7}}
+        traces.append({"traceEvents": [{**kernel, "dur": 1000.0 * len(probe.events)}]})
+
+    monkeypatch.setattr(module, "profiled_step", traced)
+    monkeypatch.setattr(module, "_make_event", lambda **_: Event())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    probe = RecordingProbe()
+    scene = module.Scene(replace(tiny("ddp"), profiled_steps=2, rank=rank, ranks=2), probe)
+    scene.is_cuda = True
+    for _ in scene.rounds:
+        with scene.step():
+            pass
+    assert probe.events[-4:] == ["peaks", "step", "step", "step"]
+    assert scene.step_seconds == ((0.25,), (0.25,))
+    last = len(probe.events)
+    expected = (StreamTimes("compute", (last - 1 + last) / 2, 0.0),)
+    assert scene.streams == (expected if rank == 0 else ())
 
 
 def test_scales_differ_in_layers_and_widths() -> None:

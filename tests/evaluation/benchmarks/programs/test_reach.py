@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evaluation.benchmarks.programs.program_list import PROGRAMS
+from evaluation.benchmarks.programs.program_result import ProgramAnswer
 from evaluation.benchmarks.programs.program_study import ProgramFindings
 from evaluation.benchmarks.programs.reach import REACH, ProgramFigures, Verdict
 from gpu_runtime.training.run_specification import Allocator
@@ -19,9 +20,9 @@ def verdicts(findings: ProgramFindings, program: str = "plain") -> dict[str, Ver
     return {name: judge(figures) for name, judge in REACH.items()}
 
 
-def with_planned(*results: object) -> ProgramFindings:
+def with_planned(answer: ProgramAnswer) -> ProgramFindings:
     findings = good()
-    findings.timings[Allocator.PLANNED] = list(results)  # type: ignore[arg-type]
+    findings.timings[Allocator.PLANNED] = answer
     return findings
 
 
@@ -55,31 +56,33 @@ def test_steps_are_compared_with_the_faster_of_the_two(line: str, at_most: float
 
 def test_live_memory_is_that_of_the_allocator_that_rounds_least() -> None:
     findings = good()
-    findings.timings[Allocator.EXPANDABLE] = [timed(8.5, 7.5, (0.12,))]
+    findings.timings[Allocator.EXPANDABLE] = timed(8.5, 7.5, (0.12,))
     assert verdicts(findings)["near live memory"].found == "+7.20%"
 
 
-def test_rounds_count_together() -> None:
-    findings = with_planned(
-        timed(8.0, 8.0, (0.08, 0.09, 0.30)),
-        timed(8.1, 8.0, (0.10, 0.12, 0.15)),
-        timed(8.0, 8.0, (0.10, 0.13, 0.14)),
-    )
-    figures = ProgramFigures.of(PROGRAMS["plain"], findings).planned
-    assert figures is not None
-    assert figures.reserved == timed(8.1, 8.0, ()).peaks.reserved  # type: ignore[union-attr]
-    assert (figures.step_seconds, figures.worst_seconds) == (0.12, 0.15)
+def test_the_median_step_is_compared_turn_by_turn() -> None:
+    # The machine is twice as slow from the second turn on, so that medians of all steps say less.
+    findings = with_planned(timed(8.0, 8.0, (0.11, 0.11, 0.90), (0.22, 0.22, 0.22), (0.18,) * 3))
+    findings.timings[Allocator.DEFAULT] = timed(9.0, 8.1, (0.10,) * 3, (0.20,) * 3, (0.20,) * 3)
+    findings.timings[Allocator.EXPANDABLE] = timed(8.5, 8.0, (0.05,) * 3, (0.3,) * 3, (0.3,) * 3)
+    figures = ProgramFigures.of(PROGRAMS["plain"], findings)
+    assert figures.step_ratio == pytest.approx(1.1)
+    assert verdicts(findings)["median step"] == Verdict(False, "+10.00%")
+    assert figures.faster_native == figures.by_allocator[Allocator.DEFAULT]
+    assert figures.faster_native.spread == pytest.approx(1.0)
+    # The worst of all steps, not of a turn.
+    assert verdicts(findings)["worst step"].found == "+350.00%"
 
 
 def test_a_run_that_failed_reaches_nothing() -> None:
-    findings = with_planned(timed(8.0, 8.0, (0.1,)), Failure("out of memory"))
+    findings = with_planned(Failure("out of memory"))
     findings.checks[Allocator.PLANNED] = Failure("out of memory")
     assert set(verdicts(findings).values()) == {Verdict(False, "not measured")}
 
 
 def test_one_of_pytorchs_own_is_enough_to_compare_memory_and_time_with() -> None:
     findings = good()
-    findings.timings[Allocator.EXPANDABLE] = [Failure("no expandable segments here")]
+    findings.timings[Allocator.EXPANDABLE] = Failure("no expandable segments here")
     assert verdicts(findings)["reserves no more than PyTorch"].found == "-10.67%"
 
 
