@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import cycle
+from itertools import count, cycle
 
 from torch import nn
 
@@ -20,6 +20,7 @@ from evaluation.benchmarks.programs.scene import Scene
 
 BATCH = 8
 IN_TURN = (256, 512, 384, 640)
+STAGE_STEPS = 8
 
 
 def four_in_turn(scene: Scene) -> nn.Module:
@@ -31,6 +32,16 @@ def four_in_turn(scene: Scene) -> nn.Module:
 def at_random(scene: Scene) -> nn.Module:
     """Train on batches as long as they happen to be."""
     return _decoder(scene, gpt2(scene), WORDS, lambda: scene.length_between(128, 768))
+
+
+def longer_and_longer(scene: Scene) -> nn.Module:
+    """Train on short batches first."""
+    numbers = count()
+
+    def next_length() -> int:
+        return scene.length(min(128 * (1 + next(numbers) // STAGE_STEPS), 768))
+
+    return _decoder(scene, gpt2(scene), WORDS, next_length)
 
 
 def llama_checkpointed_at_random(scene: Scene) -> nn.Module:

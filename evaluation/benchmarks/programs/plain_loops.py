@@ -77,11 +77,8 @@ def evaluation_between_steps(scene: Scene) -> nn.Module:
 
     def evaluate(number: int) -> None:
         if number % 3 == 2:
-            model.eval()
-            with torch.no_grad():
-                for _ in range(2):
-                    loss_of(scene, model, _tokens(scene, batch=16))
-            model.train()
+            for _ in range(2):
+                _evaluate(scene, model, batch=16)
 
     return train_decoder(scene, model, lambda: _tokens(scene), evaluate)
 
@@ -123,12 +120,37 @@ def generation_between_steps(scene: Scene) -> nn.Module:
 
     def sample(number: int) -> None:
         if number % 5 == 4:
-            model.eval()
-            with torch.no_grad(), scene.autocast():
-                _sample(model, _tokens(scene, length=128), scene.length(48))
-            model.train()
+            _generate(scene, model, 48)
 
     return train_decoder(scene, model, lambda: _tokens(scene), sample)
+
+
+def validation_at_random(scene: Scene) -> nn.Module:
+    """Evaluate a batch of another size after one step in three, or sample after one in three."""
+    model = gpt2(scene)
+
+    def look(_: int) -> None:
+        what = scene.choice(3)
+        if what == 0:
+            _evaluate(scene, model, batch=24)
+        elif what == 1:
+            _generate(scene, model, 16)
+
+    return train_decoder(scene, model, lambda: _tokens(scene), look)
+
+
+def _evaluate(scene: Scene, model: nn.Module, batch: int) -> None:
+    model.eval()
+    with torch.no_grad():
+        loss_of(scene, model, _tokens(scene, batch))
+    model.train()
+
+
+def _generate(scene: Scene, model: nn.Module, more: int) -> None:
+    model.eval()
+    with torch.no_grad(), scene.autocast():
+        _sample(model, _tokens(scene, length=128), scene.length(more))
+    model.train()
 
 
 def _sample(model: nn.Module, tokens: Tensor, more: int) -> Tensor:

@@ -145,6 +145,16 @@ ONE_GPU = (
         "48 tokens sampled with a growing cache after every fifth step",
         "plain_loops:generation_between_steps",
     ),
+    Program(
+        "validation",
+        "after a step, at random, a batch of 24 without gradients, or 16 tokens sampled",
+        "plain_loops:validation_at_random",
+    ),
+    _random(
+        "curriculum",
+        "128 tokens in the first 8 steps, 128 more in every further 8, up to 768",
+        "lengths:longer_and_longer",
+    ),
 )
 TWO_GPUS = (
     Program("ddp", "data parallel, Llama of 10 layers of 2,048", "parallel:data_parallel", gpus=2),

@@ -53,8 +53,8 @@ class Scene:
         torch.manual_seed(specification.seed)
         inputs_seed = specification.seed + 1 + specification.rank
         self._generator = torch.Generator().manual_seed(inputs_seed)
-        # Lengths are: ranks do the same operators.
-        self._lengths = random.Random(specification.seed)
+        # Lengths and choices are: ranks do the same operators.
+        self._same_on_ranks = random.Random(specification.seed)
         self._probe = probe
         self._wait_for_turn = wait_for_turn
         self.taken = 0
@@ -91,7 +91,11 @@ class Scene:
 
     def length_between(self, least: int, most: int) -> int:
         """Return a random length."""
-        return self._lengths.randint(self.length(least), self.length(most))
+        return self._same_on_ranks.randint(self.length(least), self.length(most))
+
+    def choice(self, of: int) -> int:
+        """Return one of so many numbers, from zero on, at random."""
+        return self._same_on_ranks.randrange(of)
 
     def tokens(self, batch: int, length: int, words: int) -> Tensor:
         """Return random tokens on the device, (batch, length) int64."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -158,6 +158,22 @@ def test_what_lies_between_steps_is_outside_of_them(monkeypatch: pytest.MonkeyPa
     plain_loops.evaluation_between_steps(Scene(tiny("evaluation"), probe))
     plain_loops.generation_between_steps(Scene(tiny("generation"), probe))
     assert seen == [*[("loss_of", False)] * 4, ("_sample", False)]
+    seen.clear()
+    plain_loops.validation_at_random(Scene(tiny("validation"), probe))
+    assert sorted(set(seen)) == [("_sample", False), ("loss_of", False)]
+    assert len(seen) < STEPS
+
+
+def test_sequences_grow_in_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evaluation.benchmarks.programs import lengths
+    from evaluation.benchmarks.programs.scene import Scene
+
+    def take(*arguments: Any) -> list[int]:
+        return [arguments[-1]() for _ in range(56)]
+
+    monkeypatch.setattr(lengths, "_decoder", take)
+    found: Any = lengths.longer_and_longer(Scene(tiny("curriculum"), RecordingProbe()))
+    assert found == [length for length in (4, 8, 12, 16, 20, 24, 24) for _ in range(8)]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -224,5 +240,5 @@ def test_ranks_get_the_same_lengths_and_other_tokens() -> None:
 
 
 def test_every_program_is_there() -> None:
-    assert len(PROGRAMS) >= 24
+    assert len(PROGRAMS) >= 28
     assert all(callable(program.load()) for program in PROGRAMS.values())
