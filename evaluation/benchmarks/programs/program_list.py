@@ -37,6 +37,8 @@ class Program:
     gpus: int = 1
     # Before those that are timed: random lengths take longer until all have been seen.
     warm_up: int = 10
+    # Whether PyTorch keeps the memory of its graphs apart, which is not live by its counting.
+    has_private_pool: bool = False
     # Imported by it, beside PyTorch and transformers.
     packages: tuple[str, ...] = ()
 
@@ -109,11 +111,13 @@ ONE_GPU = (
         "reduce-overhead",
         '`torch.compile(mode="reduce-overhead")`, 6 layers',
         "compiled_steps:reduce_overhead",
+        has_private_pool=True,
     ),
     Program(
         "cuda-graph",
         "a CUDA graph of forward and backward, captured, then replayed within steps",
         "compiled_steps:captured_graph",
+        has_private_pool=True,
     ),
     Program("vit", "ViT-base, 64 images of 224", "images:vit"),
     Program("resnet-50", "ResNet-50, 128 images of 224, SGD", "images:resnet_50"),

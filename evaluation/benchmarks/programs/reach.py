@@ -109,6 +109,8 @@ class Verdict:
 
     holds: bool
     found: str
+    # A program that has no such limit counts nowhere.
+    is_judged: bool = True
 
 
 def reserves_no_more(figures: ProgramFigures) -> Verdict:
@@ -117,7 +119,13 @@ def reserves_no_more(figures: ProgramFigures) -> Verdict:
 
 
 def stays_near_live(figures: ProgramFigures) -> Verdict:
-    """Judge the reserved bytes beside live ones."""
+    """Judge the reserved bytes beside live ones.
+
+    What PyTorch's graphs use lies in private pools: it is nobody's to plan, and not live by
+    PyTorch's counting.
+    """
+    if figures.program.has_private_pool:
+        return PRIVATE_POOL
     if figures.planned is None or not figures.live:
         return NOT_MEASURED
     return _at_most(figures.planned.reserved / figures.live, 1 + figures.program.steps.value)
@@ -146,6 +154,7 @@ def bits_are_equal(figures: ProgramFigures) -> Verdict:
 
 
 NOT_MEASURED = Verdict(False, "not measured")
+PRIVATE_POOL = Verdict(True, "private pool", is_judged=False)
 
 # What is to hold, and who judges.
 REACH: dict[str, Callable[[ProgramFigures], Verdict]] = {

@@ -60,6 +60,13 @@ def test_what_does_not_hold_is_said() -> None:
     assert "## Streams" not in text
 
 
+def test_programs_with_private_pools_are_not_counted_where_live_memory_is_the_measure() -> None:
+    reach = part(programs_page([study(plain=bad(), cuda_graph=bad())]).render(), "What is reached")
+    assert rows_of(reach)["cuda-graph"][1] == "private pool"
+    assert "- near live memory: holds for 0 of 1; not for plain\n" in reach
+    assert "- bits: holds for 0 of 2; not for plain, cuda-graph" in reach
+
+
 def test_the_noise_of_the_faster_one_is_shown() -> None:
     findings = good()
     findings.timings[Allocator.DEFAULT] = timed(9.0, 8.1, (0.1,), (0.1125,))

@@ -74,6 +74,15 @@ def test_the_median_step_is_compared_turn_by_turn() -> None:
     assert verdicts(findings)["worst step"].found == "+350.00%"
 
 
+def test_private_pools_have_no_limit_above_live_memory() -> None:
+    for program in PROGRAMS.values():
+        verdict = verdicts(bad(), program.name)["near live memory"]
+        if program.name in ("reduce-overhead", "cuda-graph"):
+            assert verdict == Verdict(True, "private pool", is_judged=False)
+        else:
+            assert verdict == Verdict(False, "+50.00%")
+
+
 def test_a_run_that_failed_reaches_nothing() -> None:
     findings = with_planned(Failure("out of memory"))
     findings.checks[Allocator.PLANNED] = Failure("out of memory")
