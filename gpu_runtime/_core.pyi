@@ -207,6 +207,9 @@ class StepEnd:
     @property
     def in_use(self) -> int: ...
 
+    @property
+    def reserved_peak(self) -> int: ...
+
 class Figures:
     """Bytes of the moment, peaks and counts since a reset."""
 

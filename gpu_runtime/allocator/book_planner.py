@@ -44,6 +44,11 @@ SOON_SECONDS = 0.5
 MUCH = 0.001
 # Steps between two plans, of which the second served no better, at most.
 LONGEST_WAIT = 64
+# A book waits for so many steps, at most, until what lies elsewhere leaves room for its arena: this
+# part, and so many bytes, above what ever lived.
+LONGEST_PATIENCE = 16
+ROOM_ABOVE_LIVE = 1 / 64
+LEAST_ROOM = 64 << 20
 
 
 class _Figures(Protocol):
@@ -135,6 +140,9 @@ class BookPlanner:
         self._youngest_guest = -1
         self._guests_changed = False
         self._judge = BookJudge()
+        # A book that waits for room, and for how many steps more.
+        self._waiting: BookPlan | None = None
+        self._patience = LONGEST_PATIENCE
         # The book in force that is planned again with more time, if one is.
         self._improved: BookPlan | None = None
         # How many logs were read.
@@ -190,7 +198,7 @@ class BookPlanner:
             end = self.allocator.end_step()
             self._step += 1
             self._learn(end, completed=completed)
-            self._judge_step()
+            self._judge_step(end.reserved_peak)
             self._adopt_if_ready()
             self._plan_if_new()
         finally:
@@ -258,13 +266,16 @@ class BookPlanner:
         of[0] += served
         of[1] += served + end.in_use + end.grown + end.unexpected
 
-    def _judge_step(self) -> None:
+    def _judge_step(self, reserved_peak: int) -> None:
         """Drop a book that does not serve the program; see `BookJudge`."""
         figures = self.allocator.figures()
         self._judge.saw(
             is_known=self._model.knew_last_step,
             fallback_bytes=figures.fallback_bytes,
             step_bytes=figures.step_bytes,
+            is_wasteful=self.book is not None
+            and not self._judge.is_little_above(reserved_peak, figures.live_peak),
+            is_outdated=self._waiting is not None,
         )
         if self.book is not None and self._judge.is_in_the_way:
             self._do_without()
@@ -273,7 +284,7 @@ class BookPlanner:
         """Serve without a book for a while."""
         if self.book is not None:
             self.allocator.drop_book()
-        self.book = None
+        self.book = self._waiting = None
         self._in_log = []
         self._guests, self._youngest_guest = NO_GUESTS, -1
         self._judge.pause()
@@ -338,7 +349,8 @@ class BookPlanner:
             self._adopt_if_better(self._improved, wait=wait)
             return
         plans = self.plans
-        self._adopt_what(lambda: self._thread.take(wait=wait))
+        waiting = self._waiting
+        self._adopt_what(lambda: self._thread.take(wait=wait) or waiting)
         book = self.book
         if self.plans > plans and book is not None and book.gap > MUCH:
             self._improved = book
@@ -363,15 +375,19 @@ class BookPlanner:
             book = make()
             if book is None or (self.plans and not self._judge.may_plan):
                 return
+            self._waiting = None
             outside = self.persisting_bytes - book.guest_bytes
             live = self.allocator.figures().live_peak
-            if not self._judge.is_worth(book.arena_bytes, outside, live):
+            if not self._judge.is_little_above(book.arena_bytes + outside, live):
                 self._do_without()
                 self._go_on(
                     f"an arena of {exact_bytes(book.arena_bytes)} bytes, with "
                     f"{exact_bytes(outside)} outside of it, would be more than the "
                     f"{exact_bytes(live)} that ever lived"
                 )
+                return
+            if self._waits_for_room(book, outside):
+                self._waiting = book
                 return
             self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
         except KeyboardInterrupt:
@@ -386,6 +402,22 @@ class BookPlanner:
             self._follow(book)
             self.reason = ""
 
+    def _waits_for_room(self, book: BookPlan, outside_later: int) -> bool:
+        """Return whether to adopt a book later.
+
+        What has a place in the new arena may lie elsewhere yet, as gradients do that several steps
+        add to: until they are freed, their places are memory beside them.
+        """
+        if self.book is None or self._patience == 0:
+            return False
+        figures = self.allocator.figures()
+        outside = figures.allocated_bytes - int(self.allocator.blocks_in_arena()[:, 1].sum())
+        above = min(outside - outside_later, book.arena_bytes + outside - figures.live_peak)
+        if above <= max(ROOM_ABOVE_LIVE * figures.live_peak, LEAST_ROOM):
+            return False
+        self._patience -= 1
+        return True
+
     def _follow(self, book: BookPlan) -> None:
         numbers = self.book.numbers if self.book else []
         # What was made by the book before has its numbers, when it is freed. Kinds keep their
@@ -394,6 +426,7 @@ class BookPlanner:
         self._in_log = book.numbers if same else []
         self.book = book
         self.plans += 1
+        self._patience = LONGEST_PATIENCE
         self._quiet_logs = 0
 
     def _go_on(self, reason: str) -> None:

@@ -25,7 +25,8 @@ void bind_figures(nb::module_& module) {
         .def_ro("grown", &StepEnd::grown)
         .def_ro("unexpected", &StepEnd::unexpected)
         .def_ro("missing", &StepEnd::missing)
-        .def_ro("in_use", &StepEnd::in_use);
+        .def_ro("in_use", &StepEnd::in_use)
+        .def_ro("reserved_peak", &StepEnd::reserved_peak);
     nb::class_<Figures>(module, "Figures", "Bytes of the moment, peaks and counts since a reset.")
         .def_ro("requested_bytes", &Figures::requested_bytes)
         .def_ro("requested_peak", &Figures::requested_peak)

@@ -7,16 +7,22 @@ from gpu_runtime.allocator.book_judge import (
     JUDGED_STEPS,
     RECENT_STEPS,
     TOO_MANY,
+    TOO_MANY_WASTEFUL,
     BookJudge,
 )
 
 
-def judge_after(known: str, unlike: str = "") -> BookJudge:
+def judge_after(known: str, unlike: str = "", wasteful: str = "", least: int = 1) -> BookJudge:
     """Return one that saw a step a letter; ``x`` where it is so."""
     judge, fallback = BookJudge(), 0
     for step, letter in enumerate(known):
-        fallback += 20 if unlike[step : step + 1] == "x" else 1
-        judge.saw(is_known=letter == "x", fallback_bytes=fallback, step_bytes=100 * (step + 1))
+        fallback += 20 if unlike[step : step + 1] == "x" else least
+        judge.saw(
+            is_known=letter == "x",
+            fallback_bytes=fallback,
+            step_bytes=100 * (step + 1),
+            is_wasteful=wasteful[step : step + 1] == "x",
+        )
     return judge
 
 
@@ -43,6 +49,31 @@ def test_a_book_that_most_steps_are_unlike_is_in_the_way() -> None:
     assert not judge_after(later, later).is_in_the_way
 
 
+def test_a_book_beside_which_memory_is_taken_is_in_the_way_sooner() -> None:
+    few, many = "x" * (TOO_MANY_WASTEFUL - 1), "x" * TOO_MANY_WASTEFUL
+    assert TOO_MANY_WASTEFUL < TOO_MANY
+    assert not judge_after(few, wasteful=few).is_in_the_way
+    judge = judge_after(many, wasteful=many)
+    assert judge.is_in_the_way
+    judge.pause()
+    assert not judge.is_in_the_way
+    # What is not for want of a place is not the book's fault.
+    assert not judge_after(many, wasteful=many, least=0).is_in_the_way
+
+
+def test_a_book_that_is_about_to_go_is_not_to_blame() -> None:
+    judge = BookJudge()
+    for step in range(JUDGED_STEPS):
+        judge.saw(
+            is_known=True,
+            fallback_bytes=20 * (step + 1),
+            step_bytes=100 * (step + 1),
+            is_wasteful=True,
+            is_outdated=True,
+        )
+    assert not judge.is_in_the_way
+
+
 def test_after_a_pause_it_is_tried_again_and_each_pause_is_longer() -> None:
     judge = judge_after("xxxx", "xxxx")
     for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE):
@@ -63,9 +94,9 @@ def test_counts_may_begin_again() -> None:
     assert judge.is_in_the_way
 
 
-def test_an_arena_of_more_than_ever_lived_is_not_worth_it() -> None:
-    assert BookJudge.is_worth(8 << 30, 2 << 30, 10 << 30)
-    assert BookJudge.is_worth(17 << 29, 2 << 30, 10 << 30)
-    assert not BookJudge.is_worth(9 << 30, 2 << 30, 10 << 30)
+def test_memory_little_above_what_ever_lived() -> None:
+    assert BookJudge.is_little_above(10 << 30, 10 << 30)
+    assert BookJudge.is_little_above(21 << 29, 10 << 30)
+    assert not BookJudge.is_little_above(11 << 30, 10 << 30)
     # Of so little nobody would gain.
-    assert BookJudge.is_worth(90 << 20, 0, 50 << 20)
+    assert BookJudge.is_little_above(90 << 20, 50 << 20)

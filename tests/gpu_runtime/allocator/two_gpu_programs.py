@@ -19,7 +19,7 @@ from torch import distributed, multiprocessing, nn
 from gpu_runtime import PlannedMemory
 from tests.gpu_runtime.allocator.gpu_programs import digest, model_of
 
-STEPS = 10
+STEPS = 12
 
 
 def one_process(allocator: str) -> dict[str, Any]:

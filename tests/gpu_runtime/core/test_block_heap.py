@@ -14,7 +14,7 @@ from tests.slow import one_by_one
 pytestmark = pytest.mark.core
 
 PAGE = 8192
-FRAME = 16 * PAGE  # which comes and goes as a whole
+FRAME = 8 * PAGE  # which comes and goes as a whole
 PLENTY = 1 << 30
 
 plain_or_not = pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
@@ -337,7 +337,8 @@ def test_before_memory_is_short_an_idle_arena_is_given_back(is_plain: bool) -> N
     heap.allocator.begin_step()
     memory.submit(0)  # no memory may disappear while this runs
     heap.free(heap.allocate(arena))
-    block = heap.allocate(FRAME + PAGE)
+    # Of another stream: it does not get what the first one used.
+    block = heap.allocate(FRAME + PAGE, 1)
     heap.check_all()
     assert heap.allocator.figures().arena_bytes < FRAME
     assert heap.allocator.end_step().planned == 1
@@ -483,17 +484,19 @@ def test_what_lives_in_a_plain_arena_that_was_replaced_is_not_idle() -> None:
     heap.allocate(8 * FRAME)
     heap.allocator.end_step()
     heap.allocator.adopt_book([small_kind([(FRAME, 0)])], 9 * FRAME)
-    unknown = [heap.allocate(FRAME) for _ in range(4)]
+    # More than the arena has.
+    size = 10 * FRAME
+    unknown = [heap.allocate(size) for _ in range(4)]
     for _ in range(20):
         heap.allocator.begin_step()
         heap.free(unknown.pop())
-        unknown.append(heap.allocate(FRAME, 3))
+        unknown.append(heap.allocate(size, 3))
         heap.allocator.end_step()
     for block in unknown:
         heap.free(block)
     before = memory.created_bytes
     heap.allocator.begin_step()
-    heap.free(heap.allocate(FRAME, 5))
+    heap.free(heap.allocate(size, 5))
     heap.allocator.end_step()
     assert memory.created_bytes < before
 
@@ -548,3 +551,13 @@ def test_frames_move_when_the_ration_is_spent() -> None:
     figures = allocator.figures()
     assert figures.moved_bytes > (1 << 16) * PAGE
     assert figures.reserved_peak <= figures.live_peak * 9 / 8
+
+
+def test_a_step_tells_the_most_that_was_reserved_in_it() -> None:
+    allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))
+    for pages in (8, 16, 2):
+        allocator.begin_step()
+        allocator.free(allocator.allocate(pages * PAGE, 0))
+        assert allocator.end_step().reserved_peak == max(pages, 2) * PAGE
+        allocator.give_back()
+    assert allocator.begin_step().reserved_peak == 2 * PAGE

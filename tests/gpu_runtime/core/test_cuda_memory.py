@@ -136,8 +136,8 @@ def test_refusals_carry_the_drivers_name_of_the_error() -> None:
     code = """
     allocator = PlannedAllocator(CudaMemory(0))
     print(refusal(lambda: allocator.allocate(65 * PAGE)))
-    kept = allocator.allocate(PAGE)
-    print(refusal(lambda: allocator.allocate(64 * PAGE)))
+    kept = allocator.allocate(33 * PAGE)
+    print(refusal(lambda: allocator.allocate(32 * PAGE)))
     allocator.free(kept)
     allocator.give_back()
     for call, status in ((b"cuMemMap", 1), (b"cuMemSetAccess", 999), (b"cuMemSetAccess", 2)):

@@ -19,7 +19,7 @@ constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
 constexpr std::size_t kArenaBytes = std::size_t{1} << 39;
 // Of frames: a call to the device costs as much for many pages as for one, but idle memory can
 // leave by whole frames only.
-constexpr std::size_t kFramePages = 16;
+constexpr std::size_t kFramePages = 8;
 // The device is asked for its free memory before it is asked for more frames than these at once.
 constexpr std::size_t kUncheckedFrames = 4;
 

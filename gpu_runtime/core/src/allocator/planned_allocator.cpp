@@ -14,12 +14,12 @@ constexpr std::size_t kKeptMismatches = 64;
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
 // See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it: in the
-// first steps, after them, and beside an arena.
+// first steps, and after them.
 constexpr std::int64_t kFirstShare = 64;
-constexpr std::int64_t kShare = 128;
-constexpr std::int64_t kPlannedShare = 256;
-// Unknown requests outlive their step rarely where this part of their bytes does not.
-constexpr std::int64_t kOutlivingShare = 64;
+constexpr std::int64_t kShare = 256;
+// Unknown requests outlive their step rarely where no more than this part of their bytes does, or
+// of what ever lived: the next batch is there before its step begins, and small.
+constexpr std::size_t kOutlivingShare = 64, kOutlivingShareOfPeak = 512;
 constexpr std::int64_t kBoundPages = 4;
 // Frames that may move at once, and after how many requests one more. What would be taken above
 // this share of the peak lets them move without end.
@@ -153,6 +153,8 @@ StepEnd PlannedAllocator::begin_step(std::int32_t label) {
     StepEnd between = book_.end_step();
     between.planned -= in_use_;
     between.in_use = in_use_;
+    between.reserved_peak =
+        std::exchange(step_reserved_peak_, static_cast<std::int64_t>(heap_.reserved_bytes()));
     book_.begin_step(label);
     in_use_ = 0;
     in_step_ = true;
@@ -167,6 +169,8 @@ StepEnd PlannedAllocator::end_step() {
     StepEnd end = book_.end_step();
     end.planned -= in_use_;
     end.in_use = in_use_;
+    end.reserved_peak =
+        std::exchange(step_reserved_peak_, static_cast<std::int64_t>(heap_.reserved_bytes()));
     book_.begin_step(kBetweenSteps);
     in_use_ = 0;
     in_step_ = false;
@@ -211,7 +215,9 @@ void PlannedAllocator::judge_unknown(bool& ended, bool begins) {
     // Without a book nothing is known, what stays least of all.
     had_unknown_ = unknown_.requested > 0;
     if (unknown_.requested > 0 && arena_kept() > 0) {
-        ended = unknown_.living * kOutlivingShare <= unknown_.requested;
+        ended = unknown_.living <=
+                std::max(unknown_.requested / kOutlivingShare,
+                         static_cast<std::size_t>(live_peak_) / kOutlivingShareOfPeak);
     }
     unknown_ = {unknown_.number + 1, 0, 0, begins};
 }
@@ -372,7 +378,8 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
             wanted.bytes < kLargeBytes ? Placement::best_fit : Placement::largest_hole;
         if (Block* block = heap_.place(wanted.bytes, wanted.stream, hole)) return block;
     }
-    if (wanted.may_use_arena && unknown_.outlives_rarely) {
+    if (wanted.may_use_arena &&
+        (unknown_.outlives_rarely || is_above(kFirstShare, wanted.bytes, more))) {
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
     if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove ||
@@ -401,8 +408,7 @@ FrameSize PlannedAllocator::frame_size(const Wanted& wanted) const {
 }
 
 std::int64_t PlannedAllocator::share() const {
-    if (arena_kept() > 0) return kPlannedShare;
-    return step_ < kStepsInOrder ? kFirstShare : kShare;
+    return arena_kept() == 0 && step_ < kStepsInOrder ? kFirstShare : kShare;
 }
 
 bool PlannedAllocator::is_above(std::int64_t share, std::size_t bytes, std::size_t more) const {

@@ -80,7 +80,8 @@ struct ArenaBlock {
 // blocks lie in many, as with sizes that never come again, less is idle than free.
 // Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
 // memory than the bound, if such requests ended with their step the last time. Others may be the
-// state of an optimizer, and what stays in the arena is in the way of every step to come.
+// state of an optimizer, and what stays in the arena is in the way of every step to come; they get
+// them before more than the first steps may take, and the next book is planned around them.
 
 // Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
@@ -209,6 +210,7 @@ class PlannedAllocator {
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
     std::int64_t moved_frames_ = 0, moved_bytes_ = 0;
     std::int64_t in_use_ = 0;  // requests of the step whose place was occupied
+    std::int64_t step_reserved_peak_ = 0;
 
     std::vector<LogEntry> log_;
     std::vector<Mismatch> mismatches_;

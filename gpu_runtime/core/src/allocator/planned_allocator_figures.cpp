@@ -177,6 +177,7 @@ std::vector<Overwrite> PlannedAllocator::take_overwrites(bool everywhere) {
 void PlannedAllocator::measure_reserved() {
     const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
+    step_reserved_peak_ = std::max(step_reserved_peak_, reserved);
     // As segments() has them.
     std::size_t segments = 0;
     for (const Extent& extent : heap_.extents()) segments += extent.stretches();

@@ -17,11 +17,12 @@ namespace gapless::runtime {
 struct StepEnd {
     std::int32_t kind = -1;  // that it was, -1 where it was none
     std::int64_t planned = 0;
-    std::int64_t escaping = 0;    // slots without a place
-    std::int64_t grown = 0;       // larger than their places
-    std::int64_t unexpected = 0;  // not in the plan
-    std::int64_t missing = 0;     // in the plan, and did not come
-    std::int64_t in_use = 0;      // not planned after all: something lay in their places
+    std::int64_t escaping = 0;       // slots without a place
+    std::int64_t grown = 0;          // larger than their places
+    std::int64_t unexpected = 0;     // not in the plan
+    std::int64_t missing = 0;        // in the plan, and did not come
+    std::int64_t in_use = 0;         // not planned after all: something lay in their places
+    std::int64_t reserved_peak = 0;  // the allocator's
 };
 
 // Note [Which kind of step it is]
