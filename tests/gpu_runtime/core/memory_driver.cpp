@@ -2,9 +2,8 @@
 // real driver would refuse: before cuInit, without a current context, in another device's, to
 // memory without access; and what would become a part of a graph.
 
-#include <sys/mman.h>
-
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -23,7 +22,7 @@ using namespace gapless::runtime;
 constexpr std::size_t kPage = std::size_t{2} << 20;
 constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3,
               kInvalidDevice = 101, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600,
-              kUnknown = 999, kDevices = 2;
+              kDevices = 2;
 
 SimulatedMemory memory(kPage, 64 * kPage);
 bool initialized = false;
@@ -35,8 +34,8 @@ std::unordered_map<std::uint64_t, void*> context_of_event, context_of_stream;
 std::uint64_t next_event = 1;
 std::set<Stream> at_work;
 bool devices_reach_each_other = true;
-std::unordered_map<std::uint64_t, std::set<int>> open_to;  // devices by address
-std::string failing;                                       // a call, or none
+std::map<std::uint64_t, std::set<int>> open_to;  // devices by the address of a mapping
+std::string failing;                             // a call, or none
 int failing_status = kSuccess;
 
 struct Location {
@@ -82,6 +81,14 @@ int status_of(const std::string& name, Call&& call) {
         return kOutOfMemory;
     } catch (const std::exception&) {
         return kInvalidValue;
+    }
+}
+
+template <class Do>
+void for_each_mapping(Address address, std::size_t bytes, Do&& act) {
+    const auto end = open_to.lower_bound(address + bytes);
+    for (auto mapping = open_to.lower_bound(address); mapping != end; ++mapping) {
+        act(mapping->second);
     }
 }
 
@@ -165,25 +172,24 @@ int cuMemRelease(Pages pages) {
 int cuMemMap(Address address, std::size_t bytes, std::size_t, Pages pages, unsigned long long) {
     return status_of("cuMemMap", [&] {
         memory.map(address, pages, bytes);
-        mprotect(reinterpret_cast<void*>(address), bytes, PROT_NONE);
         open_to[address].clear();
     });
 }
 int cuMemSetAccess(Address address, std::size_t bytes, const Access* access, std::size_t count) {
     return status_of("cuMemSetAccess", [&] {
+        memory.set_access(address, bytes);
         for (std::size_t i = 0; i < count; ++i) {
             if (!on_device(access[i].location) || access[i].flags != 3) return kInvalidValue;
-            open_to.at(address).insert(access[i].location.id);
+            for_each_mapping(address, bytes,
+                             [&](auto& devices) { devices.insert(access[i].location.id); });
         }
-        return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
-                   ? kSuccess
-                   : kUnknown;
+        return kSuccess;
     });
 }
 int cuMemUnmap(Address address, std::size_t bytes) {
     return status_of("cuMemUnmap", [&] {
         memory.unmap(address, bytes);
-        open_to.erase(address);
+        open_to.erase(open_to.lower_bound(address), open_to.lower_bound(address + bytes));
     });
 }
 int cuMemAlloc_v2(Address* address, std::size_t bytes) {

@@ -238,6 +238,7 @@ class BlockHeap {
     void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
     void take(Leaving& leaving, Block* block, Address first, Address last);
 
+    void settle_extents();
     void split_spare();
     Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
     std::size_t free_before(const Block* hole) const;

@@ -309,8 +309,14 @@ void BlockHeap::take_out(Block*& block) {
     }
 }
 
+// A spare frame may be mapped yet, where the device refused to open it and to take it back.
+void BlockHeap::settle_extents() {
+    for (Extent& extent : extents_) extent.settle();
+}
+
 // The device takes frames and gives pages for them.
 void BlockHeap::split_spare() {
+    settle_extents();
     std::size_t pages = 0;
     for (auto frame = spare_.begin(); frame != spare_.end();) {
         if (frame->bytes == page_bytes_) {
@@ -331,6 +337,7 @@ void BlockHeap::split_spare() {
 }
 
 void BlockHeap::release_spare() {
+    settle_extents();
     while (!spare_.empty()) {
         memory_.release_pages(spare_.back().pages);
         spare_bytes_ -= spare_.back().bytes;

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "device/device_memory.h"
+#include "device/page_mapper.h"
 
 namespace gapless::runtime {
 
@@ -33,17 +35,19 @@ class Extent {
     std::size_t bytes() const { return bytes_; }
     bool is_plain() const { return is_plain_; }
 
-    // Throws DeviceCallError; then the frame is mapped nowhere.
+    // Throws DeviceCallError; then the frame is mapped nowhere once settle() returned.
     void map(Address address, const Frame& frame) {
         const auto entry = frames_.emplace(address, frame).first;
         try {
-            memory_.map(address, frame.pages, frame.bytes);
+            mapper_.map(address, {&frame.pages, 1}, frame.bytes);
         } catch (...) {
             frames_.erase(entry);
             throw;
         }
         stretches_ += 1 - touching(entry);
     }
+    // Unmaps the frame that could not be opened. Throws DeviceCallError.
+    void settle() { mapper_.settle(); }
     // Takes the frame out that begins at an address. Throws DeviceCallError; then it stays.
     Frame unmap(Address address) {
         const auto entry = frames_.find(address);
@@ -83,7 +87,7 @@ class Extent {
 
   private:
     Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
-        : memory_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
+        : memory_(memory), mapper_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
 
     // How many frames lie directly before and behind one.
     std::ptrdiff_t touching(std::map<Address, Frame>::const_iterator frame) const {
@@ -100,6 +104,7 @@ class Extent {
     }
 
     DeviceMemory& memory_;
+    PageMapper mapper_;
     Address begin_;
     std::size_t bytes_;
     bool is_plain_;

@@ -29,8 +29,8 @@ Tenant tenant_of(const Block& block, std::int64_t step) {
 OverwriteCheck::OverwriteCheck(DeviceMemory& memory)
     : ForwardingMemory(memory), own_stream_(memory.own_stream()) {}
 
-void OverwriteCheck::map(Address address, Pages pages, std::size_t bytes) {
-    ForwardingMemory::map(address, pages, bytes);
+void OverwriteCheck::set_access(Address address, std::size_t bytes) {
+    ForwardingMemory::set_access(address, bytes);
     stamp_new(address, bytes);
 }
 

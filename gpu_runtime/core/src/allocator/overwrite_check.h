@@ -60,7 +60,7 @@ class OverwriteCheck final : public ForwardingMemory {
     // Throws DeviceCallError where the device cannot do it.
     explicit OverwriteCheck(DeviceMemory& memory);
 
-    void map(Address address, Pages pages, std::size_t bytes) override;
+    void set_access(Address address, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;

@@ -41,7 +41,7 @@ CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device), context_(
     const std::lock_guard lock(mapping);
     for (CudaMemory* other : memories) {
         if (other->device_ == device_ || !other->is_reached_by(device_)) continue;
-        for (const auto& [address, bytes] : other->mapped_) {
+        for (const auto& [address, bytes] : other->open_) {
             other->open_to({device_}, address, bytes);
         }
     }
@@ -53,11 +53,15 @@ CudaMemory::~CudaMemory() {
     std::erase(memories, this);
 }
 
-std::size_t CudaMemory::free_bytes() {
+std::size_t CudaMemory::free_bytes() { return memory_info().first; }
+
+std::size_t CudaMemory::total_bytes() { return memory_info().second; }
+
+std::pair<std::size_t, std::size_t> CudaMemory::memory_info() const {
     const InContext current(cuda_, context_.handle());
     std::size_t free = 0, total = 0;
     cuda_.require(cuda_.memory_info(&free, &total), "cuMemGetInfo");
-    return free;
+    return {free, total};
 }
 
 Address CudaMemory::reserve_range(std::size_t bytes) {
@@ -87,26 +91,36 @@ void CudaMemory::release_pages(Pages pages) {
 
 void CudaMemory::map(Address address, Pages pages, std::size_t bytes) {
     const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.map(address, bytes, 0, pages, 0), "cuMemMap");
+}
+
+void CudaMemory::set_access(Address address, std::size_t bytes) {
     const std::lock_guard lock(mapping);
-    const auto entry = mapped_.emplace(address, bytes).first;
-    if (const Status status = cuda_.map(address, bytes, 0, pages, 0); status != kSuccess) {
-        mapped_.erase(entry);
-        cuda_.refuse("cuMemMap", status);
-    }
-    try {
-        open_to(users(), address, bytes);
-    } catch (...) {
-        cuda_.unmap(address, bytes);
-        mapped_.erase(entry);
-        throw;
-    }
+    open_to(users(), address, bytes);
+    forget_open(address, bytes);
+    open_.emplace(address, bytes);
 }
 
 void CudaMemory::unmap(Address address, std::size_t bytes) {
     const InContext current(cuda_, context_.handle());
     const std::lock_guard lock(mapping);
     cuda_.require(cuda_.unmap(address, bytes), "cuMemUnmap");
-    mapped_.erase(address);
+    forget_open(address, bytes);
+}
+
+// What was opened at once may disappear in parts.
+void CudaMemory::forget_open(Address address, std::size_t bytes) {
+    const Address end = address + bytes;
+    auto entry = open_.upper_bound(address);
+    if (entry != open_.begin()) --entry;
+    while (entry != open_.end() && entry->first < end) {
+        const auto [begin, behind] = std::pair(entry->first, entry->first + entry->second);
+        ++entry;
+        if (behind <= address) continue;
+        open_.erase(begin);
+        if (begin < address) open_.emplace(begin, address - begin);
+        if (behind > end) open_.emplace(end, behind - end);
+    }
 }
 
 bool CudaMemory::is_reached_by(int device) const {

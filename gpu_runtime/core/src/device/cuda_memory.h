@@ -35,11 +35,11 @@ class PrimaryContext {
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // PyTorch copies from one GPU of a process to another straight where they reach each other, and
 // asks no allocator. So memory is open to every device that the process uses, which it does from
-// the moment that the device's memory is made: what is mapped is opened to those that are there,
-// and what was mapped before to one that comes later. A device that the process does not use gets
-// nothing: with one process a GPU each keeps to its own. Before pages disappear their device is
-// waited for, and what other devices' streams were said to do with them; not the other devices as
-// such, whose work may wait for this one's in its turn.
+// the moment that the device's memory is made: set_access() opens memory to those that are
+// there, and what was opened before is opened to one that comes later. A device that the process
+// does not use gets nothing: with one process a GPU each keeps to its own. Before pages disappear
+// their device is waited for, and what other devices' streams were said to do with them; not the
+// other devices as such, whose work may wait for this one's in its turn.
 class CudaMemory final : public DeviceMemory {
   public:
     // Throws DeviceCallError where there is no driver or no such device.
@@ -48,11 +48,13 @@ class CudaMemory final : public DeviceMemory {
 
     std::size_t page_bytes() const override { return page_bytes_; }
     std::size_t free_bytes() override;
+    std::size_t total_bytes() override;
     Address reserve_range(std::size_t bytes) override;
     void release_range(Address address, std::size_t bytes) override;
     Pages create_pages(std::size_t bytes) override;
     void release_pages(Pages pages) override;
     void map(Address address, Pages pages, std::size_t bytes) override;
+    void set_access(Address address, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
@@ -75,7 +77,10 @@ class CudaMemory final : public DeviceMemory {
     std::vector<Overwritten> overwritten() override;
 
   private:
+    // Free bytes and all.
+    std::pair<std::size_t, std::size_t> memory_info() const;
     bool is_reached_by(int device) const;
+    void forget_open(Address address, std::size_t bytes);
     // Lets devices read and write what is mapped at an address. Throws DeviceCallError.
     void open_to(const std::vector<int>& devices, Address address, std::size_t bytes);
     std::vector<int> users() const;
@@ -87,8 +92,8 @@ class CudaMemory final : public DeviceMemory {
     int device_;
     PrimaryContext context_;
     std::size_t page_bytes_ = 0;
-    std::map<Address, std::size_t> mapped_;  // bytes by address
-    std::unique_ptr<CudaChecks> checks_;     // null before they are loaded
+    std::map<Address, std::size_t> open_;  // bytes by address
+    std::unique_ptr<CudaChecks> checks_;   // null before they are loaded
 };
 
 }  // namespace gapless::runtime

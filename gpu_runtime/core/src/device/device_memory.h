@@ -62,6 +62,9 @@ class DeviceMemory {
     // Physical memory that is not taken, by this process or another.
     virtual std::size_t free_bytes() = 0;
 
+    // Physical memory that there is.
+    virtual std::size_t total_bytes() = 0;
+
     // Takes an address range without memory behind it; throws OutOfDeviceMemory.
     virtual Address reserve_range(std::size_t bytes) = 0;
     virtual void release_range(Address address, std::size_t bytes) = 0;
@@ -70,9 +73,12 @@ class DeviceMemory {
     virtual Pages create_pages(std::size_t bytes) = 0;
     virtual void release_pages(Pages pages) = 0;
 
-    // Makes all of some pages appear at an address of a reserved range, and disappear again. What
-    // is mapped must not be in use when it disappears.
+    // Makes all of some pages appear at an address of a reserved range, where nobody may touch them
+    // before set_access(). The same pages may appear at several addresses.
     virtual void map(Address address, Pages pages, std::size_t bytes) = 0;
+    // Opens whole mappings that lie side by side.
+    virtual void set_access(Address address, std::size_t bytes) = 0;
+    // Makes whole mappings that lie side by side disappear. What is mapped must not be in use.
     virtual void unmap(Address address, std::size_t bytes) = 0;
 
     // Memory at an address of its own, as libraries that share memory between processes or register

@@ -14,6 +14,7 @@ class ForwardingMemory : public DeviceMemory {
 
     std::size_t page_bytes() const override { return memory_.page_bytes(); }
     std::size_t free_bytes() override { return memory_.free_bytes(); }
+    std::size_t total_bytes() override { return memory_.total_bytes(); }
     Address reserve_range(std::size_t bytes) override { return memory_.reserve_range(bytes); }
     void release_range(Address address, std::size_t bytes) override {
         memory_.release_range(address, bytes);
@@ -22,6 +23,9 @@ class ForwardingMemory : public DeviceMemory {
     void release_pages(Pages pages) override { memory_.release_pages(pages); }
     void map(Address address, Pages pages, std::size_t bytes) override {
         memory_.map(address, pages, bytes);
+    }
+    void set_access(Address address, std::size_t bytes) override {
+        memory_.set_access(address, bytes);
     }
     void unmap(Address address, std::size_t bytes) override { memory_.unmap(address, bytes); }
     Address allocate_plain(std::size_t bytes) override { return memory_.allocate_plain(bytes); }

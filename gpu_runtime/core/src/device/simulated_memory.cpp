@@ -210,7 +210,7 @@ void SimulatedMemory::map(Address address, Pages pages, std::size_t bytes) {
         std::prev(next)->first + std::prev(next)->second.bytes > address) {
         refuse("mapped twice");
     }
-    if (mmap(as_pointer(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
+    if (mmap(as_pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file_,
              static_cast<off_t>(found->second.file_offset)) == MAP_FAILED) {
         throw DeviceCallError(std::string("mmap: ") + std::strerror(errno));
     }
@@ -219,17 +219,33 @@ void SimulatedMemory::map(Address address, Pages pages, std::size_t bytes) {
     mapped_bytes_ += bytes;
 }
 
+void SimulatedMemory::require_mapped(Address address, std::size_t bytes) const {
+    auto mapping = mappings_.find(address);
+    for (std::size_t done = 0; done < bytes; ++mapping) {
+        if (mapping == mappings_.end() || mapping->first != address + done ||
+            done + mapping->second.bytes > bytes) {
+            refuse("a range is opened or unmapped that was not mapped so");
+        }
+        done += mapping->second.bytes;
+    }
+}
+
+void SimulatedMemory::set_access(Address address, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    may_fail("set_access");
+    require_mapped(address, bytes);
+    if (mprotect(as_pointer(address), bytes, PROT_READ | PROT_WRITE) != 0) {
+        throw DeviceCallError(std::string("mprotect: ") + std::strerror(errno));
+    }
+}
+
 void SimulatedMemory::unmap(Address address, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     may_fail("unmap");
     require_idle(address, address + bytes);
+    require_mapped(address, bytes);
     auto mapping = mappings_.find(address);
-    for (std::size_t done = 0; done < bytes;) {
-        if (mapping == mappings_.end() || mapping->first != address + done ||
-            done + mapping->second.bytes > bytes) {
-            refuse("what is unmapped was not mapped so");
-        }
-        done += mapping->second.bytes;
+    while (mapping != mappings_.end() && mapping->first < address + bytes) {
         mapped_bytes_ -= mapping->second.bytes;
         --pages_.at(mapping->second.pages).mappings;
         mapping = mappings_.erase(mapping);

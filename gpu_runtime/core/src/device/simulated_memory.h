@@ -32,11 +32,13 @@ class SimulatedMemory final : public DeviceMemory {
 
     std::size_t page_bytes() const override { return page_bytes_; }
     std::size_t free_bytes() override;
+    std::size_t total_bytes() override { return capacity_bytes_; }
     Address reserve_range(std::size_t bytes) override;
     void release_range(Address address, std::size_t bytes) override;
     Pages create_pages(std::size_t bytes) override;
     void release_pages(Pages pages) override;
     void map(Address address, Pages pages, std::size_t bytes) override;
+    void set_access(Address address, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
@@ -117,6 +119,7 @@ class SimulatedMemory final : public DeviceMemory {
         return value;
     }
     void add_work(Stream stream, Address begin, Address end);
+    void require_mapped(Address address, std::size_t bytes) const;
     void require_idle(Address begin, Address end) const;
     void require_running(Stream stream);
     void finish_until(const EventState& end);

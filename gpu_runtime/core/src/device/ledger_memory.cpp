@@ -1,0 +1,142 @@
+#include "device/ledger_memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+namespace gapless::runtime {
+
+namespace {
+
+// Beyond the addresses that a process has.
+constexpr Address kFirstAddress = Address{1} << 48;
+constexpr std::size_t kPlainAlignment = std::size_t{2} << 20;
+
+}  // namespace
+
+LedgerMemory::LedgerMemory(std::size_t page_bytes, std::size_t capacity_bytes,
+                           LedgerStreams streams)
+    : page_bytes_(page_bytes),
+      capacity_bytes_(capacity_bytes),
+      is_done_at_once_(streams == LedgerStreams::at_once),
+      next_address_(kFirstAddress) {
+    if (page_bytes == 0) throw std::invalid_argument("field page_bytes: at least 1, found 0");
+}
+
+void LedgerMemory::dictate_plain(const std::vector<Address>& addresses) {
+    for (const Address address : addresses) {
+        if (address >= kFirstAddress) {
+            throw std::invalid_argument("field addresses: each below " +
+                                        std::to_string(kFirstAddress) + ", found " +
+                                        std::to_string(address));
+        }
+    }
+    dictated_.insert(dictated_.end(), addresses.begin(), addresses.end());
+}
+
+Address LedgerMemory::next_address(std::size_t bytes) {
+    const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
+    if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
+    const Address address = (next_address_ + multiple - 1) / multiple * multiple;
+    next_address_ = address + bytes;
+    return address;
+}
+
+void LedgerMemory::take(std::size_t bytes) {
+    if (bytes > capacity_bytes_ - created_bytes_) {
+        throw OutOfDeviceMemory("no physical memory of " + std::to_string(bytes) + " bytes");
+    }
+    created_bytes_ += bytes;
+}
+
+Pages LedgerMemory::create_pages(std::size_t bytes) {
+    take(bytes);
+    pages_.push_back(bytes);
+    return pages_.size() - 1;
+}
+
+void LedgerMemory::release_pages(Pages pages) {
+    created_bytes_ -= pages_.at(pages);
+    pages_[pages] = 0;
+}
+
+void LedgerMemory::map(Address address, Pages /*pages*/, std::size_t bytes) {
+    const auto behind = mapped_.lower_bound(address);
+    if ((behind != mapped_.end() && behind->first < address + bytes) ||
+        (behind != mapped_.begin() &&
+         std::prev(behind)->first + std::prev(behind)->second > address)) {
+        throw std::logic_error("mapped twice");
+    }
+    mapped_.emplace_hint(behind, address, bytes);
+}
+
+void LedgerMemory::unmap(Address address, std::size_t bytes) {
+    mapped_.erase(mapped_.lower_bound(address), mapped_.lower_bound(address + bytes));
+}
+
+Address LedgerMemory::allocate_plain(std::size_t bytes) {
+    take(bytes);
+    Address address = 0;
+    if (dictated_.empty()) {
+        address = next_address(bytes);
+    } else {
+        address = dictated_.front();
+        dictated_.pop_front();
+    }
+    plain_.emplace(address, bytes);
+    return address;
+}
+
+void LedgerMemory::release_plain(Address address) {
+    const auto found = plain_.find(address);
+    if (found == plain_.end()) throw std::logic_error("no such plain memory");
+    created_bytes_ -= found->second;
+    plain_.erase(found);
+}
+
+std::size_t LedgerMemory::index_of(Stream stream) {
+    const auto [entry, is_new] = stream_index_.try_emplace(stream, streams_.size());
+    if (is_new) streams_.emplace_back();
+    return entry->second;
+}
+
+void LedgerMemory::finish(Stream stream) {
+    StreamState& state = streams_[index_of(stream)];
+    state.done = state.recorded;
+}
+
+void LedgerMemory::synchronize() {
+    for (StreamState& state : streams_) state.done = state.recorded;
+}
+
+Event LedgerMemory::record_event(Stream stream) {
+    const std::size_t index = index_of(stream);
+    if (free_events_.empty()) {
+        free_events_.push_back(events_.size());
+        events_.emplace_back();
+    }
+    const Event event = free_events_.back();
+    free_events_.pop_back();
+    events_[event] = {index, ++streams_[index].recorded};
+    ++live_events_;
+    return event;
+}
+
+bool LedgerMemory::is_done(Event event) {
+    const EventState& state = events_.at(event);
+    return is_done_at_once_ || state.number <= streams_[state.stream].done;
+}
+
+void LedgerMemory::await(Event event) {
+    const EventState& state = events_.at(event);
+    std::uint64_t& done = streams_[state.stream].done;
+    done = std::max(done, state.number);
+}
+
+void LedgerMemory::destroy_event(Event event) {
+    free_events_.push_back(event);
+    --live_events_;
+}
+
+}  // namespace gapless::runtime

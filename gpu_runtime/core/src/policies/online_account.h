@@ -1,0 +1,63 @@
+// The sums of an online allocator.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace gapless::runtime {
+
+// Bytes of the moment, and the most there were. At every moment reserved = active + free.
+struct OnlineFigures {
+    std::size_t requested_bytes = 0;
+    std::size_t requested_peak = 0;
+    std::size_t allocated_bytes = 0;  // in blocks of live requests
+    std::size_t allocated_peak = 0;
+    std::size_t active_bytes = 0;  // and in freed blocks that another stream may be at work in
+    std::size_t active_peak = 0;
+    std::size_t free_bytes = 0;      // ready for a request, mapped or not
+    std::size_t reserved_bytes = 0;  // of physical memory
+    std::size_t reserved_peak = 0;
+    std::size_t segments = 0;  // ranges of addresses with memory behind all of them
+};
+
+// Keeps the sums of an allocator; each policy says what became of its blocks.
+class OnlineAccount {
+  public:
+    void allocated(std::size_t requested, std::size_t bytes) {
+        figures_.requested_bytes += requested;
+        figures_.allocated_bytes += bytes;
+        figures_.active_bytes += bytes;
+        figures_.requested_peak = std::max(figures_.requested_peak, figures_.requested_bytes);
+        figures_.allocated_peak = std::max(figures_.allocated_peak, figures_.allocated_bytes);
+        figures_.active_peak = std::max(figures_.active_peak, figures_.active_bytes);
+    }
+    // The block is active until finished() says otherwise.
+    void freed(std::size_t requested, std::size_t bytes) {
+        figures_.requested_bytes -= requested;
+        figures_.allocated_bytes -= bytes;
+    }
+    void finished(std::size_t bytes) { figures_.active_bytes -= bytes; }
+    // Ready for a request, and not any more.
+    void add_free(std::size_t bytes) { figures_.free_bytes += bytes; }
+    void remove_free(std::size_t bytes) { figures_.free_bytes -= bytes; }
+    void reserved(std::size_t bytes) {
+        figures_.reserved_bytes += bytes;
+        figures_.reserved_peak = std::max(figures_.reserved_peak, figures_.reserved_bytes);
+    }
+    void released(std::size_t bytes) { figures_.reserved_bytes -= bytes; }
+    void add_segment() { ++figures_.segments; }
+    void remove_segment() { --figures_.segments; }
+
+    void reset_peaks() {
+        figures_.requested_peak = figures_.requested_bytes;
+        figures_.allocated_peak = figures_.allocated_bytes;
+        figures_.active_peak = figures_.active_bytes;
+        figures_.reserved_peak = figures_.reserved_bytes;
+    }
+    const OnlineFigures& figures() const { return figures_; }
+
+  private:
+    OnlineFigures figures_;
+};
+
+}  // namespace gapless::runtime

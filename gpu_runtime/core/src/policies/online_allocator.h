@@ -1,0 +1,57 @@
+// An allocator that serves each request when it comes and knows nothing of those to come: what all
+// policies have in common.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "policies/online_account.h"
+#include "policies/online_segment.h"
+
+namespace gapless::runtime {
+
+// Note [Online allocators]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. The decorator of PyTorch's allocator, a replay, the tests and the bindings run every
+// policy; a policy should be its rules and nothing else.
+// Approach. Calls come from one thread at a time, as those to a device do: who has several threads
+// takes a lock. What a policy asks of a device goes through the device it was given, so that calls
+// are counted, refused or dictated there. A block that use_on() told of is handed out again when
+// the events that free() recorded on those streams are done; allocate() looks, and settle() looks
+// without a request. So a replay dictates when a recorded free completed: it lets a stream of its
+// own use the block, has the ledger finish that stream at the recorded event, and calls settle().
+// Every call leaves the allocator as consistent as it was, also where the device refused a part of
+// it: what a throwing allocate() had obtained is free, and a block whose event could not be
+// recorded is pending until the device was waited for, by allocate() when memory is short or by
+// give_back().
+// Limits. Nothing moves, and no request waits for a free that is still to be asked for.
+class OnlineAllocator {
+  public:
+    OnlineAllocator() = default;
+    OnlineAllocator(const OnlineAllocator&) = delete;
+    OnlineAllocator& operator=(const OnlineAllocator&) = delete;
+    // Gives nothing back: what lives here may outlive the driver.
+    virtual ~OnlineAllocator() = default;
+
+    // A block of `bytes` > 0 for work of a stream. Throws OutOfDeviceMemory, DeviceCallError.
+    virtual Address allocate(std::size_t bytes, Stream stream) = 0;
+    // False where no live block begins at the address. Throws nothing that the device refused.
+    virtual bool free(Address address) = 0;
+    // Another stream works with a live block, until the block is freed; false where there is none.
+    virtual bool use_on(Address address, Stream stream) = 0;
+    // Frees the pending blocks whose other streams are seen to be done.
+    virtual void settle() = 0;
+    // Returns to the device what no block needs, once all streams are done. Throws DeviceCallError;
+    // then some stays.
+    virtual void give_back() = 0;
+
+    virtual const OnlineFigures& figures() const = 0;
+    virtual void reset_peaks() = 0;
+    // By address.
+    virtual std::vector<OnlineSegment> segments() const = 0;
+    // Holds every rule of the structure against itself; throws std::logic_error. For tests.
+    virtual void check() const = 0;
+};
+
+}  // namespace gapless::runtime

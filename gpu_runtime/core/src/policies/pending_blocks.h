@@ -1,0 +1,105 @@
+// Freed blocks that other streams may be at work in.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// A block comes back when all streams that used it have done what they were given before it was
+// freed. `Block` counts in `std::size_t pending` what it waits for.
+template <class Block>
+class PendingBlocks {
+  public:
+    explicit PendingBlocks(DeviceMemory& memory) : memory_(memory) {}
+
+    // The block waits for the streams, at least one. Where the device refuses an event, the block
+    // waits for await_all().
+    void add(Block& block, const std::vector<Stream>& streams) {
+        for (const Stream stream : streams) {
+            ++block.pending;
+            ++uses_;
+            try {
+                queue_of(stream).push_back({memory_.record_event(stream), &block});
+            } catch (const DeviceCallError&) {
+                unmarked_.push_back(&block);
+            }
+        }
+    }
+
+    // Calls come_back(block) for those that are seen to wait for nothing. Throws DeviceCallError.
+    template <class ComeBack>
+    void collect(ComeBack come_back) {
+        if (uses_ == 0) return;
+        for (Queue& queue : queues_) {
+            while (!queue.uses.empty() && memory_.is_done(queue.uses.front().event)) {
+                take_first(queue, come_back);
+            }
+        }
+    }
+
+    // Waits, and does the same for all. Throws DeviceCallError; then some stay.
+    template <class ComeBack>
+    void await_all(ComeBack come_back) {
+        if (!unmarked_.empty()) memory_.synchronize();
+        // Streams of another device have to be waited for by themselves.
+        for (Queue& queue : queues_) {
+            while (!queue.uses.empty()) {
+                memory_.await(queue.uses.front().event);
+                take_first(queue, come_back);
+            }
+        }
+        while (!unmarked_.empty()) {
+            Block* const block = unmarked_.back();
+            unmarked_.pop_back();
+            release(*block, come_back);
+        }
+    }
+
+    bool empty() const { return uses_ == 0; }
+
+  private:
+    struct Use {
+        Event event;
+        Block* block;
+    };
+    struct Queue {
+        Stream stream;
+        std::deque<Use> uses;  // in the order of their ends
+    };
+
+    std::deque<Use>& queue_of(Stream stream) {
+        for (Queue& queue : queues_) {
+            if (queue.stream == stream) return queue.uses;
+        }
+        return queues_.emplace_back(stream, std::deque<Use>()).uses;
+    }
+
+    template <class ComeBack>
+    void take_first(Queue& queue, ComeBack& come_back) {
+        const Use use = queue.uses.front();
+        queue.uses.pop_front();
+        try {
+            memory_.destroy_event(use.event);
+        } catch (const DeviceCallError&) {
+            // An event is lost; nothing depends on it any more.
+        }
+        release(*use.block, come_back);
+    }
+
+    template <class ComeBack>
+    void release(Block& block, ComeBack& come_back) {
+        --uses_;
+        if (--block.pending == 0) come_back(block);
+    }
+
+    DeviceMemory& memory_;
+    std::vector<Queue> queues_;
+    std::vector<Block*> unmarked_;
+    std::size_t uses_ = 0;
+};
+
+}  // namespace gapless::runtime
