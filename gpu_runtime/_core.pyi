@@ -1,8 +1,8 @@
 """
 The C++ core of the runtime: allocators over simulated and CUDA memory.
 
-Any number of threads may call at once, and share objects. What a device refuses is an OSError,
-what it has no memory for a MemoryError, a call at the wrong time a RuntimeError, and a plan that
+Any number of threads may call at once, and share objects, but where a class says otherwise. What a
+device refuses is an OSError, what it has no memory for a MemoryError, a call at the wrong time a RuntimeError, and a plan that
 breaks a rule a ValueError that names the rule.
 """
 
@@ -29,6 +29,34 @@ class CudaMemory(DeviceMemory):
     def capability(self) -> tuple[int, int]: ...
 
     def load_checks(self, image: bytes) -> None: ...
+
+class LedgerStreams(enum.Enum):
+    """When a stream is done with its work."""
+
+    AT_ONCE = 0
+
+    WHEN_TOLD = 1
+
+class LedgerMemory(DeviceMemory):
+    """
+    A device that keeps accounts and has no memory.
+
+    It belongs to one thread at a time.
+    """
+
+    def __init__(self, page_bytes: int, capacity_bytes: int, streams: LedgerStreams = LedgerStreams.AT_ONCE) -> None: ...
+
+    def dictate_plain(self, addresses: Sequence[int]) -> None: ...
+
+    def dictate_ranges(self, addresses: Sequence[int]) -> None: ...
+
+    def finish(self, stream: int) -> None: ...
+
+    @property
+    def created_bytes(self) -> int: ...
+
+    @property
+    def live_events(self) -> int: ...
 
 class Wait:
     """A stream that was made to wait for another."""
@@ -374,3 +402,219 @@ class PlannedAllocator:
 def install(device: int, allocator: PlannedAllocator) -> None: ...
 
 def serving_table() -> int: ...
+
+class DeviceCalls:
+    """How often a device was asked, by kind."""
+
+    @property
+    def reserve_range(self) -> int: ...
+
+    @property
+    def release_range(self) -> int: ...
+
+    @property
+    def create_pages(self) -> int: ...
+
+    @property
+    def release_pages(self) -> int: ...
+
+    @property
+    def map(self) -> int: ...
+
+    @property
+    def set_access(self) -> int: ...
+
+    @property
+    def unmap(self) -> int: ...
+
+    @property
+    def allocate_plain(self) -> int: ...
+
+    @property
+    def release_plain(self) -> int: ...
+
+    @property
+    def synchronize(self) -> int: ...
+
+    @property
+    def record_event(self) -> int: ...
+
+    @property
+    def await_event(self) -> int: ...
+
+    @property
+    def make_wait(self) -> int: ...
+
+class CountingMemory(DeviceMemory):
+    """A device that counts what it is asked."""
+
+    def __init__(self, memory: DeviceMemory) -> None: ...
+
+    @property
+    def calls(self) -> DeviceCalls: ...
+
+class SegmentLog(DeviceMemory):
+    """A device that remembers what memory came when."""
+
+    def __init__(self, memory: DeviceMemory) -> None: ...
+
+    def rows(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None))]:
+        """Rows (address, bytes, row of the replay)."""
+
+class OnlineFigures:
+    """Bytes of the moment, and peaks."""
+
+    @property
+    def requested_bytes(self) -> int: ...
+
+    @property
+    def requested_peak(self) -> int: ...
+
+    @property
+    def allocated_bytes(self) -> int: ...
+
+    @property
+    def allocated_peak(self) -> int: ...
+
+    @property
+    def active_bytes(self) -> int: ...
+
+    @property
+    def active_peak(self) -> int: ...
+
+    @property
+    def free_bytes(self) -> int: ...
+
+    @property
+    def reserved_bytes(self) -> int: ...
+
+    @property
+    def reserved_peak(self) -> int: ...
+
+    @property
+    def segments(self) -> int: ...
+
+class OnlineState(enum.Enum):
+    """What a block of an online allocator is."""
+
+    ALLOCATED = 0
+
+    PENDING = 1
+
+    FREE = 2
+
+    UNMAPPED = 3
+
+class OnlineBlock:
+    """A stretch of a segment."""
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def requested(self) -> int: ...
+
+    @property
+    def state(self) -> OnlineState: ...
+
+class OnlineSegment:
+    """Blocks side by side."""
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def stream(self) -> int: ...
+
+    @property
+    def blocks(self) -> list[OnlineBlock]: ...
+
+class OnlineAllocator:
+    """
+    Serves each request when it comes.
+
+    It and its device belong to one thread at a time.
+    """
+
+    def allocate(self, bytes: int, stream: int = 0) -> int: ...
+
+    def free(self, address: int) -> bool: ...
+
+    def use_on(self, address: int, stream: int) -> bool: ...
+
+    def settle(self) -> None: ...
+
+    def give_back(self) -> None: ...
+
+    def figures(self) -> OnlineFigures: ...
+
+    def reset_peaks(self) -> None: ...
+
+    def segments(self) -> list[OnlineSegment]: ...
+
+    def check(self) -> None: ...
+
+class PytorchSettings:
+    """What PyTorch's users configure of its allocator, in bytes."""
+
+    def __init__(self, max_split_bytes: int = 18446744073709551615, max_non_split_rounding_bytes: int = 20971520, roundup_power2_divisions: Sequence[int] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], garbage_collection_threshold: float = 0.0, large_segment_bytes: int = 20971520, per_process_memory_fraction: float = 1.0) -> None: ...
+
+    def rounded(self, requested: int) -> int: ...
+
+    def segment_for(self, bytes: int) -> int: ...
+
+class PytorchCaching(OnlineAllocator):
+    """PyTorch's allocator as it is by default."""
+
+    def __init__(self, memory: DeviceMemory, settings: PytorchSettings = ...) -> None: ...
+
+class PytorchExpandable(OnlineAllocator):
+    """PyTorch's allocator with expandable segments."""
+
+    def __init__(self, memory: DeviceMemory, settings: PytorchSettings = ...) -> None: ...
+
+class RequestLog:
+    """The requests of a recorded run."""
+
+    def __init__(self, action: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], address: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def row_count(self) -> int: ...
+
+    @property
+    def request_count(self) -> int: ...
+
+class RecordedAction(enum.IntEnum):
+    """What a row of a recorded run tells of."""
+
+    ALLOCATE = 0
+
+    FREE_REQUESTED = 1
+
+    FREE_COMPLETED = 2
+
+    OTHER = 3
+
+class ReplayOutcome:
+    """What became of the requests."""
+
+    def take_addresses(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]: ...
+
+    def take_reserved(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    def take_allocated(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def out_of_memory_row(self) -> int: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+def replay(log: RequestLog, allocator: OnlineAllocator, memory: DeviceMemory, segments: SegmentLog | None = None, has_series: bool = False) -> ReplayOutcome:
+    """Make the requests of a recorded run to an allocator over a device."""

@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +9,7 @@
 #include "allocator/planned_allocator.h"
 #include "allocator/serving_table.h"
 #include "bindings.h"
+#include "numpy_arrays.h"
 
 namespace gapless::runtime {
 
@@ -68,13 +68,6 @@ void bind_overwrites(nb::module_& module) {
 
 using Rows = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>;
 
-Rows rows_of(std::vector<std::int64_t>&& values, std::size_t columns) {
-    auto* rows = new std::vector<std::int64_t>(std::move(values));
-    nb::capsule owner(rows,
-                      [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-    return {rows->data(), {rows->size() / columns, columns}, owner};
-}
-
 // Rows (what, request, bytes, stream, kind, slot).
 Rows rows_of(const std::vector<LogEntry>& log) {
     std::vector<std::int64_t> rows;
@@ -83,7 +76,7 @@ Rows rows_of(const std::vector<LogEntry>& log) {
         rows.insert(rows.end(), {static_cast<std::int64_t>(entry.what), entry.request, entry.bytes,
                                  static_cast<std::int64_t>(entry.stream), entry.kind, entry.slot});
     }
-    return rows_of(std::move(rows), kLogColumns);
+    return to_rows(std::move(rows), kLogColumns);
 }
 
 // Rows (offset, bytes, request, kind, slot).
@@ -92,7 +85,7 @@ Rows rows_of(const std::vector<ArenaBlock>& blocks) {
     for (const ArenaBlock& block : blocks) {
         rows.insert(rows.end(), {block.offset, block.bytes, block.request, block.kind, block.slot});
     }
-    return rows_of(std::move(rows), kBlockColumns);
+    return to_rows(std::move(rows), kBlockColumns);
 }
 
 // A request must not fail, and its block not be lost, because somebody could not be told of it.

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "device/cuda_memory.h"
+#include "device/ledger_memory.h"
 #include "device/simulated_memory.h"
 
 namespace gapless::runtime {
@@ -21,6 +22,19 @@ void bind_device(nb::module_& module) {
                 memory.load_checks({image.c_str(), image.size()});
             },
             "image"_a);
+    nb::enum_<LedgerStreams>(module, "LedgerStreams", "When a stream is done with its work.")
+        .value("AT_ONCE", LedgerStreams::at_once)
+        .value("WHEN_TOLD", LedgerStreams::when_told);
+    nb::class_<LedgerMemory, DeviceMemory>(
+        module, "LedgerMemory",
+        "A device that keeps accounts and has no memory.\n\nIt belongs to one thread at a time.")
+        .def(nb::init<std::size_t, std::size_t, LedgerStreams>(), "page_bytes"_a,
+             "capacity_bytes"_a, "streams"_a = LedgerStreams::at_once)
+        .def("dictate_plain", &LedgerMemory::dictate_plain, "addresses"_a)
+        .def("dictate_ranges", &LedgerMemory::dictate_ranges, "addresses"_a)
+        .def("finish", &LedgerMemory::finish, "stream"_a)
+        .def_prop_ro("created_bytes", &LedgerMemory::created_bytes)
+        .def_prop_ro("live_events", &LedgerMemory::live_events);
     nb::class_<Wait>(module, "Wait", "A stream that was made to wait for another.")
         .def_ro("waiting", &Wait::waiting)
         .def_ro("awaited", &Wait::awaited)

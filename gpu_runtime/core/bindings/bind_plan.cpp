@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,23 +8,11 @@
 #include "allocator/hand_overs.h"
 #include "allocator/step_book.h"
 #include "bindings.h"
+#include "numpy_arrays.h"
 
 namespace gapless::runtime {
 
 namespace {
-
-template <class T>
-using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::vector<T> copy(const Array<T>& array) {
-    return {array.data(), array.data() + array.shape(0)};
-}
-
-// Python has handles of streams in 64 bits with a sign, as it reads them from a log.
-std::vector<Stream> copy_streams(const Array<std::int64_t>& array) {
-    return {array.data(), array.data() + array.shape(0)};
-}
 
 void bind_book(nb::module_& module) {
     nb::class_<KindPlan>(module, "KindPlan",

@@ -7,8 +7,9 @@ NB_MODULE(_core, module) {
     using namespace gapless::runtime;
     module.doc() =
         "The C++ core of the runtime: allocators over simulated and CUDA memory.\n\n"
-        "Any number of threads may call at once, and share objects. What a device refuses is an "
-        "OSError,\nwhat it has no memory for a MemoryError, a call at the wrong time a "
+        "Any number of threads may call at once, and share objects, but where a class says "
+        "otherwise. What a\ndevice refuses is an OSError, what it has no memory for a MemoryError, "
+        "a call at the wrong time a "
         "RuntimeError, and a plan that\nbreaks a rule a ValueError that names the rule.";
     // An installed allocator outlives the interpreter on purpose.
     nb::set_leak_warnings(false);
@@ -24,4 +25,5 @@ NB_MODULE(_core, module) {
     bind_device(module);
     bind_plan(module);
     bind_allocator(module);
+    bind_policies(module);
 }

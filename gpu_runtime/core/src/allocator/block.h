@@ -9,22 +9,13 @@
 
 #include "allocator/extent.h"
 #include "device/device_memory.h"
+#include "device/sizes.h"
+#include "device/stream_mark.h"
 
 namespace gapless::runtime {
 
-// Every block begins at a multiple of this many bytes, as in PyTorch's own allocator: libraries
-// choose kernels by the alignment of their arguments.
-constexpr std::size_t kBlockAlignment = 512;
-
-// More than any device has: what is asked for above this is refused before it is rounded up.
-constexpr std::size_t kMostBytes = std::size_t{1} << 48;
-
 // Of memory that no stream has used yet.
 constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
-    return (bytes + multiple - 1) / multiple * multiple;
-}
 
 // Note [Streams that are captured]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -41,36 +32,6 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
 // Limits. A capture that begins in another thread between the question and the mark is not seen.
 // Nor is what a graph does to a block that was freed when the graph runs, which is the program's
 // fault under any allocator.
-
-// Work that a stream had been given when a block was freed.
-class StreamMark {
-  public:
-    // Throws StreamIsCaptured, DeviceCallError.
-    StreamMark(DeviceMemory& memory, Stream stream)
-        : memory_(memory), stream_(stream), event_(record(memory, stream)) {}
-    ~StreamMark() {
-        try {
-            memory_.destroy_event(event_);
-        } catch (...) {
-            // An event is lost; nothing depends on it any more.
-        }
-    }
-    StreamMark(const StreamMark&) = delete;
-    StreamMark& operator=(const StreamMark&) = delete;
-
-    Stream stream() const { return stream_; }
-    Event event() const { return event_; }
-
-  private:
-    static Event record(DeviceMemory& memory, Stream stream) {
-        if (memory.is_captured(stream)) throw StreamIsCaptured();
-        return memory.record_event(stream);
-    }
-
-    DeviceMemory& memory_;
-    Stream stream_;
-    Event event_;
-};
 
 using StreamMarks = std::vector<std::shared_ptr<StreamMark>>;
 

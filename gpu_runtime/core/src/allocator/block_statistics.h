@@ -5,12 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/sizes.h"
 #include "serving.h"
 
 namespace gapless::runtime {
-
-// PyTorch counts requests of at most so many bytes apart.
-constexpr std::size_t kSmallBytes = std::size_t{1} << 20;
 
 // Its allocator's lock guards it; others read the gauge without.
 class BlockStatistics {

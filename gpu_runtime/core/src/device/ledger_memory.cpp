@@ -13,6 +13,17 @@ namespace {
 constexpr Address kFirstAddress = Address{1} << 48;
 constexpr std::size_t kPlainAlignment = std::size_t{2} << 20;
 
+void add_dictated(std::deque<Address>& dictated, const std::vector<Address>& addresses) {
+    for (const Address address : addresses) {
+        if (address >= kFirstAddress) {
+            throw std::invalid_argument("field addresses: each below " +
+                                        std::to_string(kFirstAddress) + ", found " +
+                                        std::to_string(address));
+        }
+    }
+    dictated.insert(dictated.end(), addresses.begin(), addresses.end());
+}
+
 }  // namespace
 
 LedgerMemory::LedgerMemory(std::size_t page_bytes, std::size_t capacity_bytes,
@@ -25,17 +36,19 @@ LedgerMemory::LedgerMemory(std::size_t page_bytes, std::size_t capacity_bytes,
 }
 
 void LedgerMemory::dictate_plain(const std::vector<Address>& addresses) {
-    for (const Address address : addresses) {
-        if (address >= kFirstAddress) {
-            throw std::invalid_argument("field addresses: each below " +
-                                        std::to_string(kFirstAddress) + ", found " +
-                                        std::to_string(address));
-        }
-    }
-    dictated_.insert(dictated_.end(), addresses.begin(), addresses.end());
+    add_dictated(dictated_plain_, addresses);
 }
 
-Address LedgerMemory::next_address(std::size_t bytes) {
+void LedgerMemory::dictate_ranges(const std::vector<Address>& addresses) {
+    add_dictated(dictated_ranges_, addresses);
+}
+
+Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t bytes) {
+    if (!dictated.empty()) {
+        const Address address = dictated.front();
+        dictated.pop_front();
+        return address;
+    }
     const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
     if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
     const Address address = (next_address_ + multiple - 1) / multiple * multiple;
@@ -48,6 +61,10 @@ void LedgerMemory::take(std::size_t bytes) {
         throw OutOfDeviceMemory("no physical memory of " + std::to_string(bytes) + " bytes");
     }
     created_bytes_ += bytes;
+}
+
+Address LedgerMemory::reserve_range(std::size_t bytes) {
+    return next_address(dictated_ranges_, bytes);
 }
 
 Pages LedgerMemory::create_pages(std::size_t bytes) {
@@ -77,13 +94,7 @@ void LedgerMemory::unmap(Address address, std::size_t bytes) {
 
 Address LedgerMemory::allocate_plain(std::size_t bytes) {
     take(bytes);
-    Address address = 0;
-    if (dictated_.empty()) {
-        address = next_address(bytes);
-    } else {
-        address = dictated_.front();
-        dictated_.pop_front();
-    }
+    const Address address = next_address(dictated_plain_, bytes);
     plain_.emplace(address, bytes);
     return address;
 }

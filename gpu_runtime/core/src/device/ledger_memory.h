@@ -25,9 +25,11 @@ class LedgerMemory final : public DeviceMemory {
     LedgerMemory(std::size_t page_bytes, std::size_t capacity_bytes,
                  LedgerStreams streams = LedgerStreams::at_once);
 
-    // The next plain allocations lie at these addresses, as they did in a recorded run. Throws
-    // std::invalid_argument where one could be mistaken for an address that was made up here.
+    // The next plain allocations, or reserved ranges, lie at these addresses, as they did in a
+    // recorded run. Throws std::invalid_argument where one could be mistaken for an address that
+    // was made up here.
     void dictate_plain(const std::vector<Address>& addresses);
+    void dictate_ranges(const std::vector<Address>& addresses);
     // The stream is done with all that it was given so far.
     void finish(Stream stream);
 
@@ -37,7 +39,7 @@ class LedgerMemory final : public DeviceMemory {
     std::size_t page_bytes() const override { return page_bytes_; }
     std::size_t free_bytes() override { return capacity_bytes_ - created_bytes_; }
     std::size_t total_bytes() override { return capacity_bytes_; }
-    Address reserve_range(std::size_t bytes) override { return next_address(bytes); }
+    Address reserve_range(std::size_t bytes) override;
     void release_range(Address /*address*/, std::size_t /*bytes*/) override {}
     Pages create_pages(std::size_t bytes) override;
     void release_pages(Pages pages) override;
@@ -64,7 +66,8 @@ class LedgerMemory final : public DeviceMemory {
         std::uint64_t number;
     };
     std::size_t index_of(Stream stream);
-    Address next_address(std::size_t bytes);
+    // What is dictated next, or made up.
+    Address next_address(std::deque<Address>& dictated, std::size_t bytes);
     void take(std::size_t bytes);
 
     const std::size_t page_bytes_;
@@ -72,7 +75,8 @@ class LedgerMemory final : public DeviceMemory {
     const bool is_done_at_once_;
     Address next_address_;
     std::size_t created_bytes_ = 0;
-    std::deque<Address> dictated_;
+    std::deque<Address> dictated_plain_;
+    std::deque<Address> dictated_ranges_;
     std::vector<std::size_t> pages_;                  // bytes by handle; 0 where they were released
     std::map<Address, std::size_t> mapped_;           // bytes by address
     std::unordered_map<Address, std::size_t> plain_;  // bytes by address

@@ -1,0 +1,207 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "device/counting_memory.h"
+#include "device/segment_log.h"
+#include "numpy_arrays.h"
+#include "policies/pytorch_caching.h"
+#include "policies/pytorch_expandable.h"
+#include "policies/replay.h"
+#include "policies/request_log.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+constexpr std::size_t kSegmentColumns = 3;
+
+void bind_calls(nb::module_& module) {
+    nb::class_<DeviceCalls>(module, "DeviceCalls", "How often a device was asked, by kind.")
+        .def_ro("reserve_range", &DeviceCalls::reserve_range)
+        .def_ro("release_range", &DeviceCalls::release_range)
+        .def_ro("create_pages", &DeviceCalls::create_pages)
+        .def_ro("release_pages", &DeviceCalls::release_pages)
+        .def_ro("map", &DeviceCalls::map)
+        .def_ro("set_access", &DeviceCalls::set_access)
+        .def_ro("unmap", &DeviceCalls::unmap)
+        .def_ro("allocate_plain", &DeviceCalls::allocate_plain)
+        .def_ro("release_plain", &DeviceCalls::release_plain)
+        .def_ro("synchronize", &DeviceCalls::synchronize)
+        .def_ro("record_event", &DeviceCalls::record_event)
+        .def_ro("await_event", &DeviceCalls::await)
+        .def_ro("make_wait", &DeviceCalls::make_wait);
+    nb::class_<CountingMemory, DeviceMemory>(module, "CountingMemory",
+                                             "A device that counts what it is asked.")
+        .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
+        .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); });
+    nb::class_<SegmentLog, DeviceMemory>(module, "SegmentLog",
+                                         "A device that remembers what memory came when.")
+        .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
+        .def(
+            "rows",
+            [](const SegmentLog& log) {
+                std::vector<std::int64_t> rows;
+                rows.reserve(kSegmentColumns * log.entries().size());
+                for (const SegmentEntry& entry : log.entries()) {
+                    rows.insert(rows.end(), {static_cast<std::int64_t>(entry.address),
+                                             static_cast<std::int64_t>(entry.bytes), entry.row});
+                }
+                return to_rows(std::move(rows), kSegmentColumns);
+            },
+            "Rows (address, bytes, row of the replay).");
+}
+
+void bind_listing(nb::module_& module) {
+    nb::class_<OnlineFigures>(module, "OnlineFigures", "Bytes of the moment, and peaks.")
+        .def_ro("requested_bytes", &OnlineFigures::requested_bytes)
+        .def_ro("requested_peak", &OnlineFigures::requested_peak)
+        .def_ro("allocated_bytes", &OnlineFigures::allocated_bytes)
+        .def_ro("allocated_peak", &OnlineFigures::allocated_peak)
+        .def_ro("active_bytes", &OnlineFigures::active_bytes)
+        .def_ro("active_peak", &OnlineFigures::active_peak)
+        .def_ro("free_bytes", &OnlineFigures::free_bytes)
+        .def_ro("reserved_bytes", &OnlineFigures::reserved_bytes)
+        .def_ro("reserved_peak", &OnlineFigures::reserved_peak)
+        .def_ro("segments", &OnlineFigures::segments);
+    nb::enum_<OnlineState>(module, "OnlineState", "What a block of an online allocator is.")
+        .value("ALLOCATED", OnlineState::allocated)
+        .value("PENDING", OnlineState::pending)
+        .value("FREE", OnlineState::free)
+        .value("UNMAPPED", OnlineState::unmapped);
+    nb::class_<OnlineBlock>(module, "OnlineBlock", "A stretch of a segment.")
+        .def_ro("address", &OnlineBlock::address)
+        .def_ro("bytes", &OnlineBlock::bytes)
+        .def_ro("requested", &OnlineBlock::requested)
+        .def_ro("state", &OnlineBlock::state);
+    nb::class_<OnlineSegment>(module, "OnlineSegment", "Blocks side by side.")
+        .def_ro("address", &OnlineSegment::address)
+        .def_ro("bytes", &OnlineSegment::bytes)
+        .def_ro("stream", &OnlineSegment::stream)
+        .def_ro("blocks", &OnlineSegment::blocks);
+}
+
+void bind_online(nb::module_& module) {
+    nb::class_<OnlineAllocator>(
+        module, "OnlineAllocator",
+        "Serves each request when it comes.\n\nIt and its device belong to one thread at a time.")
+        .def("allocate", &OnlineAllocator::allocate, "bytes"_a, "stream"_a = 0)
+        .def("free", &OnlineAllocator::free, "address"_a)
+        .def("use_on", &OnlineAllocator::use_on, "address"_a, "stream"_a)
+        .def("settle", &OnlineAllocator::settle)
+        .def("give_back", &OnlineAllocator::give_back)
+        .def("figures", [](const OnlineAllocator& allocator) { return allocator.figures(); })
+        .def("reset_peaks", &OnlineAllocator::reset_peaks)
+        .def("segments", &OnlineAllocator::segments)
+        .def("check", &OnlineAllocator::check);
+}
+
+using Divisions = std::vector<std::size_t>;
+
+void bind_pytorch(nb::module_& module) {
+    nb::class_<PytorchSettings>(module, "PytorchSettings",
+                                "What PyTorch's users configure of its allocator, in bytes.")
+        .def(
+            "__init__",
+            [](PytorchSettings* made, std::size_t max_split_bytes,
+               std::size_t max_non_split_rounding_bytes, const Divisions& divisions,
+               double garbage_collection_threshold, std::size_t large_segment_bytes,
+               double per_process_memory_fraction) {
+                if (divisions.size() != PytorchSettings::kPowers) {
+                    throw std::invalid_argument("field roundup_power2_divisions: " +
+                                                std::to_string(PytorchSettings::kPowers) +
+                                                " numbers, found " +
+                                                std::to_string(divisions.size()));
+                }
+                PytorchSettings settings{
+                    .max_split_bytes = max_split_bytes,
+                    .max_non_split_rounding_bytes = max_non_split_rounding_bytes,
+                    .roundup_power2_divisions = {},
+                    .garbage_collection_threshold = garbage_collection_threshold,
+                    .large_segment_bytes = large_segment_bytes,
+                    .per_process_memory_fraction = per_process_memory_fraction};
+                std::ranges::copy(divisions, settings.roundup_power2_divisions.begin());
+                settings.validate();
+                new (made) PytorchSettings(settings);
+            },
+            "max_split_bytes"_a = PytorchSettings::kUnlimited,
+            "max_non_split_rounding_bytes"_a = PytorchSettings().max_non_split_rounding_bytes,
+            "roundup_power2_divisions"_a = Divisions(PytorchSettings::kPowers, 0),
+            "garbage_collection_threshold"_a = 0.0,
+            "large_segment_bytes"_a = PytorchSettings().large_segment_bytes,
+            "per_process_memory_fraction"_a = 1.0)
+        .def("rounded", &PytorchSettings::rounded, "requested"_a)
+        .def("segment_for", &PytorchSettings::segment_for, "bytes"_a);
+    nb::class_<PytorchCaching, OnlineAllocator>(module, "PytorchCaching",
+                                                "PyTorch's allocator as it is by default.")
+        .def(nb::init<DeviceMemory&, const PytorchSettings&>(), "memory"_a,
+             "settings"_a = PytorchSettings(), nb::keep_alive<1, 2>());
+    nb::class_<PytorchExpandable, OnlineAllocator>(module, "PytorchExpandable",
+                                                   "PyTorch's allocator with expandable segments.")
+        .def(nb::init<DeviceMemory&, const PytorchSettings&>(), "memory"_a,
+             "settings"_a = PytorchSettings(), nb::keep_alive<1, 2>());
+}
+
+void heed_signals() {
+    const nb::gil_scoped_acquire with_python;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+void bind_replay(nb::module_& module) {
+    nb::class_<RequestLog>(module, "RequestLog", "The requests of a recorded run.")
+        .def(
+            "__init__",
+            [](RequestLog* made, const Array<std::uint8_t>& action,
+               const Array<std::uint64_t>& address, const Array<std::int64_t>& bytes,
+               const Array<std::int64_t>& stream) {
+                new (made)
+                    RequestLog({copy(action), copy(address), copy(bytes), copy_streams(stream)});
+            },
+            "action"_a, "address"_a, "bytes"_a, "stream"_a)
+        .def_prop_ro("row_count", [](const RequestLog& log) { return log.rows().size(); })
+        .def_prop_ro("request_count", [](const RequestLog& log) { return log.requests().size(); });
+    nb::enum_<RecordedAction>(module, "RecordedAction", "What a row of a recorded run tells of.",
+                              nb::is_arithmetic())
+        .value("ALLOCATE", RecordedAction::allocate)
+        .value("FREE_REQUESTED", RecordedAction::free_requested)
+        .value("FREE_COMPLETED", RecordedAction::free_completed)
+        .value("OTHER", RecordedAction::other);
+    nb::class_<ReplayOutcome>(module, "ReplayOutcome", "What became of the requests.")
+        .def("take_addresses",
+             [](ReplayOutcome& outcome) { return to_array(std::move(outcome.addresses)); })
+        .def("take_reserved",
+             [](ReplayOutcome& outcome) { return to_array(std::move(outcome.reserved)); })
+        .def("take_allocated",
+             [](ReplayOutcome& outcome) { return to_array(std::move(outcome.allocated)); })
+        .def_ro("out_of_memory_row", &ReplayOutcome::out_of_memory_row)
+        .def_ro("seconds", &ReplayOutcome::seconds);
+    module.def(
+        "replay",
+        [](const RequestLog& log, OnlineAllocator& allocator, DeviceMemory& memory,
+           SegmentLog* segments, bool has_series) {
+            return replay(log, allocator, side_streams_of(memory), segments, has_series,
+                          heed_signals);
+        },
+        "log"_a, "allocator"_a, "memory"_a, "segments"_a.none() = nb::none(),
+        "has_series"_a = false, WithoutPython(),
+        "Make the requests of a recorded run to an allocator over a device.");
+}
+
+}  // namespace
+
+void bind_policies(nb::module_& module) {
+    bind_calls(module);
+    bind_listing(module);
+    bind_online(module);
+    bind_pytorch(module);
+    bind_replay(module);
+}
+
+}  // namespace gapless::runtime

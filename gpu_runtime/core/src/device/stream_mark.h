@@ -1,0 +1,38 @@
+// An event that ends with who keeps it.
+#pragma once
+
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// Work that a stream had been given when this was made.
+class StreamMark {
+  public:
+    // Throws StreamIsCaptured, DeviceCallError.
+    StreamMark(DeviceMemory& memory, Stream stream)
+        : memory_(memory), stream_(stream), event_(record(memory, stream)) {}
+    ~StreamMark() {
+        try {
+            memory_.destroy_event(event_);
+        } catch (...) {
+            // An event is lost; nothing depends on it any more.
+        }
+    }
+    StreamMark(const StreamMark&) = delete;
+    StreamMark& operator=(const StreamMark&) = delete;
+
+    Stream stream() const { return stream_; }
+    Event event() const { return event_; }
+
+  private:
+    static Event record(DeviceMemory& memory, Stream stream) {
+        if (memory.is_captured(stream)) throw StreamIsCaptured();
+        return memory.record_event(stream);
+    }
+
+    DeviceMemory& memory_;
+    Stream stream_;
+    Event event_;
+};
+
+}  // namespace gapless::runtime

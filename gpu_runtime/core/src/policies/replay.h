@@ -1,0 +1,38 @@
+// The requests of a recorded run, made again to an online allocator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "device/segment_log.h"
+#include "policies/online_allocator.h"
+#include "policies/request_log.h"
+
+namespace gapless::runtime {
+
+// A stream of the replay's own that works in a block from its free until that is complete.
+struct SideStreams {
+    std::function<void(Stream, Address, std::size_t)> begin;
+    std::function<void(Stream)> end;
+};
+
+// On a ledger that is told when streams are done, and on a simulated device. On another one there
+// is nothing to call: a free is asked for when it is complete.
+SideStreams side_streams_of(DeviceMemory& memory);
+
+struct ReplayOutcome {
+    std::vector<Address> addresses;       // by the request's number; 0 where it was not reached
+    std::vector<std::int64_t> reserved;   // bytes after each row, where they are wanted
+    std::vector<std::int64_t> allocated;  // the same
+    std::int64_t out_of_memory_row = -1;  // where it ended
+    double seconds = 0;                   // in all
+};
+
+// Holds reserved = active + free after each row; throws std::logic_error. Stops where the device
+// has no memory. Calls `pause` now and then, which may throw.
+ReplayOutcome replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
+                     SegmentLog* segments, bool has_series, const std::function<void()>& pause);
+
+}  // namespace gapless::runtime
