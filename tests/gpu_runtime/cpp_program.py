@@ -26,11 +26,20 @@ def new_folder() -> Path:
 
 
 def compile_cpp(
-    name: str, sources: Sequence[Path], options: Sequence[str], libraries: Sequence[str] = ()
+    name: str,
+    sources: Sequence[Path],
+    options: Sequence[str],
+    libraries: Sequence[str] = (),
+    *,
+    headers: Sequence[Path] = (),
 ) -> Path:
-    """Compile C++ that finds the headers of the runtime's core, and return what was made."""
+    """Compile C++ that finds the headers of the runtime's core, and return what was made.
+
+    Headers in ``headers`` are found before those.
+    """
     made = new_folder() / name
-    command = ["g++", "-std=c++20", "-O1", "-g1", f"-I{CORE}", f"-I{DECORATOR}", *options]
+    folders = [f"-I{folder}" for folder in (*headers, CORE, DECORATOR)]
+    command = ["g++", "-std=c++20", "-O1", "-g1", *folders, *options]
     command += ["-o", str(made), *map(str, sources), *libraries, "-ldl"]
     subprocess.run(command, check=True, env=without_preload())
     return made

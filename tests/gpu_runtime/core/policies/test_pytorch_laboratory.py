@@ -134,8 +134,8 @@ def test_small_and_large_requests_share_nothing(second: float, reserved: int) ->
 def test_segments_follow_from_the_request_that_needs_them() -> None:
     made = Laboratory(is_expandable=False)
     reserved = []
-    # The third lies in what the second left.
-    for mib in (1, 1 + 1 / 2048, 10, 10, 10 - 1 / 2048, 10 + 1 / 2048):
+    # The third lies in what the second left, and so on.
+    for mib in (1, 1 + 1 / 2048, 10, 10, 10 - 1 / 2048, 10 + 1 / 2048, 10 + 1 / 2048):
         made.allocate(1, mib)
         reserved.append(made.reserved())
-    assert reserved == [2, 22, 22, 32, 52, 64]
+    assert reserved == [2, 22, 22, 32, 52, 52, 64]

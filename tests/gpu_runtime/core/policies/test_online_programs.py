@@ -1,0 +1,100 @@
+"""Random programs on every online allocator, of which it is known who works where, and when."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, without_preload
+from tests.slow import one_by_one
+
+PROGRAM = Path(__file__).with_name("online_programs.cpp")
+SOURCES = [
+    PROGRAM,
+    CORE / "device" / "simulated_memory.cpp",
+    *sorted((CORE / "policies").glob("pytorch_*.cpp")),
+]
+PASSED = "online_programs: passed\n"
+CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
+POLICIES = (CACHING, "pytorch-caching-settings", EXPANDABLE)
+
+
+class Mutation(NamedTuple):
+    """A rule that is left out, and a run that sees it."""
+
+    path: str
+    text: str
+    instead: str
+    kind: str
+    policy: str
+
+
+BLOCKS, ALLOCATOR = "policies/pending_blocks.h", "policies/pytorch_allocator.cpp"
+EXPANDED, STOCK = "policies/pytorch_expandable.cpp", "policies/page_stock.h"
+MUTATIONS = (
+    Mutation(BLOCKS, "memory_.is_done(queue.uses.front().event)", "true", "orders", CACHING),
+    Mutation(BLOCKS, "memory_.await(queue.uses.front().event);\n", "", "orders", EXPANDABLE),
+    Mutation(BLOCKS, "memory_.synchronize();", "{}", "failures", EXPANDABLE),
+    Mutation(BLOCKS, "unmarked_.push_back(&block);", "--block.pending, --uses_;", "failures",
+             CACHING),
+    Mutation(ALLOCATOR, "block->used_on.push_back(stream);", "{}", "orders", CACHING),
+    Mutation(ALLOCATOR, "block->used_on.empty()", "true", "orders", EXPANDABLE),
+    Mutation("policies/pytorch_caching.cpp", "memory_.synchronize();\n", "", "orders", CACHING),
+    Mutation(EXPANDED, "memory_.await(StreamMark(memory_, block.pool->stream).event());\n", "",
+             "orders", EXPANDABLE),
+    Mutation(EXPANDED, "for (const Pages each : pages) stock.give(each);\n", "", "failures",
+             EXPANDABLE),
+    Mutation(EXPANDED, "        stocks_[kind].release_kept();\n", "", "failures", EXPANDABLE),
+    Mutation(STOCK, "            mapper_.settle();\n", "", "failures", EXPANDABLE),
+    Mutation("device/page_mapper.h", "unopened_bytes_ = mapped;", "", "failures", EXPANDABLE),
+)  # fmt: skip
+
+
+def run(program: Path, kind: str, policy: str, seeds: int) -> tuple[int, str, str]:
+    ended = subprocess.run(
+        [program, kind, policy, str(seeds)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=without_preload(),
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@cache
+def sanitized() -> Path:
+    options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    return compile_cpp("online_programs", SOURCES, options)
+
+
+ORDERS, FAILURES = 60, 2
+RUNS = [
+    *(("orders", policy, ORDERS) for policy in POLICIES),
+    *(("failures", policy, FAILURES) for policy in POLICIES),
+]
+
+
+@one_by_one("kind", RUNS, first=len(POLICIES))
+def test_no_byte_is_used_too_early_and_nothing_is_lost(kind: tuple[str, str, int]) -> None:
+    assert run(sanitized(), *kind) == (0, PASSED, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.text[:30] for mutation in MUTATIONS])
+def test_a_rule_that_is_left_out_is_seen(mutation: Mutation) -> None:
+    source = (CORE / mutation.path).read_text()
+    assert source.count(mutation.text) == 1, mutation.text
+    folder = new_folder()
+    mutated = folder / mutation.path
+    mutated.parent.mkdir()
+    mutated.write_text(source.replace(mutation.text, mutation.instead))
+    sources = [mutated if path == CORE / mutation.path else path for path in SOURCES]
+    program = compile_cpp("program", sources, [], headers=[folder])
+    status, _, said = run(program, mutation.kind, mutation.policy, ORDERS)
+    assert status != 0
+    assert said.startswith("online_programs: seed ")
