@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 
 PREPARE = f"""
 import ctypes
-from gpu_runtime._core import CudaMemory, PlannedAllocator
+from gpu_runtime._core import CudaMemory, PlannedAllocator, PytorchExpandable
 from tests.gpu_runtime.core.small_plans import small_kind
 from tests.gpu_runtime.core.stamped_blocks import StampedBlocks
 
@@ -231,6 +231,31 @@ def test_what_another_devices_stream_does_is_waited_for_before_pages_go(is_plann
     """
     # The simulated memory refuses to let pages disappear while a stream is at work.
     assert output_of(code, stand_in()) == "0 0 0\n"
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_what_was_opened_at_once_may_disappear_in_parts(which: str) -> None:
+    code = f"""
+    first = PytorchExpandable(CudaMemory(0))
+    # Two pages of 20 MiB at once, of which one stays.
+    large = first.allocate(12 * PAGE)
+    print(driver().host_open_to(0))
+    if "{which}" == "last":
+        kept = first.allocate(8 * PAGE)
+        first.free(large)
+    else:
+        first.free(large)
+        kept = first.allocate(5 * PAGE)
+    first.give_back()
+    print(driver().host_open_to(0))
+    second = CudaMemory(1)
+    print(driver().host_open_to(1), driver().host_depth())
+    first.free(kept)
+    first.give_back()
+    third = CudaMemory(1)
+    print(driver().host_open_to(0), driver().host_open_to(1), driver().host_events())
+    """
+    assert output_of(code, stand_in()).splitlines() == ["2", "1", "1 0", "0 0 0"]
 
 
 def test_devices_that_do_not_reach_each_other_keep_to_their_own() -> None:

@@ -35,25 +35,25 @@ PoolBlock* PytorchCaching::obtain(StreamPool& pool, std::size_t bytes) {
     return put(*add_segment(pool, address, segment_bytes).first, OnlineState::free);
 }
 
-// Of what is too large to be split, one block that is large enough, or else the largest ones.
+// Of what is too large to be split, one block that is large enough, or else the largest ones. Other
+// blocks that are large enough would have served the request.
 bool PytorchCaching::make_room(StreamPool& pool, std::size_t bytes) {
     if (settings_.max_split_bytes == PytorchSettings::kUnlimited) return false;
-    const std::size_t wanted = std::max(bytes, settings_.max_split_bytes);
-    const auto fit = pool.free.lower_bound({wanted, 0, nullptr});
+    const auto fit = pool.free.lower_bound({bytes, 0, nullptr});
     if (fit != pool.free.end()) {
         release({fit->block});
         return true;
     }
     std::vector<PoolBlock*> blocks;
     std::size_t released = 0;
-    for (auto block = pool.free.rbegin(); block != pool.free.rend() && released < wanted &&
-                                          block->bytes >= settings_.max_split_bytes;
+    for (auto block = pool.free.rbegin();
+         block != pool.free.rend() && released < bytes && block->bytes >= settings_.max_split_bytes;
          ++block) {
         blocks.push_back(block->block);
         released += block->bytes;
     }
     release(blocks);
-    return released >= wanted;
+    return released >= bytes;
 }
 
 // Those that were looked at longest without being used, in rounds, by their average age.

@@ -1,0 +1,23 @@
+"""The devices without a GPU, asked directly by a program."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
+
+DEVICE = CORE / "device"
+SOURCES = [
+    Path(__file__).with_name("device_rules.cpp"),
+    DEVICE / "ledger_memory.cpp",
+    DEVICE / "simulated_memory.cpp",
+]
+
+
+def test_devices_keep_their_rules() -> None:
+    program = compile_cpp("device_rules", SOURCES, [])
+    ended = subprocess.run(
+        [program], capture_output=True, text=True, timeout=120, check=False, env=without_preload()
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "device_rules: passed\n", "")
