@@ -113,7 +113,7 @@ void bind_pytorch(nb::module_& module) {
             [](PytorchSettings* made, std::size_t max_split_bytes,
                std::size_t max_non_split_rounding_bytes, const Divisions& divisions,
                double garbage_collection_threshold, std::size_t large_segment_bytes,
-               double per_process_memory_fraction) {
+               std::size_t expandable_page_bytes, double per_process_memory_fraction) {
                 if (divisions.size() != PytorchSettings::kPowers) {
                     throw std::invalid_argument("field roundup_power2_divisions: " +
                                                 std::to_string(PytorchSettings::kPowers) +
@@ -126,6 +126,7 @@ void bind_pytorch(nb::module_& module) {
                     .roundup_power2_divisions = {},
                     .garbage_collection_threshold = garbage_collection_threshold,
                     .large_segment_bytes = large_segment_bytes,
+                    .expandable_page_bytes = expandable_page_bytes,
                     .per_process_memory_fraction = per_process_memory_fraction};
                 std::ranges::copy(divisions, settings.roundup_power2_divisions.begin());
                 settings.validate();
@@ -136,7 +137,7 @@ void bind_pytorch(nb::module_& module) {
             "roundup_power2_divisions"_a = Divisions(PytorchSettings::kPowers, 0),
             "garbage_collection_threshold"_a = 0.0,
             "large_segment_bytes"_a = PytorchSettings().large_segment_bytes,
-            "per_process_memory_fraction"_a = 1.0)
+            "expandable_page_bytes"_a = 0, "per_process_memory_fraction"_a = 1.0)
         .def("rounded", &PytorchSettings::rounded, "requested"_a)
         .def("segment_for", &PytorchSettings::segment_for, "bytes"_a);
     nb::class_<PytorchCaching, OnlineAllocator>(module, "PytorchCaching",

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "device/sizes.h"
@@ -15,6 +16,15 @@ namespace {
 
 constexpr std::size_t kSmallPage = std::size_t{2} << 20;
 constexpr Pages kNoPages = std::numeric_limits<Pages>::max();
+
+std::size_t large_page(DeviceMemory& memory, const PytorchSettings& settings) {
+    const std::size_t bytes = settings.expandable_page_bytes != 0 ? settings.expandable_page_bytes
+                                                                  : settings.large_segment_bytes;
+    if (bytes % memory.page_bytes() == 0) return bytes;
+    throw std::invalid_argument("pages of an expandable segment have a multiple of " +
+                                std::to_string(memory.page_bytes()) +
+                                " bytes on this device, found " + std::to_string(bytes));
+}
 
 bool is_unused(const PoolBlock* block) {
     return block != nullptr &&
@@ -43,7 +53,7 @@ PytorchExpandable::PytorchExpandable(DeviceMemory& memory, const PytorchSettings
     : PytorchAllocator(memory, settings),
       mapper_(memory),
       stocks_{PageStock(memory, mapper_, account_, kSmallPage),
-              PageStock(memory, mapper_, account_, settings.large_segment_bytes)} {}
+              PageStock(memory, mapper_, account_, large_page(memory, settings))} {}
 
 // A block that can grow counts as large as it can become, so that it is kept for large requests.
 PoolBlock* PytorchExpandable::find(StreamPool& pool, std::size_t bytes) const {

@@ -14,6 +14,7 @@ namespace gapless::runtime {
 // come behind what is mapped, or into holes; free memory before a hole is used together with it.
 class PytorchExpandable final : public PytorchAllocator {
   public:
+    // Throws std::invalid_argument, also where the device has no pages as the settings want them.
     PytorchExpandable(DeviceMemory& memory, const PytorchSettings& settings);
 
   private:

@@ -16,20 +16,22 @@ constexpr std::size_t kSmallSegment = 2 * kMib;
 constexpr std::size_t kLargeRounding = 2 * kMib;
 constexpr std::size_t kOwnSegment = 10 * kMib;  // from here on a request has a segment by itself
 
-void require(bool holds, const char* rule, const std::string& found) {
-    if (!holds) throw std::invalid_argument(std::string(rule) + ", found " + found);
+void require(bool holds, const std::string& rule, const std::string& found) {
+    if (!holds) throw std::invalid_argument(rule + ", found " + found);
 }
 
 }  // namespace
 
 void PytorchSettings::validate() const {
-    require(large_segment_bytes >= kOwnSegment && large_segment_bytes % kLargeRounding == 0 &&
+    require(large_segment_bytes > kOwnSegment && large_segment_bytes % kMib == 0 &&
                 large_segment_bytes <= kMostBytes,
-            "field large_segment_bytes: a multiple of 2 MiB from 10 MiB on",
+            "field large_segment_bytes: a multiple of 1 MiB, more than 10 MiB",
             std::to_string(large_segment_bytes));
-    require(max_split_bytes > large_segment_bytes,
-            "field max_split_bytes: more than large_segment_bytes",
-            std::to_string(max_split_bytes));
+    require(expandable_page_bytes <= kMostBytes,
+            "field expandable_page_bytes: at most " + std::to_string(kMostBytes),
+            std::to_string(expandable_page_bytes));
+    require(max_split_bytes >= large_segment_bytes,
+            "field max_split_bytes: at least large_segment_bytes", std::to_string(max_split_bytes));
     require(max_non_split_rounding_bytes >= large_segment_bytes,
             "field max_non_split_rounding_bytes: at least large_segment_bytes",
             std::to_string(max_non_split_rounding_bytes));

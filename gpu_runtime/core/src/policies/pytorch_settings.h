@@ -21,8 +21,10 @@ struct PytorchSettings {
     std::array<std::size_t, kPowers> roundup_power2_divisions{};
     // The share of the memory that may be used above which idle segments leave; 0 for none.
     double garbage_collection_threshold = 0;
-    // For requests below 10 MiB that are not small; and for the pages of an expandable segment.
+    // For requests below 10 MiB that are not small.
     std::size_t large_segment_bytes = std::size_t{20} << 20;
+    // Of an expandable segment for requests that are not small; 0 for as much as a segment.
+    std::size_t expandable_page_bytes = 0;
     // The share of the device that may be used.
     double per_process_memory_fraction = 1;
 

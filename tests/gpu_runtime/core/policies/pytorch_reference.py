@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 MIB = 1 << 20
-SMALL, LARGE_SEGMENT, OWN_SEGMENT = MIB, 20 * MIB, 10 * MIB
+SMALL, OWN_SEGMENT = MIB, 10 * MIB
 SMALL_PAGE = SEGMENT_ROUNDING = 2 * MIB
 UNIT = 512
 
@@ -27,6 +27,8 @@ class Rules:
     divisions: int = 0
     threshold: float = 0.0
     fraction: float = 1.0
+    large_segment: int = 20 * MIB
+    page: int = 0
 
     def rounded(self, requested: int) -> int:
         if self.divisions > 1 and requested > UNIT * self.divisions:
@@ -41,7 +43,7 @@ class Rules:
         if size <= SMALL:
             return SMALL_PAGE
         if size < OWN_SEGMENT:
-            return LARGE_SEGMENT
+            return self.large_segment
         return -(-size // SEGMENT_ROUNDING) * SEGMENT_ROUNDING
 
 
@@ -231,7 +233,7 @@ class Reference:
                     first = parts[index - 1][0] if index > 0 else begin
                     if gap[1] - first >= size:
                         return segment, first
-        page = SMALL_PAGE if is_small else LARGE_SEGMENT
+        page = SMALL_PAGE if is_small else self.rules.page or self.rules.large_segment
         room = max(self.capacity + self.capacity // 8, size)
         begin = self.addresses.pop(0)
         end = begin - (-room // page) * page

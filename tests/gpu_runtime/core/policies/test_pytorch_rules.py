@@ -27,7 +27,6 @@ pytestmark = pytest.mark.core
 
 PLENTY = 4 << 30
 SCARCE = 160 * MIB
-UNLIMITED = PytorchSettings()
 RULES = {
     "default": (Rules(), PLENTY),
     "scarce": (Rules(), SCARCE),
@@ -37,6 +36,8 @@ RULES = {
     "rounding": (Rules(max_split=22 * MIB, rounding=24 * MIB), SCARCE),
     "divisions": (Rules(divisions=4), PLENTY),
     "garbage": (Rules(threshold=0.6), SCARCE),
+    "segments": (Rules(large_segment=33 * MIB, rounding=33 * MIB), PLENTY),
+    "pages": (Rules(page=4 * MIB), SCARCE),
 }
 CALLS = 400
 STREAMS = 3
@@ -49,6 +50,8 @@ def settings_of(rules: Rules) -> PytorchSettings:
         max_non_split_rounding_bytes=rules.rounding,
         roundup_power2_divisions=[rules.divisions] * 16,
         garbage_collection_threshold=rules.threshold,
+        large_segment_bytes=rules.large_segment,
+        expandable_page_bytes=rules.page,
         per_process_memory_fraction=rules.fraction,
     )
 
@@ -57,7 +60,7 @@ class BothAllocators:
     """The same calls to an allocator and to its reference."""
 
     def __init__(self, random: Random, rules: Rules, capacity: int, *, is_expandable: bool) -> None:
-        self.ledger = LedgerMemory(2 * MIB, capacity, LedgerStreams.WHEN_TOLD)
+        self.ledger = LedgerMemory(MIB, capacity, LedgerStreams.WHEN_TOLD)
         self.log = SegmentLog(self.ledger)
         # In no order, since of free blocks of one size that with the lowest address is chosen.
         places = list(range(1, 1000))
@@ -189,9 +192,11 @@ def test_each_power_of_two_has_its_divisions() -> None:
 @pytest.mark.parametrize(
     ("wrong", "rule"),
     [
-        ({"max_split_bytes": 20 * MIB}, "more than large_segment_bytes, found 20971520"),
+        ({"max_split_bytes": 19 * MIB}, "at least large_segment_bytes, found 19922944"),
         ({"max_non_split_rounding_bytes": 19 * MIB}, "at least large_segment_bytes"),
-        ({"large_segment_bytes": 21 * MIB}, "a multiple of 2 MiB from 10 MiB on"),
+        ({"large_segment_bytes": 10 * MIB}, "a multiple of 1 MiB, more than 10 MiB"),
+        ({"large_segment_bytes": 12 * MIB + 512}, "a multiple of 1 MiB, more than 10 MiB"),
+        ({"expandable_page_bytes": 1 << 50}, "at most 281474976710656"),
         ({"roundup_power2_divisions": [3] * 16}, "0 or powers of two up to 1048576, found 3"),
         ({"roundup_power2_divisions": [0] * 15}, "16 numbers, found 15"),
         ({"garbage_collection_threshold": 1.0}, "at least 0, less than 1"),
@@ -202,3 +207,11 @@ def test_each_power_of_two_has_its_divisions() -> None:
 def test_settings_that_break_a_rule_are_refused(wrong: dict[str, float], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         PytorchSettings(**wrong)
+
+
+def test_a_device_has_to_have_the_pages() -> None:
+    ledger = LedgerMemory(2 * MIB, PLENTY)
+    with pytest.raises(
+        ValueError, match="a multiple of 2097152 bytes on this device, found 13631488"
+    ):
+        PytorchExpandable(ledger, PytorchSettings(large_segment_bytes=13 * MIB))
