@@ -599,7 +599,13 @@ class RecordedAction(enum.IntEnum):
 
     FREE_COMPLETED = 2
 
-    OTHER = 3
+    SEGMENT_ALLOCATED = 3
+
+    SEGMENT_FREED = 4
+
+    SEGMENT_MAPPED = 5
+
+    SEGMENT_UNMAPPED = 6
 
 class ReplayOutcome:
     """What became of the requests."""

@@ -173,7 +173,10 @@ void bind_replay(nb::module_& module) {
         .value("ALLOCATE", RecordedAction::allocate)
         .value("FREE_REQUESTED", RecordedAction::free_requested)
         .value("FREE_COMPLETED", RecordedAction::free_completed)
-        .value("OTHER", RecordedAction::other);
+        .value("SEGMENT_ALLOCATED", RecordedAction::segment_allocated)
+        .value("SEGMENT_FREED", RecordedAction::segment_freed)
+        .value("SEGMENT_MAPPED", RecordedAction::segment_mapped)
+        .value("SEGMENT_UNMAPPED", RecordedAction::segment_unmapped);
     nb::class_<ReplayOutcome>(module, "ReplayOutcome", "What became of the requests.")
         .def("take_addresses",
              [](ReplayOutcome& outcome) { return to_array(std::move(outcome.addresses)); })

@@ -137,6 +137,12 @@ void ledger_memory() {
                 memory.reserve_range(kPage) == 5 * kPage,
             "addresses are dictated in order");
     require(memory.allocate_plain(kPage) > plain, "then they are new");
+    memory.dictate_plain({2 * kPage, kPage, 4 * kPage});
+    require(memory.allocate_plain(2 * kPage) > plain && memory.allocate_plain(kPage) > plain &&
+                memory.allocate_plain(kPage) == 4 * kPage,
+            "plain memory does not lie in another one");
+    require(refuses<std::invalid_argument>([&] { memory.dictate_ranges({0}); }),
+            "there is no address 0");
     require(refuses<std::invalid_argument>([&] { memory.dictate_plain({plain}); }),
             "an address is not used twice");
 

@@ -15,13 +15,20 @@ constexpr std::size_t kPlainAlignment = std::size_t{2} << 20;
 
 void add_dictated(std::deque<Address>& dictated, const std::vector<Address>& addresses) {
     for (const Address address : addresses) {
-        if (address >= kFirstAddress) {
-            throw std::invalid_argument("field addresses: each below " +
+        if (address == 0 || address >= kFirstAddress) {
+            throw std::invalid_argument("field addresses: from 1 on, each below " +
                                         std::to_string(kFirstAddress) + ", found " +
                                         std::to_string(address));
         }
     }
     dictated.insert(dictated.end(), addresses.begin(), addresses.end());
+}
+
+bool overlaps(const std::map<Address, std::size_t>& taken, Address address, std::size_t bytes) {
+    const auto behind = taken.lower_bound(address);
+    return (behind != taken.end() && behind->first < address + bytes) ||
+           (behind != taken.begin() &&
+            std::prev(behind)->first + std::prev(behind)->second > address);
 }
 
 }  // namespace
@@ -47,7 +54,7 @@ Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t by
     if (!dictated.empty()) {
         const Address address = dictated.front();
         dictated.pop_front();
-        return address;
+        if (!overlaps(plain_, address, bytes)) return address;
     }
     const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
     if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
@@ -79,13 +86,8 @@ void LedgerMemory::release_pages(Pages pages) {
 }
 
 void LedgerMemory::map(Address address, Pages /*pages*/, std::size_t bytes) {
-    const auto behind = mapped_.lower_bound(address);
-    if ((behind != mapped_.end() && behind->first < address + bytes) ||
-        (behind != mapped_.begin() &&
-         std::prev(behind)->first + std::prev(behind)->second > address)) {
-        throw std::logic_error("mapped twice");
-    }
-    mapped_.emplace_hint(behind, address, bytes);
+    if (overlaps(mapped_, address, bytes)) throw std::logic_error("mapped twice");
+    mapped_.emplace(address, bytes);
 }
 
 void LedgerMemory::unmap(Address address, std::size_t bytes) {

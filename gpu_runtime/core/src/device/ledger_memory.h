@@ -26,8 +26,8 @@ class LedgerMemory final : public DeviceMemory {
                  LedgerStreams streams = LedgerStreams::at_once);
 
     // The next plain allocations, or reserved ranges, lie at these addresses, as they did in a
-    // recorded run. Throws std::invalid_argument where one could be mistaken for an address that
-    // was made up here.
+    // recorded run; where there is plain memory already, at a new one. Throws
+    // std::invalid_argument for 0 and what could be an address that is made up here.
     void dictate_plain(const std::vector<Address>& addresses);
     void dictate_ranges(const std::vector<Address>& addresses);
     // The stream is done with all that it was given so far.
@@ -77,9 +77,9 @@ class LedgerMemory final : public DeviceMemory {
     std::size_t created_bytes_ = 0;
     std::deque<Address> dictated_plain_;
     std::deque<Address> dictated_ranges_;
-    std::vector<std::size_t> pages_;                  // bytes by handle; 0 where they were released
-    std::map<Address, std::size_t> mapped_;           // bytes by address
-    std::unordered_map<Address, std::size_t> plain_;  // bytes by address
+    std::vector<std::size_t> pages_;         // bytes by handle; 0 where they were released
+    std::map<Address, std::size_t> mapped_;  // bytes by address
+    std::map<Address, std::size_t> plain_;   // the same
     std::unordered_map<Stream, std::size_t> stream_index_;
     std::vector<StreamState> streams_;
     std::vector<EventState> events_;  // by handle

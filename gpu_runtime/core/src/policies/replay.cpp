@@ -93,6 +93,9 @@ class Replay {
                     allocator_.free(outcome_.addresses[row.block]);
                 }
                 break;
+            case RequestLog::What::give_back:
+                allocator_.give_back();
+                break;
         }
     }
 

@@ -16,6 +16,10 @@ namespace {
     throw std::invalid_argument("row " + std::to_string(row) + ": " + rule);
 }
 
+bool is_leaving(RecordedAction action) {
+    return action == RecordedAction::segment_freed || action == RecordedAction::segment_unmapped;
+}
+
 }  // namespace
 
 RequestLog::RequestLog(const RecordedRows& recorded) {
@@ -73,7 +77,12 @@ RequestLog::RequestLog(const RecordedRows& recorded) {
                     live.erase(at);
                 }
                 break;
-            case RecordedAction::other:
+            case RecordedAction::segment_freed:
+            case RecordedAction::segment_unmapped:
+                if (i == 0 || !is_leaving(action(i - 1))) rows_[i] = {What::give_back, 0};
+                break;
+            case RecordedAction::segment_allocated:
+            case RecordedAction::segment_mapped:
                 break;
         }
     }

@@ -9,12 +9,20 @@
 
 namespace gapless::runtime {
 
-// What a row of a recorded run tells of.
-enum class RecordedAction : std::uint8_t { allocate, free_requested, free_completed, other };
+// What a row of a recorded run tells of, by the numbers that events have in Python.
+enum class RecordedAction : std::uint8_t {
+    allocate,
+    free_requested,
+    free_completed,
+    segment_allocated,
+    segment_freed,
+    segment_mapped,
+    segment_unmapped,
+};
 
 // The columns of a recorded run, one entry a row.
 struct RecordedRows {
-    std::vector<std::uint8_t> action;  // a RecordedAction
+    std::vector<std::uint8_t> action;  // a RecordedAction, or what else there is
     std::vector<Address> address;      // of the block
     std::vector<std::int64_t> bytes;   // as requested, of what is allocated
     std::vector<Stream> stream;
@@ -28,6 +36,7 @@ class RequestLog {
         free,        // which is complete at once
         free_later,  // another stream is at work there
         complete,
+        give_back,
     };
     struct Row {
         What what = What::nothing;
@@ -40,8 +49,10 @@ class RequestLog {
     };
 
     // Frees of blocks that were there before the first row are left out. Without a row that tells
-    // of a free's end, none ends later than it was asked for. Throws std::invalid_argument, with
-    // the row, for a block where one is, and for no bytes or more than there can be.
+    // of a free's end, none ends later than it was asked for. Segments that go, one behind the
+    // other, were given back at once, by the program or because memory was short. Throws
+    // std::invalid_argument, with the row, for a block where one is, and for no bytes or more than
+    // there can be.
     explicit RequestLog(const RecordedRows& recorded);
 
     // One for each that was recorded.

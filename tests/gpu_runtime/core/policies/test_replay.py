@@ -23,20 +23,17 @@ from gpu_runtime._core import (
     SimulatedMemory,
     replay,
 )
+from instances.traces.event_log import EVENT_KINDS
+from tests.gpu_runtime.core.policies.recorded_program import RecordedProgram, Row
 
 pytestmark = pytest.mark.core
 
 MIB = 1 << 20
-ALLOC, REQUESTED, COMPLETED, OTHER = (
-    int(action)
-    for action in (
-        RecordedAction.ALLOCATE,
-        RecordedAction.FREE_REQUESTED,
-        RecordedAction.FREE_COMPLETED,
-        RecordedAction.OTHER,
-    )
+PLENTY = 8 << 30
+ALLOC, REQUESTED, COMPLETED, ALLOCATED, FREED, MAPPED, UNMAPPED = (
+    int(action) for action in RecordedAction
 )
-Row = tuple[int, int, int, int]  # action, address, bytes, stream
+MARK = 255
 
 
 def log_of(rows: list[Row]) -> RequestLog:
@@ -70,7 +67,7 @@ def test_each_request_gets_an_address_and_each_row_its_sums() -> None:
     made = Replayed(
         [
             (ALLOC, 100, 700, 0),
-            (OTHER, 100, 700, 0),
+            (MARK, 100, 700, 0),
             (ALLOC, 200, 3 * MIB, 0),
             (REQUESTED, 100, 700, 0),
             (COMPLETED, 100, 700, 0),
@@ -163,6 +160,33 @@ def test_a_block_from_before_is_left_alone() -> None:
     assert made.allocator.figures().allocated_bytes == 512
 
 
+def test_actions_have_the_numbers_of_events() -> None:
+    # ALLOCATE and alloc, SEGMENT_FREED and segment_free.
+    for number, (action, kind) in enumerate(zip(RecordedAction, EVENT_KINDS, strict=True)):
+        assert int(action) == number
+        assert action.name.lower().startswith(kind)
+
+
+@pytest.mark.parametrize("gone", [FREED, UNMAPPED])
+def test_segments_that_go_one_behind_the_other_are_given_back_at_once(gone: int) -> None:
+    made = Replayed(
+        [
+            (ALLOC, 100, 700, 0),
+            (ALLOC, 200, 3 * MIB, 0),
+            (ALLOC, 300, 700, 1),
+            (REQUESTED, 100, 700, 0),
+            (REQUESTED, 200, 3 * MIB, 0),
+            (gone, 100, 2 * MIB, 0),
+            (gone, 200, 20 * MIB, 0),
+            (ALLOC, 100, 700, 0),
+            (gone, 100, 2 * MIB, 0),
+        ]
+    )
+    assert made.outcome.take_reserved().tolist()[4:] == [24 * MIB] + [2 * MIB] * 2 + [4 * MIB] * 2
+    # Each time one waits for the device, where something is idle.
+    assert made.counted.calls.synchronize == 1
+
+
 @pytest.mark.parametrize("is_expandable", [False, True])
 def test_a_replay_ends_where_memory_does(is_expandable: bool) -> None:
     rows = [(ALLOC, address, 8 * MIB, 0) for address in range(10)]
@@ -221,3 +245,30 @@ def test_a_replay_hears_signals() -> None:
         if allocator.figures().allocated_bytes == 0:
             return
     pytest.fail("the last request is made each time")
+
+
+@pytest.mark.parametrize("is_expandable", [False, True], ids=["caching", "expandable"])
+@pytest.mark.parametrize("capacity", [PLENTY, 400 * MIB], ids=["plenty", "scarce"])
+def test_a_recorded_program_is_made_again_address_by_address(
+    capacity: int, is_expandable: bool
+) -> None:
+    given_back = 0
+    for seed in range(6):
+        program = RecordedProgram(seed, capacity, is_expandable=is_expandable)
+        program.run(1500)
+        ledger = LedgerMemory(2 * MIB, PLENTY, LedgerStreams.WHEN_TOLD)
+        segments = SegmentLog(ledger)
+        if is_expandable:
+            ledger.dictate_ranges(program.places)
+        else:
+            ledger.dictate_plain(program.places)
+        allocator = (PytorchExpandable if is_expandable else PytorchCaching)(segments)
+        outcome = replay(log_of(program.rows), allocator, ledger, segments)
+        allocator.check()
+        recorded = [address for action, address, _, _ in program.rows if action == ALLOC]
+        assert outcome.take_addresses().tolist() == recorded
+        kept = {ALLOCATED, MAPPED}
+        obtained = [list(row[1:3]) for row in program.rows if row[0] in kept]
+        assert segments.rows()[:, :2].tolist() == obtained
+        given_back += program.given_back
+    assert given_back > 5
