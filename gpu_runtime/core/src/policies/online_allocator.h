@@ -24,7 +24,8 @@ namespace gapless::runtime {
 // Every call leaves the allocator as consistent as it was, also where the device refused a part of
 // it: what a throwing allocate() had obtained is free, and a block whose event could not be
 // recorded is pending until the device was waited for, by allocate() when memory is short or by
-// give_back().
+// give_back(). So is one that a stream used which is gone; one of a stream that is captured waits
+// for the end of the capture, and such a stream's memory stays.
 // Limits. Nothing moves, and no request waits for a free that is still to be asked for.
 class OnlineAllocator {
   public:

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "device/device_memory.h"
@@ -10,23 +11,20 @@
 namespace gapless::runtime {
 
 // A block comes back when all streams that used it have done what they were given before it was
-// freed. `Block` counts in `std::size_t pending` what it waits for.
+// freed. A stream that is captured is marked when it is not any more, which is later and hence
+// safe; where there is no event, because the stream is gone or the device refused, the device is
+// waited for. `Block` counts in `std::size_t pending` what it waits for.
 template <class Block>
 class PendingBlocks {
   public:
     explicit PendingBlocks(DeviceMemory& memory) : memory_(memory) {}
 
-    // The block waits for the streams, at least one. Where the device refuses an event, the block
-    // waits for await_all().
+    // The block waits for the streams, at least one.
     void add(Block& block, const std::vector<Stream>& streams) {
         for (const Stream stream : streams) {
             ++block.pending;
             ++uses_;
-            try {
-                queue_of(stream).push_back({memory_.record_event(stream), &block});
-            } catch (const DeviceCallError&) {
-                unmarked_.push_back(&block);
-            }
+            mark(block, stream);
         }
     }
 
@@ -34,6 +32,7 @@ class PendingBlocks {
     template <class ComeBack>
     void collect(ComeBack come_back) {
         if (uses_ == 0) return;
+        mark_captured();
         for (Queue& queue : queues_) {
             while (!queue.uses.empty() && memory_.is_done(queue.uses.front().event)) {
                 take_first(queue, come_back);
@@ -41,9 +40,11 @@ class PendingBlocks {
         }
     }
 
-    // Waits, and does the same for all. Throws DeviceCallError; then some stay.
+    // Waits, and does the same for all but those of captured streams. Throws DeviceCallError; then
+    // some stay.
     template <class ComeBack>
     void await_all(ComeBack come_back) {
+        mark_captured();
         if (!unmarked_.empty()) memory_.synchronize();
         // Streams of another device have to be waited for by themselves.
         for (Queue& queue : queues_) {
@@ -70,6 +71,22 @@ class PendingBlocks {
         Stream stream;
         std::deque<Use> uses;  // in the order of their ends
     };
+
+    void mark(Block& block, Stream stream) {
+        try {
+            if (memory_.is_captured(stream)) {
+                captured_.emplace_back(&block, stream);
+            } else {
+                queue_of(stream).push_back({memory_.record_event(stream), &block});
+            }
+        } catch (const DeviceCallError&) {
+            unmarked_.push_back(&block);
+        }
+    }
+
+    void mark_captured() {
+        for (const auto& [block, stream] : std::exchange(captured_, {})) mark(*block, stream);
+    }
 
     std::deque<Use>& queue_of(Stream stream) {
         for (Queue& queue : queues_) {
@@ -98,6 +115,7 @@ class PendingBlocks {
 
     DeviceMemory& memory_;
     std::vector<Queue> queues_;
+    std::vector<std::pair<Block*, Stream>> captured_;
     std::vector<Block*> unmarked_;
     std::size_t uses_ = 0;
 };

@@ -96,6 +96,15 @@ void PytorchAllocator::come_back(PoolBlock& block) {
     put(block, OnlineState::free);
 }
 
+std::vector<PoolBlock*> PytorchAllocator::idle_blocks(std::size_t kind) const {
+    std::vector<PoolBlock*> idle;
+    for (const auto& [stream, pools] : pools_) {
+        if (pools[kind].free.empty() || memory_.is_captured(stream)) continue;
+        for (const ListedBlock& listed : pools[kind].free) idle.push_back(listed.block);
+    }
+    return idle;
+}
+
 bool PytorchAllocator::may_serve(const PoolBlock& block, std::size_t bytes) const {
     if (bytes < settings_.max_split_bytes) return block.bytes < settings_.max_split_bytes;
     return block.bytes - bytes < settings_.max_non_split_rounding_bytes;

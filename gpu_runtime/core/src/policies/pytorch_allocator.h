@@ -28,7 +28,7 @@ namespace gapless::runtime {
 // left becomes a block of its own where it is large enough. A freed block becomes one with the free
 // blocks beside it. Where nothing fits, memory comes from the device; where that has none, from
 // free blocks that may not be split, then from all that is idle, when everything is waited for.
-// Limits. No pools of a graph's own: a captured stream is one like any other here.
+// Limits. No pools of a graph's own: a captured stream has what it had, which stays.
 class PytorchAllocator : public OnlineAllocator {
   public:
     Address allocate(std::size_t bytes, Stream stream) final;
@@ -56,10 +56,12 @@ class PytorchAllocator : public OnlineAllocator {
     virtual bool make_room(StreamPool& /*pool*/, std::size_t /*bytes*/) { return false; }
     // Before the device is asked for memory.
     virtual void collect_garbage() {}
-    // Gives to the device what is idle, where no block is pending. Throws DeviceCallError.
+    // Gives to the device what is idle. Throws DeviceCallError.
     virtual void release_idle() = 0;
     virtual void check_segment(const PoolSegment& segment) const = 0;
 
+    // The free blocks of streams that are not captured, the small ones or the large ones.
+    std::vector<PoolBlock*> idle_blocks(std::size_t kind) const;
     // Whether a free block is not too large for a request.
     bool may_serve(const PoolBlock& block, std::size_t bytes) const;
     // Throws OutOfDeviceMemory where more than the settings allow would be used.

@@ -39,6 +39,7 @@ PoolBlock* PytorchCaching::obtain(StreamPool& pool, std::size_t bytes) {
 // blocks that are large enough would have served the request.
 bool PytorchCaching::make_room(StreamPool& pool, std::size_t bytes) {
     if (settings_.max_split_bytes == PytorchSettings::kUnlimited) return false;
+    if (memory_.is_captured(pool.stream)) return false;
     const auto fit = pool.free.lower_bound({bytes, 0, nullptr});
     if (fit != pool.free.end()) {
         release({fit->block});
@@ -64,16 +65,11 @@ void PytorchCaching::collect_garbage() {
     const std::size_t reserved = account_.figures().reserved_bytes;
     if (reserved <= limit) return;
     const std::size_t wanted = reserved - limit;
-    std::vector<PoolBlock*> idle, leaving;
-    std::uint64_t ages = 0;
+    std::vector<PoolBlock*> idle = idle_blocks(1), leaving;
+    std::erase_if(idle, [](const PoolBlock* block) { return !is_whole(*block); });
     const auto age = [&](const PoolBlock* block) { return searches_[1] - block->listed_at; };
-    for (const auto& [stream, pools] : pools_) {
-        for (const ListedBlock& listed : pools[1].free) {
-            if (!is_whole(*listed.block)) continue;
-            idle.push_back(listed.block);
-            ages += age(listed.block);
-        }
-    }
+    std::uint64_t ages = 0;
+    for (const PoolBlock* const block : idle) ages += age(block);
     for (std::size_t released = 0; released < wanted && !idle.empty();) {
         const double average = static_cast<double>(ages) / static_cast<double>(idle.size());
         const auto young = std::ranges::stable_partition(idle, [&](const PoolBlock* block) {
@@ -91,14 +87,10 @@ void PytorchCaching::collect_garbage() {
 }
 
 void PytorchCaching::release_idle() {
-    std::vector<PoolBlock*> idle;
-    for (const std::size_t kind : {std::size_t{1}, std::size_t{0}}) {
-        for (const auto& [stream, pools] : pools_) {
-            for (const ListedBlock& listed : pools[kind].free) {
-                if (is_whole(*listed.block)) idle.push_back(listed.block);
-            }
-        }
-    }
+    std::vector<PoolBlock*> idle = idle_blocks(1);
+    const std::vector<PoolBlock*> small = idle_blocks(0);
+    idle.insert(idle.end(), small.begin(), small.end());
+    std::erase_if(idle, [](const PoolBlock* block) { return !is_whole(*block); });
     release(idle);
 }
 

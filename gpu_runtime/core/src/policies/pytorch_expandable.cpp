@@ -120,11 +120,7 @@ PoolBlock* PytorchExpandable::map_block(PoolBlock& block, std::size_t bytes) {
 
 void PytorchExpandable::release_idle() {
     for (const std::size_t kind : {std::size_t{1}, std::size_t{0}}) {
-        std::vector<PoolBlock*> idle;
-        for (const auto& [stream, pools] : pools_) {
-            for (const ListedBlock& listed : pools[kind].free) idle.push_back(listed.block);
-        }
-        for (PoolBlock* const block : idle) unmap_block(*block);
+        for (PoolBlock* const block : idle_blocks(kind)) unmap_block(*block);
         stocks_[kind].release_kept();
     }
     for (auto next = segments_.begin(); next != segments_.end();) {
@@ -143,7 +139,11 @@ void PytorchExpandable::unmap_block(PoolBlock& block) {
     const std::size_t first = (block.address - segment.address + each - 1) / each;
     const std::size_t behind = (block.end() - segment.address) / each;
     if (first >= behind) return;
-    memory_.await(StreamMark(memory_, block.pool->stream).event());
+    try {
+        memory_.await(StreamMark(memory_, block.pool->stream).event());
+    } catch (const StreamIsGone&) {
+        memory_.synchronize();
+    }
     std::exception_ptr refused;
     const std::size_t last = unmap_pages(block, first, behind, refused);
     if (last > first) add_hole(block, first, last);

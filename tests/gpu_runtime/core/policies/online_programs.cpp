@@ -1,8 +1,8 @@
 // Random programs on one online allocator: blocks of several streams, a device that is full, that
-// refuses calls. Every block has bytes of its own, also where they appear at several addresses, and
-// of every byte it is known who worked there: whoever gets it next has to be behind that work, by
-// its stream, by a wait, or because the host saw it end. Ends with 1 and a line on stderr where
-// something is wrong.
+// refuses calls, streams that are captured into graphs or destroyed. Every block has bytes of its
+// own, also where they appear at several addresses, and of every byte it is known who worked there:
+// whoever gets it next has to be behind that work, by its stream, by a wait, or because the host
+// saw it end. Ends with 1 and a line on stderr where something is wrong.
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,9 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -145,7 +147,10 @@ class Program {
           simulated_(kPage, options.capacity),
           ordered_(simulated_),
           memory_(ordered_),
-          allocator_(options.policy->make(memory_)) {
+          allocator_(options.policy->make(memory_)),
+          streams_(options.streams),
+          next_stream_(options.streams) {
+        std::iota(streams_.begin(), streams_.end(), Stream{0});
         simulated_.fail_after(options.calls, options.failures);
     }
 
@@ -205,14 +210,40 @@ class Program {
         } else if (kind < 0.93) {
             allocator_->give_back();
         } else if (kind < 0.98) {
-            ordered_.finish(below(options_.streams));
-        } else {
+            ordered_.finish(some_stream());
+        } else if (kind < 0.985) {
             allocator_->settle();
+        } else if (kind < 0.99) {
+            destroy(below(streams_.size()));
+        } else {
+            const Stream stream = some_stream();
+            capture(stream, !captured_.contains(stream));
+        }
+    }
+
+    Stream some_stream() { return streams_[below(streams_.size())]; }
+    bool is_gone(Stream stream) const {
+        return std::ranges::find(streams_, stream) == streams_.end();
+    }
+
+    // Another one takes its place.
+    void destroy(std::size_t which) {
+        if (next_stream_ == kHandles || captured_.contains(streams_[which])) return;
+        simulated_.destroy_stream(streams_[which]);
+        streams_[which] = next_stream_++;
+    }
+
+    void capture(Stream stream, bool begins) {
+        simulated_.set_captured(stream, begins);
+        if (begins) {
+            captured_.insert(stream);
+        } else {
+            captured_.erase(stream);
         }
     }
 
     void request() {
-        const Stream stream = below(options_.streams);
+        const Stream stream = some_stream();
         const std::size_t bytes = some_bytes();
         const Address address = allocator_->allocate(bytes, stream);
         require(address % 512 == 0, "a block begins where it may");
@@ -223,7 +254,7 @@ class Program {
                 owner = block.stamp;
             });
             worked_.each(stretch, [&](const Clock& before) {
-                for (Stream other = 0; other < kStreams; ++other) {
+                for (Stream other = 0; other < kHandles; ++other) {
                     require(other == stream || ordered_.is_ordered(stream, other, before[other]),
                             "bytes are used again before another stream is done");
                 }
@@ -233,13 +264,14 @@ class Program {
         live_.push_back(block);
         work(block, stream);
         if (chance(0.2)) {
-            const Stream other = below(options_.streams);
+            const Stream other = some_stream();
             require(allocator_->use_on(address, other), "a block is known");
             work(block, other);
         }
     }
 
     void work(const Live& block, Stream stream) {
+        if (captured_.contains(stream) || is_gone(stream)) return;  // the graph's, or nobody's
         const std::uint64_t position = ordered_.submit(stream, block.address, block.bytes);
         for (const auto& stretch : memory_.behind(block.address, block.bytes)) {
             worked_.change(stretch, [&](Clock& clock) { clock[stream] = position; });
@@ -309,12 +341,14 @@ class Program {
     // On a device that is well again everything comes back.
     void end() {
         simulated_.fail_after(0, 0);
+        for (const Stream stream : streams_) capture(stream, false);
         while (!live_.empty()) free(live_.size() - 1);
         allocator_->give_back();
         check();
         require(simulated_.created_bytes() == 0, "all memory comes back");
         require(simulated_.mapped_bytes() == 0, "nothing is mapped any more");
         require(simulated_.reserved_ranges() == 0, "no range is left");
+        require(simulated_.captured_work() == 0, "nothing of ours becomes a part of a graph");
         require(simulated_.live_events() == ordered_.lost_events(), "no event is left");
     }
 
@@ -324,6 +358,9 @@ class Program {
     OrderedMemory ordered_;
     PhysicalMemory memory_;
     Made allocator_;
+    std::vector<Stream> streams_;
+    Stream next_stream_;
+    std::set<Stream> captured_;
     std::vector<Live> live_;
     std::uint64_t stamps_ = 0;
     Ranges<std::uint64_t> owner_;  // stamps of live blocks, 0 for none

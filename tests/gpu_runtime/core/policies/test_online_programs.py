@@ -38,7 +38,11 @@ EXPANDED, STOCK = "policies/pytorch_expandable.cpp", "policies/page_stock.h"
 MUTATIONS = (
     Mutation(BLOCKS, "memory_.is_done(queue.uses.front().event)", "true", "orders", CACHING),
     Mutation(BLOCKS, "memory_.await(queue.uses.front().event);\n", "", "orders", EXPANDABLE),
-    Mutation(BLOCKS, "memory_.synchronize();", "{}", "failures", EXPANDABLE),
+    Mutation(BLOCKS, "memory_.synchronize();", "{}", "orders", CACHING),
+    Mutation(BLOCKS, "if (memory_.is_captured(stream)) {", "if (false) {", "orders", CACHING),
+    Mutation(BLOCKS, "        mark_captured();\n        if (", "        if (", "orders", CACHING),
+    Mutation(ALLOCATOR, " || memory_.is_captured(stream)", "", "orders", EXPANDABLE),
+    Mutation(EXPANDED, "memory_.synchronize();", "", "orders", EXPANDABLE),
     Mutation(BLOCKS, "unmarked_.push_back(&block);", "--block.pending, --uses_;", "failures",
              CACHING),
     Mutation(ALLOCATOR, "block->used_on.push_back(stream);", "{}", "orders", CACHING),
