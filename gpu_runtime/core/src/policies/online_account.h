@@ -20,10 +20,14 @@ struct OnlineFigures {
     std::size_t segments = 0;  // ranges of addresses with memory behind all of them
 };
 
-// Keeps the sums of an allocator; each policy says what became of its blocks.
+// Keeps the sums of an allocator; each policy says what became of its blocks. An allocator within
+// another one has an account that counts in the other's too.
 class OnlineAccount {
   public:
+    explicit OnlineAccount(OnlineAccount* whole = nullptr) : whole_(whole) {}
+
     void allocated(std::size_t requested, std::size_t bytes) {
+        if (whole_ != nullptr) whole_->allocated(requested, bytes);
         figures_.requested_bytes += requested;
         figures_.allocated_bytes += bytes;
         figures_.active_bytes += bytes;
@@ -33,20 +37,40 @@ class OnlineAccount {
     }
     // The block is active until finished() says otherwise.
     void freed(std::size_t requested, std::size_t bytes) {
+        if (whole_ != nullptr) whole_->freed(requested, bytes);
         figures_.requested_bytes -= requested;
         figures_.allocated_bytes -= bytes;
     }
-    void finished(std::size_t bytes) { figures_.active_bytes -= bytes; }
+    void finished(std::size_t bytes) {
+        if (whole_ != nullptr) whole_->finished(bytes);
+        figures_.active_bytes -= bytes;
+    }
     // Ready for a request, and not any more.
-    void add_free(std::size_t bytes) { figures_.free_bytes += bytes; }
-    void remove_free(std::size_t bytes) { figures_.free_bytes -= bytes; }
+    void add_free(std::size_t bytes) {
+        if (whole_ != nullptr) whole_->add_free(bytes);
+        figures_.free_bytes += bytes;
+    }
+    void remove_free(std::size_t bytes) {
+        if (whole_ != nullptr) whole_->remove_free(bytes);
+        figures_.free_bytes -= bytes;
+    }
     void reserved(std::size_t bytes) {
+        if (whole_ != nullptr) whole_->reserved(bytes);
         figures_.reserved_bytes += bytes;
         figures_.reserved_peak = std::max(figures_.reserved_peak, figures_.reserved_bytes);
     }
-    void released(std::size_t bytes) { figures_.reserved_bytes -= bytes; }
-    void add_segment() { ++figures_.segments; }
-    void remove_segment() { --figures_.segments; }
+    void released(std::size_t bytes) {
+        if (whole_ != nullptr) whole_->released(bytes);
+        figures_.reserved_bytes -= bytes;
+    }
+    void add_segment() {
+        if (whole_ != nullptr) whole_->add_segment();
+        ++figures_.segments;
+    }
+    void remove_segment() {
+        if (whole_ != nullptr) whole_->remove_segment();
+        --figures_.segments;
+    }
 
     void reset_peaks() {
         figures_.requested_peak = figures_.requested_bytes;
@@ -57,6 +81,7 @@ class OnlineAccount {
     const OnlineFigures& figures() const { return figures_; }
 
   private:
+    OnlineAccount* const whole_;
     OnlineFigures figures_;
 };
 

@@ -19,10 +19,12 @@ std::size_t allowed_share(DeviceMemory& memory, const PytorchSettings& settings)
 
 }  // namespace
 
-PytorchAllocator::PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings)
+PytorchAllocator::PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings,
+                                   OnlineAccount* whole)
     : memory_(memory),
       settings_(settings),
       allowed_bytes_(allowed_share(memory, settings)),
+      account_(whole),
       pending_(memory) {}
 
 Address PytorchAllocator::allocate(std::size_t requested, Stream stream) {

@@ -44,7 +44,8 @@ class PytorchAllocator : public OnlineAllocator {
 
   protected:
     // Throws std::invalid_argument where the settings break a rule.
-    PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings);
+    PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings,
+                     OnlineAccount* whole = nullptr);
 
     // The free block for a request, or null.
     virtual PoolBlock* find(StreamPool& pool, std::size_t bytes) const = 0;

@@ -7,8 +7,10 @@ namespace gapless::runtime {
 
 class PytorchCaching final : public PytorchAllocator {
   public:
-    PytorchCaching(DeviceMemory& memory, const PytorchSettings& settings)
-        : PytorchAllocator(memory, settings) {}
+    // Within another allocator it counts in that one's account too.
+    PytorchCaching(DeviceMemory& memory, const PytorchSettings& settings,
+                   OnlineAccount* whole = nullptr)
+        : PytorchAllocator(memory, settings, whole) {}
 
   private:
     PoolBlock* find(StreamPool& pool, std::size_t bytes) const override;
