@@ -579,6 +579,45 @@ class PytorchExpandable(OnlineAllocator):
 
     def __init__(self, memory: DeviceMemory, settings: PytorchSettings = ...) -> None: ...
 
+class GmlakeRules:
+    """The constants of virtual memory stitching."""
+
+    def __init__(self, chunk_bytes: int = 2097152, fragmentation_limit_bytes: int = 134217728, gives_whole_blocks: bool = True, most_stitched: int = 4096, most_stitched_bytes: int = 4398046511104) -> None: ...
+
+class GmlakeStates:
+    """How often a request found what it found."""
+
+    @property
+    def exact(self) -> int: ...
+
+    @property
+    def single(self) -> int: ...
+
+    @property
+    def whole(self) -> int: ...
+
+    @property
+    def multiple(self) -> int: ...
+
+    @property
+    def insufficient(self) -> int: ...
+
+    @property
+    def out_of_memory(self) -> int: ...
+
+class Gmlake(OnlineAllocator):
+    """Stitches free blocks that are apart."""
+
+    def __init__(self, memory: DeviceMemory, rules: GmlakeRules = ...) -> None: ...
+
+    def states(self) -> GmlakeStates: ...
+
+    @property
+    def stitched_count(self) -> int: ...
+
+    @property
+    def primitive_count(self) -> int: ...
+
 class RequestLog:
     """The requests of a recorded run."""
 

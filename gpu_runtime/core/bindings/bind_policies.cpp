@@ -12,6 +12,7 @@
 #include "device/counting_memory.h"
 #include "device/segment_log.h"
 #include "numpy_arrays.h"
+#include "policies/gmlake.h"
 #include "policies/pytorch_caching.h"
 #include "policies/pytorch_expandable.h"
 #include "policies/replay.h"
@@ -150,6 +151,39 @@ void bind_pytorch(nb::module_& module) {
              "settings"_a = PytorchSettings(), nb::keep_alive<1, 2>());
 }
 
+void bind_gmlake(nb::module_& module) {
+    nb::class_<GmlakeRules>(module, "GmlakeRules", "The constants of virtual memory stitching.")
+        .def(
+            "__init__",
+            [](GmlakeRules* made, std::size_t chunk_bytes, std::size_t fragmentation_limit_bytes,
+               bool gives_whole_blocks, std::size_t most_stitched,
+               std::size_t most_stitched_bytes) {
+                new (made) GmlakeRules{.chunk_bytes = chunk_bytes,
+                                       .fragmentation_limit_bytes = fragmentation_limit_bytes,
+                                       .gives_whole_blocks = gives_whole_blocks,
+                                       .most_stitched = most_stitched,
+                                       .most_stitched_bytes = most_stitched_bytes};
+            },
+            "chunk_bytes"_a = GmlakeRules().chunk_bytes,
+            "fragmentation_limit_bytes"_a = GmlakeRules().fragmentation_limit_bytes,
+            "gives_whole_blocks"_a = GmlakeRules().gives_whole_blocks,
+            "most_stitched"_a = GmlakeRules().most_stitched,
+            "most_stitched_bytes"_a = GmlakeRules().most_stitched_bytes);
+    nb::class_<GmlakeStates>(module, "GmlakeStates", "How often a request found what it found.")
+        .def_ro("exact", &GmlakeStates::exact)
+        .def_ro("single", &GmlakeStates::single)
+        .def_ro("whole", &GmlakeStates::whole)
+        .def_ro("multiple", &GmlakeStates::multiple)
+        .def_ro("insufficient", &GmlakeStates::insufficient)
+        .def_ro("out_of_memory", &GmlakeStates::out_of_memory);
+    nb::class_<Gmlake, OnlineAllocator>(module, "Gmlake", "Stitches free blocks that are apart.")
+        .def(nb::init<DeviceMemory&, const GmlakeRules&>(), "memory"_a, "rules"_a = GmlakeRules(),
+             nb::keep_alive<1, 2>())
+        .def("states", [](const Gmlake& allocator) { return allocator.states(); })
+        .def_prop_ro("stitched_count", &Gmlake::stitched_count)
+        .def_prop_ro("primitive_count", &Gmlake::primitive_count);
+}
+
 void heed_signals() {
     const nb::gil_scoped_acquire with_python;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -205,6 +239,7 @@ void bind_policies(nb::module_& module) {
     bind_listing(module);
     bind_online(module);
     bind_pytorch(module);
+    bind_gmlake(module);
     bind_replay(module);
 }
 
