@@ -19,6 +19,7 @@
 #include "../ordered_memory.h"
 #include "device/simulated_memory.h"
 #include "physical_memory.h"
+#include "policies/gmlake.h"
 #include "policies/pytorch_caching.h"
 #include "policies/pytorch_expandable.h"
 
@@ -45,6 +46,14 @@ PytorchSettings settings_of_all() {
     return settings;
 }
 
+// Small blocks are split and stitched too, and few stitched ones are kept.
+GmlakeRules rules_of_few() {
+    GmlakeRules rules;
+    rules.fragmentation_limit_bytes = 2 * kPage;
+    rules.most_stitched = 12;
+    return rules;
+}
+
 const Policy kPolicies[] = {
     {"pytorch-caching",
      [](DeviceMemory& memory) -> Made {
@@ -58,6 +67,8 @@ const Policy kPolicies[] = {
      [](DeviceMemory& memory) -> Made {
          return std::make_unique<PytorchExpandable>(memory, PytorchSettings());
      }},
+    {"gmlake",
+     [](DeviceMemory& memory) -> Made { return std::make_unique<Gmlake>(memory, rules_of_few()); }},
 };
 
 std::string program;  // which one runs

@@ -17,10 +17,11 @@ SOURCES = [
     PROGRAM,
     CORE / "device" / "simulated_memory.cpp",
     *sorted((CORE / "policies").glob("pytorch_*.cpp")),
+    *sorted((CORE / "policies").glob("gmlake*.cpp")),
 ]
 PASSED = "online_programs: passed\n"
-CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
-POLICIES = (CACHING, "pytorch-caching-settings", EXPANDABLE)
+CACHING, EXPANDABLE, GMLAKE = "pytorch-caching", "pytorch-expandable", "gmlake"
+POLICIES = (CACHING, "pytorch-caching-settings", EXPANDABLE, GMLAKE)
 
 
 class Mutation(NamedTuple):
@@ -35,6 +36,8 @@ class Mutation(NamedTuple):
 
 BLOCKS, ALLOCATOR = "policies/pending_blocks.h", "policies/pytorch_allocator.cpp"
 EXPANDED, STOCK = "policies/pytorch_expandable.cpp", "policies/page_stock.h"
+LAKE, LAKE_POOLS = "policies/gmlake.cpp", "policies/gmlake_pools.cpp"
+RETIRED = "policies/retired_ranges.h"
 MUTATIONS = (
     Mutation(BLOCKS, "memory_.is_done(queue.uses.front().event)", "true", "orders", CACHING),
     Mutation(BLOCKS, "memory_.await(queue.uses.front().event);\n", "", "orders", EXPANDABLE),
@@ -55,6 +58,20 @@ MUTATIONS = (
     Mutation(EXPANDED, "        stocks_[kind].release_kept();\n", "", "failures", EXPANDABLE),
     Mutation(STOCK, "            mapper_.settle();\n", "", "failures", EXPANDABLE),
     Mutation("device/page_mapper.h", "unopened_bytes_ = mapped;", "", "failures", EXPANDABLE),
+    Mutation(LAKE, "block->used_on.empty()", "true", "orders", GMLAKE),
+    Mutation(LAKE, "block->used_on.push_back(stream);", "{}", "orders", GMLAKE),
+    Mutation(LAKE_POOLS, "retired_.empty()) memory_.synchronize();", "retired_.empty()) {}",
+             "orders", GMLAKE),
+    Mutation(LAKE_POOLS, "if (is_inactive(block)) drop", "drop", "orders", GMLAKE),
+    Mutation(LAKE_POOLS, "last_pool_ == nullptr || last_pool_->stream != stream",
+             "last_pool_ == nullptr", "orders", GMLAKE),
+    Mutation(LAKE_POOLS, "        retired_.add_empty(address, bytes);\n", "", "failures", GMLAKE),
+    Mutation(LAKE_POOLS, "        retired_.add(first, bytes, pool.stream);\n", "", "failures",
+             GMLAKE),
+    Mutation(RETIRED, "memory_.is_done(marked_.front().event)", "true", "orders", GMLAKE),
+    Mutation(RETIRED, "if (!memory_.is_captured(range.stream)) {", "if (true) {", "orders", GMLAKE),
+    Mutation(RETIRED, "        range.is_mapped = false;\n", "", "failures", GMLAKE),
+    Mutation(RETIRED, "        mapper_.settle();\n", "", "failures", GMLAKE),
 )  # fmt: skip
 
 
