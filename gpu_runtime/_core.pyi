@@ -617,6 +617,53 @@ class Gmlake(OnlineAllocator):
 
     @property
     def primitive_count(self) -> int: ...
+class VpmmSettings:
+    """The constants of VPMM's pool."""
+
+    def __init__(self, page_bytes: int = 2097152, pages: int = 0, chunk_bytes: int = 8796093022208) -> None: ...
+
+class VpmmState(enum.Enum):
+    """What a region of VPMM is."""
+
+    LIVE = 0
+
+    PENDING = 1
+
+    FREE = 2
+
+    FRESH = 3
+
+    HOLE = 4
+
+    ZOMBIE = 5
+
+class VpmmView:
+    """A region of VPMM."""
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def state(self) -> VpmmState: ...
+
+    @property
+    def stream(self) -> int: ...
+
+class Vpmm(OnlineAllocator):
+    """Moves pages to where they are needed."""
+
+    def __init__(self, memory: DeviceMemory, settings: VpmmSettings = ...) -> None: ...
+
+    def regions(self) -> list[VpmmView]:
+        """By address."""
+
+    def keep_stages(self) -> None: ...
+
+    def stages(self) -> list[list[VpmmView]]:
+        """The regions after each step of the last request's phase 2."""
 
 class RequestLog:
     """The requests of a recorded run."""

@@ -17,6 +17,7 @@
 #include "policies/pytorch_expandable.h"
 #include "policies/replay.h"
 #include "policies/request_log.h"
+#include "policies/vpmm.h"
 
 namespace gapless::runtime {
 
@@ -184,6 +185,37 @@ void bind_gmlake(nb::module_& module) {
         .def_prop_ro("primitive_count", &Gmlake::primitive_count);
 }
 
+void bind_vpmm(nb::module_& module) {
+    nb::class_<VpmmSettings>(module, "VpmmSettings", "The constants of VPMM's pool.")
+        .def(
+            "__init__",
+            [](VpmmSettings* made, std::size_t page_bytes, std::size_t pages,
+               std::size_t chunk_bytes) {
+                new (made) VpmmSettings{
+                    .page_bytes = page_bytes, .pages = pages, .chunk_bytes = chunk_bytes};
+            },
+            "page_bytes"_a = VpmmSettings().page_bytes, "pages"_a = VpmmSettings().pages,
+            "chunk_bytes"_a = VpmmSettings().chunk_bytes);
+    nb::enum_<VpmmState>(module, "VpmmState", "What a region of VPMM is.")
+        .value("LIVE", VpmmState::live)
+        .value("PENDING", VpmmState::pending)
+        .value("FREE", VpmmState::free)
+        .value("FRESH", VpmmState::fresh)
+        .value("HOLE", VpmmState::hole)
+        .value("ZOMBIE", VpmmState::zombie);
+    nb::class_<VpmmView>(module, "VpmmView", "A region of VPMM.")
+        .def_ro("address", &VpmmView::address)
+        .def_ro("bytes", &VpmmView::bytes)
+        .def_ro("state", &VpmmView::state)
+        .def_ro("stream", &VpmmView::stream);
+    nb::class_<Vpmm, OnlineAllocator>(module, "Vpmm", "Moves pages to where they are needed.")
+        .def(nb::init<DeviceMemory&, const VpmmSettings&>(), "memory"_a,
+             "settings"_a = VpmmSettings(), nb::keep_alive<1, 2>())
+        .def("regions", &Vpmm::regions, "By address.")
+        .def("keep_stages", &Vpmm::keep_stages)
+        .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
+}
+
 void heed_signals() {
     const nb::gil_scoped_acquire with_python;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -240,6 +272,7 @@ void bind_policies(nb::module_& module) {
     bind_online(module);
     bind_pytorch(module);
     bind_gmlake(module);
+    bind_vpmm(module);
     bind_replay(module);
 }
 
