@@ -1,6 +1,7 @@
 #include "policies/vpmm.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -220,18 +221,19 @@ void Vpmm::leave(const Harvest& part) {
     }
     disappear(region);
     region.state = VpmmState::zombie;
-    zombies_.push_back(&region);
+    zombies_.emplace(std::pair(region.stream, region.id), &region);
 }
 
 void Vpmm::unmap_zombies() {
-    for (std::size_t i = 0; i < zombies_.size();) {
-        if (!is_done(*zombies_[i])) {
-            ++i;
-            continue;
+    for (auto next = zombies_.begin(); next != zombies_.end();) {
+        const auto [stream, id] = next->first;
+        if (is_done(*next->second)) {
+            bury(*next->second);
+            next = zombies_.erase(next);
+        } else {
+            // Nor is what the stream was given later.
+            next = zombies_.upper_bound({stream, std::numeric_limits<std::uint64_t>::max()});
         }
-        bury(*zombies_[i]);
-        zombies_[i] = zombies_.back();
-        zombies_.pop_back();
     }
 }
 
@@ -280,9 +282,9 @@ void Vpmm::give_back() {
     };
     mapper_.settle();
     while (!zombies_.empty()) {
-        await(*zombies_.back());
-        bury(*zombies_.back());
-        zombies_.pop_back();
+        await(*zombies_.begin()->second);
+        bury(*zombies_.begin()->second);
+        zombies_.erase(zombies_.begin());
     }
     for (const Harvest& all : harvest(free_bytes_, 0)) {
         VpmmRegion& region = *all.region;
@@ -361,6 +363,7 @@ void Vpmm::require_mark(VpmmRegion& region) {
     if (region.mark != VpmmMark::refused) return;
     region.event = memory_.record_event(region.stream);
     region.mark = VpmmMark::recorded;
+    region.id = ++last_id_;
 }
 
 bool Vpmm::is_done(VpmmRegion& region) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "allocator/address_table.h"
@@ -121,7 +122,8 @@ class Vpmm final : public OnlineAllocator {
     std::size_t free_bytes_ = 0;  // in those lists
     AddressTable<VpmmRegion> live_;
     PendingBlocks<VpmmRegion> pending_;
-    std::vector<VpmmRegion*> zombies_;
+    // By stream, in the order of their events.
+    std::map<std::pair<Stream, std::uint64_t>, VpmmRegion*> zombies_;
     std::uint64_t last_id_ = 0;
     bool keeps_stages_ = false;
     std::vector<std::vector<VpmmView>> stages_;

@@ -1,5 +1,4 @@
 // What has to hold of VPMM's regions, pages and sums.
-#include <algorithm>
 #include <set>
 #include <stdexcept>
 
@@ -45,7 +44,7 @@ void Vpmm::check() const {
                     break;
                 case VpmmState::zombie:
                     ++zombies;
-                    require(std::ranges::find(zombies_, region) != zombies_.end(),
+                    require(zombies_.at({region->stream, region->id}) == region,
                             "a zombie is known");
                     break;
                 case VpmmState::hole:
@@ -80,7 +79,7 @@ void Vpmm::check_pages() const {
             }
         }
     }
-    for (const VpmmRegion* zombie : zombies_) {
+    for (const auto& [turn, zombie] : zombies_) {
         for (const Pages each : space_.pages_of(*zombie)) {
             require(placed.contains(each), "a zombie's pages are elsewhere");
         }

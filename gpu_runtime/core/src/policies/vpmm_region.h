@@ -51,7 +51,7 @@ struct VpmmRegion {
     VpmmMark mark = VpmmMark::done;
     Stream stream = 0;     // whose work used it last; its own alone, but for `used_on`
     Event event = 0;       // that was recorded when it was freed
-    std::uint64_t id = 0;  // in the order of the frees
+    std::uint64_t id = 0;  // in the order of the events
     std::size_t requested = 0;
     std::size_t pending = 0;        // what it waits for since it was freed
     std::vector<Stream> used_on{};  // of a live one

@@ -22,6 +22,7 @@
 #include "policies/gmlake.h"
 #include "policies/pytorch_caching.h"
 #include "policies/pytorch_expandable.h"
+#include "policies/vpmm.h"
 
 namespace {
 
@@ -69,6 +70,10 @@ const Policy kPolicies[] = {
      }},
     {"gmlake",
      [](DeviceMemory& memory) -> Made { return std::make_unique<Gmlake>(memory, rules_of_few()); }},
+    {"vpmm",
+     [](DeviceMemory& memory) -> Made {
+         return std::make_unique<Vpmm>(memory, VpmmSettings{.chunk_bytes = 64 * kPage});
+     }},
 };
 
 std::string program;  // which one runs

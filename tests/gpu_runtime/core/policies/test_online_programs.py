@@ -18,10 +18,12 @@ SOURCES = [
     CORE / "device" / "simulated_memory.cpp",
     *sorted((CORE / "policies").glob("pytorch_*.cpp")),
     *sorted((CORE / "policies").glob("gmlake*.cpp")),
+    *sorted((CORE / "policies").glob("vpmm*.cpp")),
 ]
 PASSED = "online_programs: passed\n"
-CACHING, EXPANDABLE, GMLAKE = "pytorch-caching", "pytorch-expandable", "gmlake"
-POLICIES = (CACHING, "pytorch-caching-settings", EXPANDABLE, GMLAKE)
+CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
+GMLAKE, VPMM = "gmlake", "vpmm"
+POLICIES = (CACHING, "pytorch-caching-settings", EXPANDABLE, GMLAKE, VPMM)
 
 
 class Mutation(NamedTuple):
@@ -38,6 +40,7 @@ BLOCKS, ALLOCATOR = "policies/pending_blocks.h", "policies/pytorch_allocator.cpp
 EXPANDED, STOCK = "policies/pytorch_expandable.cpp", "policies/page_stock.h"
 LAKE, LAKE_POOLS = "policies/gmlake.cpp", "policies/gmlake_pools.cpp"
 RETIRED = "policies/retired_ranges.h"
+MOVED = "policies/vpmm.cpp"
 MUTATIONS = (
     Mutation(BLOCKS, "memory_.is_done(queue.uses.front().event)", "true", "orders", CACHING),
     Mutation(BLOCKS, "memory_.await(queue.uses.front().event);\n", "", "orders", EXPANDABLE),
@@ -72,6 +75,18 @@ MUTATIONS = (
     Mutation(RETIRED, "if (!memory_.is_captured(range.stream)) {", "if (true) {", "orders", GMLAKE),
     Mutation(RETIRED, "        range.is_mapped = false;\n", "", "failures", GMLAKE),
     Mutation(RETIRED, "        mapper_.settle();\n", "", "failures", GMLAKE),
+    Mutation(MOVED, "memory_.make_wait(stream, region.event);", "{}", "orders", VPMM),
+    Mutation(MOVED, "if (is_done(*fit->region)) ", "", "orders", VPMM),
+    Mutation(MOVED, "if (is_done(*next->second)) {", "if (true) {", "orders", VPMM),
+    Mutation(MOVED, "    mark(*region);\n", "", "orders", VPMM),
+    Mutation(MOVED, "        mark(rest);\n", "", "orders", VPMM),
+    Mutation(MOVED, "std::exchange(region.mark, VpmmMark::done);", "region.mark;", "orders", VPMM),
+    Mutation(MOVED, "region.id < behind.id", "region.id > behind.id", "orders", VPMM),
+    Mutation(MOVED, "memory_.await(region.event);", "{}", "orders", VPMM),
+    Mutation(MOVED, "region->used_on.push_back(stream);", "{}", "orders", VPMM),
+    Mutation(MOVED, "region.mark = VpmmMark::refused;", "{}", "failures", VPMM),
+    Mutation(MOVED, "pages.resize(std::min(pages.size(), missing_pages));", "", "failures", VPMM),
+    Mutation(MOVED, "for (const Pages each : pages) stock_.give(each);", "", "failures", VPMM),
 )  # fmt: skip
 
 

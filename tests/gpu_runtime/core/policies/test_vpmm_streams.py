@@ -254,3 +254,32 @@ def test_pages_that_moved_are_listed_where_they_are_now() -> None:
         (OnlineState.UNMAPPED, 57),
     ]
     assert pool.allocator.figures().segments == 1
+
+
+def test_pages_that_could_not_be_opened_are_gone_before_their_addresses_are() -> None:
+    memory = SimulatedMemory(PAGE, 100 * PAGE)
+    allocator = Vpmm(memory, VpmmSettings(chunk_bytes=8 * PAGE))
+    blocks = [allocator.allocate(pages * PAGE) for pages in (3, 2, 3)]
+    allocator.free(blocks[0])
+    allocator.free(blocks[2])
+    # A range is reserved, four pages are mapped; they are neither opened nor taken back.
+    memory.fail_after(5, 2)
+    with pytest.raises(OSError, match="unmap"):
+        allocator.allocate(4 * PAGE)
+    assert {allocator.allocate(3 * PAGE) for _ in range(2)} == {blocks[0], blocks[2]}
+    allocator.give_back()
+    allocator.check()
+    assert (memory.mapped_bytes, memory.reserved_ranges) == (8 * PAGE, 1)
+
+
+def test_pages_that_the_device_did_not_take_back_are_kept_until_it_does() -> None:
+    memory = SimulatedMemory(PAGE, 100 * PAGE)
+    allocator = Vpmm(memory, VpmmSettings(chunk_bytes=8 * PAGE))
+    # Four pages are made, one is not mapped, none is taken back.
+    memory.fail_after(4, 1 + 4)
+    with pytest.raises(OSError, match="map"):
+        allocator.allocate(4 * PAGE)
+    allocator.check()
+    assert allocator.figures().free_bytes == memory.created_bytes == 4 * PAGE
+    allocator.give_back()
+    assert memory.created_bytes == 0
