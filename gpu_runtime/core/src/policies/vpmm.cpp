@@ -392,11 +392,6 @@ void Vpmm::keep_later_event(VpmmRegion& region) {
     forget_event(behind);
 }
 
-void Vpmm::reset_peaks() {
-    account_.reset_peaks();
-    small_.reset_peaks();
-}
-
 void Vpmm::keep_stage() {
     if (keeps_stages_) stages_.push_back(regions());
 }

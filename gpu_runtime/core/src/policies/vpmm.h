@@ -64,7 +64,7 @@ class Vpmm final : public OnlineAllocator {
     void give_back() override;
 
     const OnlineFigures& figures() const override { return account_.figures(); }
-    void reset_peaks() override;
+    void reset_peaks() override { account_.reset_peaks(); }
     std::vector<OnlineSegment> segments() const override;
     void check() const override;
 

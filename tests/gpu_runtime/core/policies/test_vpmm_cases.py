@@ -135,6 +135,9 @@ def test_case_c_makes_a_page() -> None:
     assert case.run_to_the_fourth() == "-10 1 +4"
     assert case.allocate(11) == "z10 1 4 +11"
     assert case.stages() == ["-10 1 4 #1", "z10 1 4 -11"]
+    case.free(case.latest)
+    case.allocate(11)
+    assert case.stages() == []
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,17 @@ def test_a_page_larger_than_any_request_switches_the_pool_off() -> None:
     assert allocator.figures().reserved_bytes == 1 << 30
 
 
+def test_peaks_begin_again_with_what_there_is() -> None:
+    pool = Pool()
+    pool.freed(5, 1)
+    pool.allocator.free(pool.allocator.allocate(1000, 1))
+    pool.allocate(2, 1)
+    assert pool.allocator.figures().allocated_peak == 5 * PAGE
+    pool.allocator.reset_peaks()
+    assert pool.allocator.figures().allocated_peak == 2 * PAGE
+    assert pool.allocator.figures().reserved_peak == 6 * PAGE
+
+
 def test_give_back_returns_all_that_is_idle() -> None:
     pool = Pool(pages=6)
     pool.freed(2, 1)
@@ -283,3 +294,19 @@ def test_pages_that_the_device_did_not_take_back_are_kept_until_it_does() -> Non
     assert allocator.figures().free_bytes == memory.created_bytes == 4 * PAGE
     allocator.give_back()
     assert memory.created_bytes == 0
+
+
+def test_an_event_that_was_refused_at_first_is_the_latest() -> None:
+    memory = SimulatedMemory(PAGE, 100 * PAGE)
+    allocator = Vpmm(memory, VpmmSettings(chunk_bytes=16 * PAGE))
+    late, between, early = (allocator.allocate(PAGE) for _ in range(3))
+    memory.fail_after(0, 1)
+    allocator.free(late)
+    allocator.free(early)
+    memory.submit(0, between, 8)
+    # Recorded now, and not done: that of `early` is.
+    allocator.allocate(2 * PAGE)
+    assert allocator.allocate(PAGE) == early
+    allocator.check()
+    states = {region.address: region.state for region in allocator.regions()}
+    assert states[late] == VpmmState.ZOMBIE
