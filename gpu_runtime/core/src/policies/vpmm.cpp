@@ -113,6 +113,7 @@ VpmmRegion& Vpmm::obtain(std::size_t bytes, Stream stream) {
     } catch (const OutOfDeviceMemory&) {
     }
     pending_.await_all([this](VpmmRegion& region) { come_back(region); });
+    await_unmarked();
     small_.give_back();
     if (VpmmRegion* const found = find(bytes, stream)) return *found;
     return gather(bytes, stream);
@@ -151,10 +152,15 @@ VpmmRegion* Vpmm::find(std::size_t bytes, Stream stream) {
 // All that the device may refuse comes first.
 VpmmRegion& Vpmm::gather(std::size_t bytes, Stream stream) {
     VpmmRegion& hole = space_.hole_for(bytes);
-    const std::size_t missing = bytes - std::min(bytes, free_bytes_);
+    std::size_t missing = bytes;
+    std::vector<Harvest> parts;
+    for (VpmmRegion* const region : movable(stream)) {
+        if (missing == 0) break;
+        parts.push_back({region, std::min(region->bytes, missing)});
+        missing -= parts.back().bytes;
+        if (region->stream != stream && !is_done(*region)) memory_.make_wait(stream, region->event);
+    }
     const std::size_t missing_pages = missing / settings_.page_bytes;
-    const std::vector<Harvest> parts = harvest(bytes - missing, stream);
-    for (const Harvest& part : parts) order_before(*part.region, stream);
     std::vector<Pages> pages;
     try {
         while (pages.size() < missing_pages) pages.push_back(stock_.obtain());
@@ -185,29 +191,21 @@ VpmmRegion& Vpmm::gather(std::size_t bytes, Stream stream) {
     return made;
 }
 
-std::vector<Vpmm::Harvest> Vpmm::harvest(std::size_t bytes, Stream stream) const {
-    std::vector<Harvest> parts;
-    if (bytes == 0) return parts;
+// Free regions whose pages may move to a request of a stream, those first that move first.
+std::vector<VpmmRegion*> Vpmm::movable(Stream stream) {
+    const bool may_wait = !memory_.is_captured(stream);
+    std::vector<VpmmRegion*> found;
     for (const auto& [owner, list] : free_) {
-        for (const VpmmListed& listed : list) parts.push_back({listed.region, listed.bytes});
+        for (const VpmmListed& listed : list) {
+            VpmmRegion& region = *listed.region;
+            if (!is_marked(region)) continue;
+            if (owner == stream || may_wait || is_done(region)) found.push_back(&region);
+        }
     }
-    std::ranges::sort(parts, {}, [stream](const Harvest& part) {
-        return std::pair(part.region->stream != stream, part.region->id);
+    std::ranges::sort(found, {}, [stream](const VpmmRegion* region) {
+        return std::pair(region->stream != stream, region->id);
     });
-    std::size_t wanted = parts.size();
-    for (std::size_t i = 0; i < wanted; ++i) {
-        parts[i].bytes = std::min(parts[i].bytes, bytes);
-        bytes -= parts[i].bytes;
-        if (bytes == 0) wanted = i + 1;
-    }
-    parts.resize(wanted);
-    return parts;
-}
-
-// Work that a stream is given from now on is behind the work in a free region.
-void Vpmm::order_before(VpmmRegion& region, Stream stream) {
-    require_mark(region);
-    if (region.stream != stream && !is_done(region)) memory_.make_wait(stream, region.event);
+    return found;
 }
 
 // The pages of a part have moved.
@@ -276,8 +274,8 @@ void Vpmm::settle() {
 void Vpmm::give_back() {
     small_.give_back();
     pending_.await_all([this](VpmmRegion& region) { come_back(region); });
+    await_unmarked();
     const auto await = [this](VpmmRegion& region) {
-        require_mark(region);
         if (region.mark == VpmmMark::recorded) memory_.await(region.event);
     };
     mapper_.settle();
@@ -286,15 +284,19 @@ void Vpmm::give_back() {
         bury(*zombies_.begin()->second);
         zombies_.erase(zombies_.begin());
     }
-    for (const Harvest& all : harvest(free_bytes_, 0)) {
-        VpmmRegion& region = *all.region;
-        await(region);
-        memory_.unmap(region.address, region.bytes);
-        unlist(region);
-        forget_event(region);
-        disappear(region);
-        for (const Pages each : space_.pages_of(region)) stock_.give(each);
-        space_.make_hole(region);
+    std::vector<VpmmRegion*> idle;
+    for (const auto& [owner, list] : free_) {
+        if (list.empty() || memory_.is_captured(owner)) continue;
+        for (const VpmmListed& listed : list) idle.push_back(listed.region);
+    }
+    for (VpmmRegion* const region : idle) {
+        await(*region);
+        memory_.unmap(region->address, region->bytes);
+        unlist(*region);
+        forget_event(*region);
+        disappear(*region);
+        for (const Pages each : space_.pages_of(*region)) stock_.give(each);
+        space_.make_hole(*region);
     }
     stock_.release_kept();
     space_.release_idle();
@@ -324,7 +326,6 @@ void Vpmm::put(VpmmRegion& region) {
 
 void Vpmm::list(VpmmRegion& region) {
     account_.add_free(region.bytes);
-    free_bytes_ += region.bytes;
     region.listed = free_.try_emplace(region.stream, &nodes_)
                         .first->second.insert({region.bytes, place_of(region), &region})
                         .first;
@@ -332,7 +333,6 @@ void Vpmm::list(VpmmRegion& region) {
 
 void Vpmm::unlist(VpmmRegion& region) {
     account_.remove_free(region.bytes);
-    free_bytes_ -= region.bytes;
     free_.find(region.stream)->second.erase(region.listed);
 }
 
@@ -351,19 +351,33 @@ void Vpmm::disappear(const VpmmRegion& region) {
 // The work that its stream was given so far is all that uses the region.
 void Vpmm::mark(VpmmRegion& region) {
     region.id = ++last_id_;
+    region.mark = VpmmMark::missing;
     try {
+        if (memory_.is_captured(region.stream)) return;
         region.event = memory_.record_event(region.stream);
         region.mark = VpmmMark::recorded;
     } catch (const DeviceCallError&) {
-        region.mark = VpmmMark::refused;
+        // It is missing.
     }
 }
 
-void Vpmm::require_mark(VpmmRegion& region) {
-    if (region.mark != VpmmMark::refused) return;
-    region.event = memory_.record_event(region.stream);
-    region.mark = VpmmMark::recorded;
-    region.id = ++last_id_;
+// An event that was missing may be recorded now: it is later, and hence safe.
+bool Vpmm::is_marked(VpmmRegion& region) {
+    if (region.mark == VpmmMark::missing) mark(region);
+    return region.mark != VpmmMark::missing;
+}
+
+void Vpmm::await_unmarked() {
+    std::vector<VpmmRegion*> unmarked;
+    for (const auto& [owner, list] : free_) {
+        for (const VpmmListed& listed : list) {
+            if (is_marked(*listed.region) || memory_.is_captured(owner)) continue;
+            unmarked.push_back(listed.region);
+        }
+    }
+    if (unmarked.empty()) return;
+    memory_.synchronize();
+    for (VpmmRegion* const region : unmarked) region->mark = VpmmMark::done;
 }
 
 bool Vpmm::is_done(VpmmRegion& region) {

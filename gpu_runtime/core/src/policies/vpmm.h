@@ -47,10 +47,12 @@ struct VpmmSettings {
 // the paper's phases say so, its cases draw it at the end of what is active.
 // A region that another stream used waits as PendingBlocks has it, and is free then. Where the
 // device has no page left, those are waited for, and idle memory of small requests goes back.
-// Limits. A request of more than a chunk is refused. A region whose event the device refused to
-// record serves its own stream only, or phase 2, which records one. Pages are kept until
-// give_back(). Two mappings of a page are two names of one memory between kernels, not within one:
-// those who use the one are behind those who used the other.
+// A region without an event, because its stream is captured or gone or the device refused, serves
+// its own stream where it is, until phase 2 can record one or the device was waited for. A stream
+// that is captured waits for nothing: it gets its own pages, those that are done, and new ones.
+// Limits. A request of more than a chunk is refused. Pages are kept until give_back(). Two mappings
+// of a page are two names of one memory between kernels, not within one: those who use the one are
+// behind those who used the other.
 class Vpmm final : public OnlineAllocator {
   public:
     // Throws std::invalid_argument where the settings break a rule, OutOfDeviceMemory,
@@ -87,8 +89,7 @@ class Vpmm final : public OnlineAllocator {
     VpmmRegion& obtain(std::size_t bytes, Stream stream);
     VpmmRegion* find(std::size_t bytes, Stream stream);
     VpmmRegion& gather(std::size_t bytes, Stream stream);
-    std::vector<Harvest> harvest(std::size_t bytes, Stream stream) const;
-    void order_before(VpmmRegion& region, Stream stream);
+    std::vector<VpmmRegion*> movable(Stream stream);
     void leave(const Harvest& part);
     void come_back(VpmmRegion& region);
 
@@ -101,7 +102,8 @@ class Vpmm final : public OnlineAllocator {
     void disappear(const VpmmRegion& region);
 
     void mark(VpmmRegion& region);
-    void require_mark(VpmmRegion& region);
+    bool is_marked(VpmmRegion& region);
+    void await_unmarked();
     bool is_done(VpmmRegion& region);
     void forget_event(VpmmRegion& region);
     void keep_later_event(VpmmRegion& region);
@@ -119,7 +121,6 @@ class Vpmm final : public OnlineAllocator {
     NodePool nodes_;
     VpmmSpace space_;
     std::map<Stream, VpmmList> free_;
-    std::size_t free_bytes_ = 0;  // in those lists
     AddressTable<VpmmRegion> live_;
     PendingBlocks<VpmmRegion> pending_;
     // By stream, in the order of their events.

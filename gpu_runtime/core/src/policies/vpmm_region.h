@@ -25,7 +25,7 @@ enum class VpmmState : std::uint8_t {
 enum class VpmmMark : std::uint8_t {
     done,
     recorded,  // it is done when an event is
-    refused,   // the device recorded no event
+    missing,   // its stream is captured or gone, or the device refused an event
 };
 
 struct VpmmRegion;

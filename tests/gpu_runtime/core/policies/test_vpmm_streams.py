@@ -273,9 +273,10 @@ def test_pages_that_could_not_be_opened_are_gone_before_their_addresses_are() ->
     blocks = [allocator.allocate(pages * PAGE) for pages in (3, 2, 3)]
     allocator.free(blocks[0])
     allocator.free(blocks[2])
-    # A range is reserved, four pages are mapped; they are neither opened nor taken back.
-    memory.fail_after(5, 2)
-    with pytest.raises(OSError, match="unmap"):
+    # A range is reserved, it is asked whether the stream is captured, four pages are mapped; they
+    # are neither opened nor taken back.
+    memory.fail_after(6, 2)
+    with pytest.raises(OSError, match=r"^unmap"):
         allocator.allocate(4 * PAGE)
     assert {allocator.allocate(3 * PAGE) for _ in range(2)} == {blocks[0], blocks[2]}
     allocator.give_back()
@@ -287,8 +288,8 @@ def test_pages_that_the_device_did_not_take_back_are_kept_until_it_does() -> Non
     memory = SimulatedMemory(PAGE, 100 * PAGE)
     allocator = Vpmm(memory, VpmmSettings(chunk_bytes=8 * PAGE))
     # Four pages are made, one is not mapped, none is taken back.
-    memory.fail_after(4, 1 + 4)
-    with pytest.raises(OSError, match="map"):
+    memory.fail_after(5, 1 + 4)
+    with pytest.raises(OSError, match=r"^map"):
         allocator.allocate(4 * PAGE)
     allocator.check()
     assert allocator.figures().free_bytes == memory.created_bytes == 4 * PAGE
@@ -310,3 +311,65 @@ def test_an_event_that_was_refused_at_first_is_the_latest() -> None:
     allocator.check()
     states = {region.address: region.state for region in allocator.regions()}
     assert states[late] == VpmmState.ZOMBIE
+
+
+class Device:
+    """A pool over memory whose streams can be captured and destroyed, three pages of it freed."""
+
+    def __init__(self, stream: int, *, captured: int | None = None) -> None:
+        self.memory = SimulatedMemory(PAGE, 10 * PAGE)
+        self.device = CountingMemory(self.memory)
+        self.allocator = Vpmm(self.device, VpmmSettings(chunk_bytes=32 * PAGE))
+        self.address = self.allocator.allocate(3 * PAGE, stream)
+        self.memory.submit(stream, self.address, 8)
+        if captured is not None:
+            self.memory.set_captured(captured, True)
+
+    def free(self) -> None:
+        assert self.allocator.free(self.address)
+
+    def made(self) -> int:
+        return self.memory.created_bytes // PAGE
+
+
+def test_what_was_freed_in_a_capture_stays_with_its_stream_until_the_end_of_it() -> None:
+    pool = Device(1, captured=1)
+    pool.free()
+    pool.allocator.allocate(4 * PAGE, 2)
+    assert pool.made() == 7
+    pool.allocator.give_back()
+    assert pool.made() == 7
+    pool.allocator.allocate(PAGE, 2)
+    assert pool.made() == 8
+    assert pool.allocator.allocate(3 * PAGE, 1) == pool.address
+    pool.free()
+    pool.memory.set_captured(1, False)
+    pool.allocator.allocate(4 * PAGE, 2)
+    assert pool.made() == 9
+    assert pool.device.calls.make_wait == 1
+    assert pool.memory.captured_work == 0
+    pool.allocator.check()
+
+
+def test_a_stream_that_is_captured_waits_for_nothing() -> None:
+    pool = Device(1, captured=2)
+    pool.free()
+    pool.allocator.allocate(2 * PAGE, 2)
+    assert pool.made() == 5
+    pool.memory.finish(1)
+    pool.allocator.allocate(4 * PAGE, 2)
+    assert pool.made() == 6
+    assert pool.device.calls.make_wait == 0
+    assert pool.memory.captured_work == 0
+    pool.allocator.check()
+
+
+def test_what_a_stream_that_is_gone_had_is_used_when_the_device_was_waited_for() -> None:
+    pool = Device(1)
+    pool.memory.destroy_stream(1)
+    pool.free()
+    pool.allocator.allocate(7 * PAGE, 2)
+    assert (pool.made(), pool.device.calls.synchronize) == (10, 0)
+    pool.allocator.allocate(3 * PAGE, 2)
+    assert (pool.made(), pool.device.calls.synchronize) == (10, 1)
+    pool.allocator.check()
