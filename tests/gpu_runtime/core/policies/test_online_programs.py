@@ -75,7 +75,6 @@ MUTATIONS = (
     Mutation(RETIRED, "if (!memory_.is_captured(range.stream)) {", "if (true) {", "orders", GMLAKE),
     Mutation(RETIRED, "        range.is_mapped = false;\n", "", "failures", GMLAKE),
     Mutation(RETIRED, "        mapper_.settle();\n", "", "failures", GMLAKE),
-    Mutation(MOVED, "memory_.make_wait(stream, region.event);", "{}", "orders", VPMM),
     Mutation(MOVED, "memory_.make_wait(stream, region->event);", "{}", "orders", VPMM),
     Mutation(MOVED, "if (is_done(*fit->region)) ", "", "orders", VPMM),
     Mutation(MOVED, "if (is_done(*next->second)) {", "if (true) {", "orders", VPMM),
