@@ -8,10 +8,12 @@ from pathlib import Path
 
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
+from instances.traces.trace_requests import requests_of_trace
 from planners.errors import errors_at
 from planners.files.formats import WHOLE, Format
 from planners.files.recording_slice import RecordingSlice
 from planners.model.problem import Problem
+from planners.model.request_sequence import RequestSequence
 
 
 def trace_format(
@@ -22,7 +24,7 @@ def trace_format(
 ) -> Format:
     """Return the format of files that a function reads as traces; a step is an event."""
     read = partial(_read_slice, read_trace)
-    return Format(name, suffixes, recognises, read, read)
+    return Format(name, suffixes, recognises, read, read, partial(_read_requests, read_trace))
 
 
 def _read_slice(
@@ -33,3 +35,9 @@ def _read_slice(
     trace = read_trace(path)
     with errors_at(path):
         return slice_problem(trace, recording_slice)
+
+
+def _read_requests(read_trace: Callable[[Path], AllocationTrace], path: Path) -> RequestSequence:
+    trace = read_trace(path)
+    with errors_at(path):
+        return requests_of_trace(trace)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError, errors_at
@@ -17,10 +18,13 @@ from planners.files.problem_file import read_gapless_json
 from planners.files.recording_slice import RecordingSlice
 from planners.files.replayed_pipe import readable_twice
 from planners.model.problem import Problem
+from planners.model.request_sequence import RequestSequence, requests_of_problem
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
 WHOLE = RecordingSlice()
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Format:
         Reads a file; raises ``InstanceError`` with one line where it breaks a rule.
     read_slice
         Reads a part of a file that holds a recording; None where files hold problems.
+    read_requests
+        Reads what a recorded run asked of its allocator; None where files hold no such thing.
     """
 
     name: str
@@ -49,6 +55,7 @@ class Format:
     recognises: Callable[[Path, bytes], bool]
     read: Callable[[Path], Problem]
     read_slice: Callable[[Path, RecordingSlice], Problem] | None = None
+    read_requests: Callable[[Path], RequestSequence] | None = None
 
     def has_suffix(self, path: Path) -> bool:
         """Return whether the name of a file ends as names of this format do."""
@@ -85,19 +92,57 @@ def read_problem(path: str | Path, recording_slice: RecordingSlice = WHOLE) -> P
         return _read(file, recording_slice)
 
 
+def read_requests(path: str | Path) -> RequestSequence:
+    """Read what an online allocator is asked: of a recording its requests, else of the lifetimes.
+
+    Parameters
+    ----------
+    path
+        As for :func:`read_problem`.
+
+    Raises
+    ------
+    InstanceError
+        As for :func:`read_problem`, or there is neither a recording nor any lifetime.
+    """
+    with readable_twice(Path(path)) as file:
+        requests = _recorded_requests(file)
+        return requests_of_problem(_read(file, WHOLE)) if requests is None else requests
+
+
+def read_with_requests(
+    path: Path, recording_slice: RecordingSlice
+) -> tuple[Problem, RequestSequence | None]:
+    """Read a problem, and the recorded requests where it is a recording as a whole."""
+    with readable_twice(path) as file:
+        problem = _read(file, recording_slice)
+        return problem, _recorded_requests(file) if recording_slice == WHOLE else None
+
+
 def _read(path: Path, recording_slice: RecordingSlice) -> Problem:
     form = format_of(path)
+    if recording_slice == WHOLE:
+        return _answer(path, form, lambda: form.read(path))
+    read_slice = form.read_slice
+    if read_slice is None:
+        recordings = [other.name for other in formats() if other.read_slice is not None]
+        raise InstanceError(
+            f"{path}: {', '.join(recording_slice.options)}: a recording is needed "
+            f"({', '.join(recordings) or 'no known format holds any'}), found {form.name}, "
+            f"which holds one problem"
+        )
+    return _answer(path, form, lambda: read_slice(path, recording_slice))
+
+
+def _recorded_requests(path: Path) -> RequestSequence | None:
+    form = format_of(path)
+    read = form.read_requests
+    return None if read is None else _answer(path, form, lambda: read(path))
+
+
+def _answer(path: Path, form: Format, read: Callable[[], Content]) -> Content:
     try:
-        if recording_slice == WHOLE:
-            return form.read(path)
-        if form.read_slice is None:
-            recordings = [other.name for other in formats() if other.read_slice is not None]
-            raise InstanceError(
-                f"{path}: {', '.join(recording_slice.options)}: a recording is needed "
-                f"({', '.join(recordings) or 'no known format holds any'}), found {form.name}, "
-                f"which holds one problem"
-            )
-        return form.read_slice(path, recording_slice)
+        return read()
     except GaplessError:
         raise
     except Exception as error:  # a third party's reader may fail in any way

@@ -1,0 +1,77 @@
+"""What a recorded run asked of its allocator, ready to be asked of another one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
+from planners.model.columns import BoolColumn, IntColumn
+from planners.model.request_sequence import RequestAction, RequestSequence
+
+GROWING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_alloc", "segment_map")]
+LEAVING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_free", "segment_unmap")]
+MAPPED_KIND = SEGMENT_KINDS.index("segment_map")
+# Before the first event.
+BEFORE = -1
+
+
+def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
+    """Return all requests of a trace, markers of phases among them, and their ends.
+
+    What was there before is asked for first. A free that completes before anything else happens is
+    one row, another one two. Segments that leave one behind the other are one row.
+    """
+    asked = np.flatnonzero(trace.size > 0)
+    alloc = np.where(trace.before[asked], BEFORE, trace.alloc[asked])
+    requested, freed = trace.free_requested[asked], trace.freed[asked]
+    later = np.flatnonzero(requested < freed)
+    completed = np.flatnonzero(freed < trace.event_count)
+    leaving = trace.segments[np.isin(trace.segments[:, 1], LEAVING_KINDS), 0]
+    # At one event what ends comes before what begins.
+    parts = (
+        (RequestAction.GIVE_BACK, np.zeros_like(leaving), leaving),
+        (RequestAction.FREE_REQUESTED, later, requested[later]),
+        (RequestAction.FREE_COMPLETED, completed, freed[completed]),
+        (RequestAction.ALLOCATE, np.arange(len(asked)), alloc),
+    )
+    event = np.concatenate([events for _, _, events in parts])
+    action = np.concatenate([np.full(len(requests), kind) for kind, requests, _ in parts])
+    request = np.concatenate([requests for _, requests, _ in parts])
+    order = np.argsort(event, kind="stable")
+    order = order[~_goes_with_next(action[order], request[order])]
+    event, action, request = event[order], action[order], request[order]
+    begins = trace.mark_event[np.searchsorted(trace.mark_iteration, trace.iterations)]
+    return RequestSequence(
+        trace.name,
+        action=action,
+        request=request,
+        event=event,
+        size=trace.size[asked],
+        stream=trace.stream[asked],
+        is_recorded=True,
+        address=trace.address[asked],
+        segments=_segments(trace, np.flatnonzero(action == RequestAction.ALLOCATE), event),
+        iteration_rows=np.searchsorted(event, begins),
+    )
+
+
+def _goes_with_next(action: IntColumn, request: IntColumn) -> BoolColumn:
+    """Tell which rows say nothing beside the next: a free that is completed there, and the like."""
+    first, second = action[:-1], action[1:]
+    is_completed = (first == RequestAction.FREE_REQUESTED) & (
+        second == RequestAction.FREE_COMPLETED
+    )
+    is_again = (first == RequestAction.GIVE_BACK) & (second == RequestAction.GIVE_BACK)
+    goes = np.zeros(len(action), dtype=np.bool_)
+    goes[:-1] = is_again | is_completed & (request[:-1] == request[1:])
+    return goes
+
+
+def _segments(trace: AllocationTrace, allocations: IntColumn, event: IntColumn) -> IntColumn:
+    """Return what the device gave, each with the row of the next allocation."""
+    grown = trace.segments[np.isin(trace.segments[:, 1], GROWING_KINDS)]
+    grown = grown[np.argsort(grown[:, 0], kind="stable")]
+    after = np.searchsorted(event[allocations], grown[:, 0])
+    # What came last may have come for a request that was not recorded any more.
+    rows = np.append(allocations, len(event))[after]
+    return np.column_stack([rows, grown[:, 1] == MAPPED_KIND, grown[:, 2:]])
