@@ -39,7 +39,7 @@ from planners.model.graph import Graph
 from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem, Safety
 from planners.referee.naive import check
-from planners.registry import UnsupportedProblemError, get, register
+from planners.registry import UnsupportedProblemError, get, register, register_online
 from planners.run import run, solve
 
 load_built_in()
@@ -49,6 +49,6 @@ __all__ = [
     "MissingDependencyError", "Plan", "Problem", "Result", "Safety", "Status",
     "UnknownPlannerError", "UnsupportedProblemError", "bounds_of", "check", "feasible", "get",
     "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_any",
-    "read_plan", "read_problem", "register", "register_sort_key", "run", "solve", "write_plan",
-    "write_problem",
+    "read_plan", "read_problem", "register", "register_online", "register_sort_key", "run", "solve",
+    "write_plan", "write_problem",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The registry: every planner by name, from this package, from files and from other packages."""
+"""The registry: planners and online allocators by name, from here, from files and packages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from planners.entry_points import load_group
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.model.budget import Budget
 from planners.model.findings import Findings
+from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Parameters, Plan, Result
 from planners.model.problem import Problem, Scalar
+from planners.model.request_sequence import RequestSequence
 from planners.text.plain_text import describe_error, one_line, shown, text_of
 
 ENTRY_POINT_GROUP = "gapless.planners"
@@ -25,7 +27,9 @@ ENTRY_POINT_GROUP = "gapless.planners"
 MOST_NAME_CHARACTERS = 100
 
 PlannerFunction = Callable[[Problem, Budget], Plan | Result | Findings]
+OnlineFunction = Callable[[RequestSequence, OnlineTerms], OnlineResult]
 Registered = TypeVar("Registered", bound=Callable[..., Any])
+Choice = TypeVar("Choice", bound="Chosen[Any]")
 
 
 class UnsupportedProblemError(GaplessError):
@@ -33,9 +37,11 @@ class UnsupportedProblemError(GaplessError):
 
 
 @dataclass(frozen=True)
-class PlannerInfo:
-    """What is known of a planner without running it."""
+class RegisteredInfo:
+    """What is known of what is registered without running it."""
 
+    # What it is, in messages.
+    kind: ClassVar[str]
     # Name in the registry and on the command line.
     name: str
     # One line for ``--list``.
@@ -44,20 +50,44 @@ class PlannerInfo:
     source: str
     # Parameters that it takes, with their defaults.
     defaults: Parameters
-    # Returns the function that plans, given values for some of the parameters.
-    build: Callable[..., PlannerFunction]
+    # Returns the function that is run, given values for some of the parameters.
+    build: Callable[..., Any]
     # The values that a parameter may have, for those that are annotated ``Literal[...]``.
     choices: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What it is and its name, for messages."""
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class PlannerInfo(RegisteredInfo):
+    """A planner."""
+
+    kind: ClassVar[str] = "planner"
+    build: Callable[..., PlannerFunction]
     # Whether it came with this package, so that what it proves holds for others too. Its loader
     # says so, whatever a planner is called.
     built_in: bool = False
 
 
 @dataclass(frozen=True)
-class ChosenPlanner:
-    """A planner with the parameters it is to run with."""
+class OnlineInfo(RegisteredInfo):
+    """An online allocator."""
 
-    info: PlannerInfo
+    kind: ClassVar[str] = "online allocator"
+    build: Callable[..., OnlineFunction]
+
+
+Info = TypeVar("Info", bound=RegisteredInfo)
+
+
+@dataclass(frozen=True)
+class Chosen(Generic[Info]):
+    """What is registered with the parameters it is to run with."""
+
+    info: Info
     parameters: Parameters
 
     @property
@@ -67,7 +97,16 @@ class ChosenPlanner:
         return ":".join([self.info.name, *values])
 
 
+class ChosenPlanner(Chosen[PlannerInfo]):
+    """A planner with its parameters."""
+
+
+class ChosenOnline(Chosen[OnlineInfo]):
+    """An online allocator with its parameters."""
+
+
 _planners: dict[str, PlannerInfo] = {}
+_online: dict[str, OnlineInfo] = {}
 _loaded_entry_points = False
 
 
@@ -98,24 +137,57 @@ def register(
     GaplessError
         The name is taken or cannot be written on the command line.
     """
+    return _decorator(lambda *fields: add(PlannerInfo(name, *fields)), summary, source)
 
-    def decorate(planner: Registered) -> Registered:
-        line = summary or one_line((inspect.getdoc(planner) or "").partition("\n")[0])
-        if inspect.isclass(planner):
-            defaults = _defaults(inspect.signature(planner).parameters.values())
-            build: Callable[..., Any] = planner
+
+def register_online(
+    name: str, *, summary: str = "", source: str = ""
+) -> Callable[[Registered], Registered]:
+    """Register the decorated online allocator under a name.
+
+    Parameters
+    ----------
+    name, summary, source
+        As for :func:`register`; planners and online allocators have their names apart.
+
+    Returns
+    -------
+    callable
+        A decorator. It takes a function ``(requests, terms) -> OnlineResult``, whose further
+        parameters are as for :func:`register`, or such a class.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken or cannot be written on the command line.
+    """
+    return _decorator(lambda *fields: _add(_online, OnlineInfo(name, *fields)), summary, source)
+
+
+def _decorator(
+    add_fields: Callable[..., None], summary: str, source: str
+) -> Callable[[Registered], Registered]:
+    def decorate(run: Registered) -> Registered:
+        line = summary or one_line((inspect.getdoc(run) or "").partition("\n")[0])
+        if inspect.isclass(run):
+            defaults = _defaults(inspect.signature(run).parameters.values())
+            build: Callable[..., Any] = run
         else:
-            signature = list(inspect.signature(planner).parameters.values())
+            signature = list(inspect.signature(run).parameters.values())
             defaults = _defaults(signature[2:])
-            build = partial(partial, planner)
-        add(PlannerInfo(name, line, source, defaults, build, _choices(planner, defaults)))
-        return planner
+            build = partial(partial, run)
+        add_fields(line, source, defaults, build, _choices(run, defaults))
+        return run
 
     return decorate
 
 
 def add(info: PlannerInfo) -> None:
     """Put a planner into the registry."""
+    _add(_planners, replace(info, built_in=False))
+
+
+def _add(known: dict[str, Info], info: Info) -> None:
     name = info.name
     if not (
         type(name) is str
@@ -124,16 +196,15 @@ def add(info: PlannerInfo) -> None:
         and not set(name) & set(",:*?[]= ")
     ):
         raise GaplessError(
-            f"planner name: letters, digits and '-' are needed, at most {MOST_NAME_CHARACTERS}, "
-            f"found {shown(name)}"
+            f"{info.kind} name: letters, digits and '-' are needed, at most "
+            f"{MOST_NAME_CHARACTERS}, found {shown(name)}"
         )
-    if name in _planners:
+    if name in known:
         raise GaplessError(
-            f"planner name: must be free, found {name!r} registered already; choose another name"
+            f"{info.kind} name: must be free, found {name!r} registered already; choose another "
+            f"name"
         )
-    _planners[name] = replace(
-        info, summary=text_of(info.summary), source=text_of(info.source), built_in=False
-    )
+    known[name] = replace(info, summary=text_of(info.summary), source=text_of(info.source))
 
 
 def take_all_as_built_in() -> None:
@@ -147,6 +218,11 @@ def remove(name: str) -> None:
     del _planners[_info(name).name]
 
 
+def remove_online(name: str) -> None:
+    """Take an online allocator out of the registry."""
+    del _online[name]
+
+
 def planners(patterns: str = "*") -> list[PlannerInfo]:
     """Return the registered planners whose names match, in the order of registration."""
     return [chosen.info for chosen in choose(patterns)]
@@ -154,19 +230,43 @@ def planners(patterns: str = "*") -> list[PlannerInfo]:
 
 def choose(patterns: str) -> list[ChosenPlanner]:
     """Return planners with parameters from ``NAME[:KEY=VALUE...],...``; names may be wildcards."""
+    return _choose(patterns, _planners, ChosenPlanner, "planner")
+
+
+def choose_online(patterns: str) -> list[ChosenOnline]:
+    """Return online allocators, written as planners are."""
+    return _choose(patterns, _online, ChosenOnline, "online allocator")
+
+
+def _choose(
+    patterns: str,
+    registered: Mapping[str, Info],
+    choice_of: Callable[[Info, Parameters], Choice],
+    kind: str,
+) -> list[Choice]:
     load_entry_points()
-    chosen: dict[str, ChosenPlanner] = {}
+    chosen: dict[str, Choice] = {}
     for pattern in filter(None, (part.strip() for part in patterns.split(","))):
         name, *settings = pattern.split(":")
-        matching = [known for known in _planners if fnmatch.fnmatchcase(known, name)]
+        matching = [known for known in registered if fnmatch.fnmatchcase(known, name)]
         if not matching:
-            raise UnknownPlannerError(f"no planner matches {name!r}; {near_names(name, _planners)}")
+            raise UnknownPlannerError(f"no {kind} matches {name!r}; {near_names(name, registered)}")
         for known in matching:
-            planner = ChosenPlanner(_planners[known], _settings(_planners[known], settings))
-            chosen.setdefault(planner.label, planner)
+            choice = choice_of(registered[known], _settings(registered[known], settings))
+            chosen.setdefault(choice.label, choice)
     if not chosen:
-        raise UnknownPlannerError("no planner named; give at least one, or '*' for all")
+        raise UnknownPlannerError(f"no {kind} named; give at least one, or '*' for all")
     return list(chosen.values())
+
+
+def listing(chosen: Iterable[Chosen[Any]]) -> list[tuple[str, str]]:
+    """Return a line each, for ``--list``: what was chosen, then its summary and parameters."""
+    lines = []
+    for choice in chosen:
+        defaults = ", ".join(f"{key}={value}" for key, value in choice.info.defaults.items())
+        parameters = f" [{defaults}]" if defaults else ""
+        lines.append((choice.label, f"{choice.info.summary}{parameters}"))
+    return lines
 
 
 def choose_one(pattern: str) -> ChosenPlanner:
@@ -221,7 +321,7 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
     path = Path(path)
     if not path.is_file():
         raise GaplessError(f"plugin {path}: a Python file is needed, found none")
-    before = dict(_planners)
+    before, online_before = dict(_planners), dict(_online)
     name = f"gapless_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -235,9 +335,11 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
     except BaseException as error:  # a plugin may end in any way, SystemExit among them
         _planners.clear()
         _planners.update(before)
+        _online.clear()
+        _online.update(online_before)
         raise GaplessError(f"plugin {path}: {describe_error(error)}") from error
     added = [info for key, info in _planners.items() if key not in before]
-    if not added:
+    if not added and len(_online) == len(online_before):
         raise GaplessError(f"plugin {path}: it registers no planner; decorate one with @register")
     return added
 
@@ -272,13 +374,13 @@ def _choices(planner: Callable[..., Any], defaults: Parameters) -> dict[str, tup
     }
 
 
-def _settings(info: PlannerInfo, settings: list[str]) -> Mapping[str, Scalar]:
+def _settings(info: RegisteredInfo, settings: list[str]) -> Mapping[str, Scalar]:
     parsed: dict[str, Scalar] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise UnknownPlannerError(
-                f"planner {info.name}: a parameter is written KEY=VALUE, found {setting!r}"
+                f"{info.title}: a parameter is written KEY=VALUE, found {setting!r}"
             )
         _require_parameter(info, key)
         parsed[key] = _parse_like(info, key, text)
@@ -286,22 +388,22 @@ def _settings(info: PlannerInfo, settings: list[str]) -> Mapping[str, Scalar]:
     return parsed
 
 
-def _require_parameter(info: PlannerInfo, key: str) -> None:
+def _require_parameter(info: RegisteredInfo, key: str) -> None:
     if key not in info.defaults:
         hint = near_names(key, info.defaults) if info.defaults else "it takes none"
-        raise UnknownPlannerError(f"planner {info.name} has no parameter {key!r}; {hint}")
+        raise UnknownPlannerError(f"{info.title} has no parameter {key!r}; {hint}")
 
 
-def _require_choice(info: PlannerInfo, key: str, value: Scalar) -> None:
+def _require_choice(info: RegisteredInfo, key: str, value: Scalar) -> None:
     choices = info.choices.get(key, (value,))
     if value not in choices:
         raise UnknownPlannerError(
-            f"planner {info.name}, parameter {key}: {' or '.join(map(repr, choices))} is needed, "
+            f"{info.title}, parameter {key}: {' or '.join(map(repr, choices))} is needed, "
             f"found {value!r}"
         )
 
 
-def _parse_like(info: PlannerInfo, key: str, text: str) -> Scalar:
+def _parse_like(info: RegisteredInfo, key: str, text: str) -> Scalar:
     default = info.defaults[key]
     if isinstance(default, bool):
         values = {"true": True, "1": True, "false": False, "0": False}
@@ -313,11 +415,12 @@ def _parse_like(info: PlannerInfo, key: str, text: str) -> Scalar:
         except Exception:  # a third party may have any object as a default
             pass
     raise UnknownPlannerError(
-        f"planner {info.name}, parameter {key}: a value like {default!r} is needed, found {text!r}"
+        f"{info.title}, parameter {key}: a value like {default!r} is needed, found {text!r}"
     )
 
 
 __all__ = [
-    "ChosenPlanner", "PlannerInfo", "UnsupportedProblemError", "add", "choose", "get",
-    "load_entry_points", "load_plugin", "planners", "register", "remove",
+    "ChosenOnline", "ChosenPlanner", "OnlineInfo", "PlannerInfo", "UnsupportedProblemError", "add",
+    "choose", "choose_online", "get", "load_entry_points", "load_plugin", "planners", "register",
+    "register_online", "remove", "remove_online",
 ]  # fmt: skip

@@ -1,0 +1,90 @@
+"""What an online allocator made of the requests of a run."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planners.model.columns import IntColumn
+
+# Calls in which the host waits until the device is done.
+WAITING_CALLS = ("synchronize", "await_event")
+
+
+class OnlineDevice(enum.StrEnum):
+    """What an online allocator takes its memory from."""
+
+    # Accounts without memory.
+    LEDGER = "ledger"
+    # Memory of the host.
+    SIMULATED = "simulated"
+    # The first GPU.
+    CUDA = "cuda"
+
+
+@dataclass(frozen=True)
+class OnlineTerms:
+    """Under what terms an online allocator serves a sequence of requests."""
+
+    device: OnlineDevice = OnlineDevice.LEDGER
+    # Bytes that the device has; None for more than is asked for.
+    capacity: int | None = None
+    # Whether the sums after each row are wanted.
+    has_series: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineResult:
+    """Peaks, calls and time of an online allocator over a sequence of requests.
+
+    Parameters
+    ----------
+    requested_peak, allocated_peak, reserved_peak
+        Most bytes at once: as requested, in blocks of live requests, and taken from the device.
+    device_calls
+        How often the device was asked, by kind of call; none is 0.
+    seconds
+        Time in the allocator.
+    out_of_memory_row
+        The row at which the device had no memory, where the run ended; None where it had enough.
+    reserved, allocated
+        Bytes after each row, where they were wanted; int64.
+    addresses
+        Where each request was served; int64, 0 where it was not. Empty where that is not told.
+    segments
+        Rows ``(row, address, bytes)`` of what the device gave; int64.
+    """
+
+    requested_peak: int
+    allocated_peak: int
+    reserved_peak: int
+    device_calls: Mapping[str, int]
+    seconds: float
+    out_of_memory_row: int | None = None
+    reserved: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    allocated: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    addresses: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    segments: IntColumn = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+
+    @property
+    def efficiency(self) -> float:
+        """Peak allocated by peak reserved bytes; 1 where nothing was reserved."""
+        return self.allocated_peak / self.reserved_peak if self.reserved_peak else 1.0
+
+    @property
+    def fragmentation(self) -> float:
+        """Share of the peak of reserved bytes above the peak of allocated ones."""
+        return 1 - self.efficiency
+
+    @property
+    def stalls(self) -> int:
+        """How often the host waited for the device."""
+        return sum(self.device_calls.get(name, 0) for name in WAITING_CALLS)
+
+    @property
+    def call_count(self) -> int:
+        """How often the device was asked in all."""
+        return sum(self.device_calls.values())

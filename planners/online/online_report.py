@@ -1,0 +1,90 @@
+"""Online allocators for people: the requests in one line, the tables, and what needs saying."""
+
+from __future__ import annotations
+
+from planners.model.online_result import OnlineResult
+from planners.model.problem import MOST_SHOWN_NAME
+from planners.model.request_sequence import RequestSequence
+from planners.online.online_run import OnlineRow, OnlineRun
+from planners.text.byte_units import counted, exact_bytes, human_bytes, three_digits
+from planners.text.plain_text import one_line
+from planners.text.table import Column, Row, Table, columns_of
+
+COLUMNS = (
+    Column("online allocator", is_left=True, wraps=True), Column("reserved\npeak"), Column("bytes"),
+    Column("allocated\npeak"), Column("efficiency"), Column("fragmentation"),
+    Column("device\ncalls"), Column("stalls"), Column("seconds"), Column("events/s"),
+)  # fmt: skip
+FAILED_STYLE = "bold red"
+INCOMPLETE_STYLE = "yellow"
+FROM_LIFETIMES = (
+    "the requests are not recorded: each tensor is asked for at its first step, of its producer's "
+    "stream, and freed behind its last"
+)
+
+
+def requests_line(requests: RequestSequence) -> str:
+    """Return the line above the table: what is asked for."""
+    streams = len(set(requests.stream.tolist()))
+    return (
+        f"{one_line(requests.name, MOST_SHOWN_NAME)}: {counted(requests.row_count, 'event')}, "
+        f"{counted(requests.request_count, 'request')}, {counted(streams, 'stream')}"
+    )
+
+
+def online_table(run: OnlineRun) -> Table:
+    """Return the table of peaks, efficiency and time, the least reserved marked."""
+    rows = []
+    for row in run.rows:
+        cells = _cells(row, run.requests)
+        if run.is_best(row):
+            rows.append(Row.best(cells))
+        else:
+            failed = FAILED_STYLE if row.result is None else INCOMPLETE_STYLE
+            rows.append(Row(cells, style=failed if row.reason else ""))
+    left_out = ("bytes", "fragmentation", "events/s")
+    return Table(COLUMNS, rows, is_marked=True, first_left_out=left_out)
+
+
+def calls_table(run: OnlineRun) -> Table:
+    """Return the table of what the device was asked: a column for each kind of call."""
+    results = {row.label: row.result for row in run.rows if row.result is not None}
+    kinds = list(dict.fromkeys(kind for result in results.values() for kind in _asked(result)))
+    rows = [
+        Row([label, *(exact_bytes(result.device_calls.get(kind, 0)) for kind in kinds)])
+        for label, result in results.items()
+    ]
+    return Table(columns_of("device calls", *kinds), rows, turns=True)
+
+
+def online_notes(run: OnlineRun) -> list[str]:
+    """Return the lines below the tables: where requests come from, and what did not end well."""
+    lines = [] if run.requests.is_recorded else [FROM_LIFETIMES]
+    lines += [f"{row.label}: {one_line(row.reason)}" for row in run.rows if row.reason]
+    if run.left_out:
+        lines.append(f"interrupted; not run: {', '.join(run.left_out)}")
+    return lines
+
+
+def _asked(result: OnlineResult) -> list[str]:
+    return [kind for kind, calls in result.device_calls.items() if calls]
+
+
+def _cells(row: OnlineRow, requests: RequestSequence) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.label, *("-" for _ in COLUMNS[1:]))
+    ended = result.out_of_memory_row
+    served = requests.row_count if ended is None else ended
+    return (
+        row.label,
+        human_bytes(result.reserved_peak),
+        exact_bytes(result.reserved_peak),
+        human_bytes(result.allocated_peak),
+        f"{100 * result.efficiency:.2f} %",
+        f"{100 * result.fragmentation:.2f} %",
+        f"{result.call_count:,}",
+        f"{result.stalls:,}",
+        f"{result.seconds:.3f}",
+        three_digits(served / result.seconds) if result.seconds else "-",
+    )

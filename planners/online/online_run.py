@@ -1,0 +1,89 @@
+"""Run several online allocators on the same requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planners.errors import GaplessError
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.request_sequence import RequestSequence
+from planners.registry import ChosenOnline
+from planners.text.plain_text import describe_error
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineRow:
+    """What one online allocator made of the requests, beside the others."""
+
+    # Name and parameters, as written on the command line.
+    label: str
+    # None where it failed.
+    result: OnlineResult | None
+    # Why it failed, or why its run ended early.
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineRun:
+    """What several online allocators made of the same requests."""
+
+    requests: RequestSequence
+    terms: OnlineTerms
+    # One an allocator that ran, in the order in which they were chosen.
+    rows: tuple[OnlineRow, ...] = ()
+    # Labels of the allocators that an interrupt kept from running to their end.
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> OnlineRow | None:
+        """The first row with the smallest peak of reserved bytes of those that served all."""
+        served = [row for row in self.rows if row.result is not None and not row.reason]
+        return min(served, key=_reserved, default=None)
+
+    def is_best(self, row: OnlineRow) -> bool:
+        """Return whether a row served all and has the smallest peak of reserved bytes."""
+        best = self.best
+        return best is not None and not row.reason and _reserved(row) == _reserved(best)
+
+
+def run_online(
+    requests: RequestSequence,
+    chosen: Sequence[ChosenOnline],
+    terms: OnlineTerms,
+    *,
+    on_start: Callable[[int, str], None] = lambda _index, _label: None,
+    is_interrupted: Callable[[], bool] = lambda: False,
+) -> OnlineRun:
+    """Run online allocators one after the other; Ctrl-C leaves those that had ended."""
+    labels = [allocator.label for allocator in chosen]
+    rows: list[OnlineRow] = []
+    for index, allocator in enumerate(chosen):
+        if is_interrupted():
+            break
+        try:
+            on_start(index, allocator.label)
+            rows.append(_run_one(requests, allocator, terms))
+        except KeyboardInterrupt:
+            break
+    return OnlineRun(requests, terms, tuple(rows), tuple(labels[len(rows) :]))
+
+
+def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTerms) -> OnlineRow:
+    try:
+        result = allocator.info.build(**allocator.parameters)(requests, terms)
+        if not isinstance(result, OnlineResult):
+            raise TypeError(f"an OnlineResult is needed, found {type(result).__name__}")
+    except GaplessError as error:
+        return OnlineRow(allocator.label, None, str(error))
+    except Exception as error:  # a third party's may fail in any way
+        return OnlineRow(allocator.label, None, describe_error(error))
+    row = result.out_of_memory_row
+    if row is None:
+        return OnlineRow(allocator.label, result)
+    reason = f"out of memory at row {row:,} of {requests.row_count:,}"
+    return OnlineRow(allocator.label, result, reason)
+
+
+def _reserved(row: OnlineRow) -> int:
+    return row.result.reserved_peak if row.result is not None else 0

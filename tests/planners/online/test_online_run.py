@@ -1,0 +1,88 @@
+"""Online allocators one after the other: who is best, and what an interrupt leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from planners.errors import GaplessError
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.problem import Problem
+from planners.model.request_sequence import RequestSequence, requests_of_problem
+from planners.online.online_report import calls_table, online_table
+from planners.online.online_run import OnlineRun, run_online
+from planners.registry import choose_online, register_online, remove_online
+
+NAMES = ("reserves-9", "reserves-7", "reserves-7-too", "ends-early", "refuses")
+
+
+@pytest.fixture(autouse=True)
+def allocators() -> Iterator[None]:
+    for name, reserved, ended in (
+        ("reserves-9", 9, None), ("reserves-7", 7, None), ("reserves-7-too", 7, None),
+        ("ends-early", 7, 1),
+    ):  # fmt: skip
+        result = OnlineResult(4, 5, reserved, {"take": reserved, "wait": 0}, 2.0, ended)
+
+        @register_online(name)
+        def answer(
+            _requests: RequestSequence, _terms: OnlineTerms, *, given: OnlineResult = result
+        ) -> OnlineResult:
+            return given
+
+    @register_online("refuses")
+    def refuse(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
+        raise GaplessError("not these")
+
+    yield
+    for name in NAMES:
+        remove_online(name)
+
+
+def run(*names: str, stop_at: int | None = None) -> OnlineRun:
+    started: list[str] = []
+    return run_online(
+        requests_of_problem(Problem([4], [0], [1])),
+        choose_online(",".join(names)),
+        OnlineTerms(),
+        on_start=lambda _index, label: started.append(label),
+        is_interrupted=lambda: len(started) == stop_at,
+    )
+
+
+def test_the_least_reserved_of_those_that_served_all_is_best() -> None:
+    found = run("reserves-9", "ends-early", "refuses", "reserves-7", "reserves-7-too")
+    assert found.best is not None
+    assert found.best.label == "reserves-7"
+    assert [found.is_best(row) for row in found.rows] == [False, False, False, True, True]
+    assert [row.mark for row in online_table(found).rows] == ["", "", "", "*", "*"]
+
+
+def test_where_none_served_all_none_is_best() -> None:
+    found = run("ends-early", "refuses")
+    assert found.best is None
+    assert [row.reason for row in found.rows] == ["out of memory at row 1 of 2", "not these"]
+
+
+def test_what_was_not_asked_has_no_column() -> None:
+    table = calls_table(run("reserves-9", "refuses", "reserves-7"))
+    assert [column.heading for column in table.columns] == ["device calls", "take"]
+    assert [row.cells for row in table.rows] == [["reserves-9", "9"], ["reserves-7", "7"]]
+
+
+def test_none_begins_after_an_interrupt() -> None:
+    found = run(*NAMES[:3], stop_at=1)
+    assert [row.label for row in found.rows] == ["reserves-9"]
+    assert found.left_out == ("reserves-7", "reserves-7-too")
+
+
+def test_nothing_reserved_is_no_fragmentation() -> None:
+    assert OnlineResult(0, 0, 0, {}, 0.0).fragmentation == 0
+    assert OnlineResult(1, 3, 4, {}, 0.0).fragmentation == 0.25
+
+
+def test_calls_in_which_the_host_waits_are_stalls() -> None:
+    calls = {"synchronize": 2, "await_event": 3, "record_event": 50, "make_wait": 7}
+    result = OnlineResult(1, 1, 1, calls, 0.0)
+    assert (result.stalls, result.call_count) == (5, 62)
