@@ -30,6 +30,12 @@ ROOMS = {
         "planners.text",
     },
     "planners/command_line": {"planners.errors", "planners.text"},
+    "planners/online": {
+        "planners.errors",
+        "planners.model",
+        "planners.registry",
+        "planners.text",
+    },
     "planners/third_party": {
         "planners.command_line",
         "planners.errors",
@@ -60,6 +66,7 @@ ROOMS = {
     },
     "gpu_runtime/allocator": {"gpu_runtime._core", "gpu_runtime.verification"},
     "gpu_runtime/integrations": {"gpu_runtime.allocator"},
+    "gpu_runtime/replaying": {"gpu_runtime._core", "gpu_runtime.allocator"},
     "gpu_runtime/training": {"gpu_runtime.allocator"},
     "gpu_runtime/verification": set[str](),
     "gpu_runtime/verification/devices": {"gpu_runtime.verification.trials"},

@@ -1,0 +1,1 @@
+"""The requests of a run, made again to online allocators."""

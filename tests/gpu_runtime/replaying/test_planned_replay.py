@@ -1,0 +1,113 @@
+"""Planned memory in a replay: iterations are steps, of which the later ones go by a plan."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpu_runtime._core import PlannedAllocator
+from gpu_runtime.replaying import planned_replay
+from gpu_runtime.replaying.planned_replay import replay_planned
+from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.trace_requests import requests_of_trace
+from planners.errors import UnknownPlannerError
+from planners.model.online_result import OnlineDevice, OnlineTerms
+from planners.model.request_sequence import RequestSequence
+
+MIB = 1 << 20
+STEPS = 6
+
+
+def training(*, marked: bool = True, late: bool = False) -> RequestSequence:
+    """Return steps in which 3 MiB are freed under 5 MiB, before 7 MiB are asked for.
+
+    step of 8 events   0   1   2   3   4   5   6   7
+    3 MiB                  [-------)
+    5 MiB                      [-------------------)
+    7 MiB                              [-----------)
+    """
+    begin = 8 * np.arange(STEPS)
+    phases = [Phase.FORWARD] * STEPS
+    marks = {
+        "mark_event": begin, "mark_phase": phases, "mark_microbatch": [0] * STEPS,
+        "mark_iteration": range(STEPS),
+    }  # fmt: skip
+    alloc = (begin[:, None] + [1, 2, 4]).ravel()
+    freed = (begin[:, None] + [3, 7, 7]).ravel()
+    completed = freed + late * np.tile([2, 0, 0], STEPS)
+    return requests_of_trace(
+        AllocationTrace(
+            8 * STEPS, [3 * MIB, 5 * MIB, 7 * MIB] * STEPS, alloc, freed, completed,
+            **(marks if marked else {}),  # type: ignore[arg-type]
+        )
+    )  # fmt: skip
+
+
+def test_steps_are_served_by_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    adopted: list[int] = []
+    real = PlannedAllocator.adopt_book
+
+    def adopt(allocator: PlannedAllocator, kinds: list[object], arena_bytes: int) -> None:
+        adopted.append(arena_bytes)
+        real(allocator, kinds, arena_bytes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PlannedAllocator, "adopt_book", adopt)
+    result = replay_planned(training(), OnlineTerms(), "greedy-size-best", 5.0)
+    assert adopted == [12 * MIB]
+    assert result.requested_peak == 12 * MIB
+    # One place a request from then on, in every step.
+    places = result.addresses.reshape(STEPS, 3)
+    assert (places[-2:] == places[-1]).all()
+
+
+def test_without_iterations_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(PlannedAllocator, "adopt_book")
+    result = replay_planned(training(marked=False), OnlineTerms(), "auto", 5.0)
+    assert result.requested_peak == 12 * MIB
+
+
+@pytest.mark.parametrize("device", [OnlineDevice.LEDGER, OnlineDevice.SIMULATED])
+def test_a_late_free_makes_who_takes_its_bytes_wait(device: OnlineDevice) -> None:
+    terms = OnlineTerms(device)
+    late, prompt = (
+        replay_planned(training(late=is_late), terms, "greedy-size-best", 5.0)
+        for is_late in (True, False)
+    )
+    first, _, third = late.addresses.reshape(STEPS, 3).T
+    taken_early = np.count_nonzero((first < third + 7 * MIB) & (third < first + 3 * MIB))
+    assert late.device_calls["make_wait"] == taken_early > 0
+    assert "make_wait" not in prompt.device_calls
+
+
+def test_memory_goes_back_that_a_plan_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[ReplayDevice] = []
+
+    def remembered(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
+        opened.append(open_replay_device(requests, terms))
+        return opened[-1]
+
+    monkeypatch.setattr(planned_replay, "open_replay_device", remembered)
+    terms = OnlineTerms(OnlineDevice.SIMULATED)
+    assert replay_planned(training(), terms, "greedy-size-best", 5.0).reserved_peak >= 12 * MIB
+    assert opened[0].memory.created_bytes == 0
+
+
+@pytest.mark.parametrize(("allocated", "reserved"), [(9, 20), (12, 11)])
+def test_sums_that_cannot_be_end_the_replay(
+    monkeypatch: pytest.MonkeyPatch, allocated: int, reserved: int
+) -> None:
+    wrong = SimpleNamespace(
+        requested_bytes=10, allocated_bytes=allocated, reserved_bytes=reserved,
+        fallback_bytes=0, step_bytes=0, live_peak=0,
+    )  # fmt: skip
+    monkeypatch.setattr(PlannedAllocator, "figures", lambda _self: wrong)
+    with pytest.raises(ArithmeticError, match="row 0: reserved bytes are those of requests"):
+        replay_planned(training(), OnlineTerms(), "greedy-size-best", 5.0)
+
+
+def test_an_unknown_planner_is_an_error() -> None:
+    with pytest.raises(UnknownPlannerError):
+        replay_planned(training(), OnlineTerms(), "gredy", 5.0)
