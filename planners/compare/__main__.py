@@ -36,15 +36,26 @@ from planners.compare.report import (
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
-from planners.files.formats import read_problem
+from planners.files.formats import read_with_requests
 from planners.files.output_file import require_suffix, require_targets
 from planners.files.plan_file import write_plan
 from planners.files.problem_file import SUFFIXES
 from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
+from planners.model.online_result import OnlineTerms
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
-from planners.registry import ChosenPlanner, choose, load_plugin
+from planners.model.request_sequence import RequestSequence, requests_of_problem
+from planners.online.online_report import online_notes, online_table, requests_line
+from planners.online.online_run import OnlineRun, run_online
+from planners.registry import (
+    ChosenOnline,
+    ChosenPlanner,
+    choose,
+    choose_online,
+    listing,
+    load_plugin,
+)
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
@@ -74,6 +85,9 @@ class ComparisonRequest:
     recording_slice: RecordingSlice
     only_static: bool
     chosen: Sequence[ChosenPlanner]
+    # On recordings by default, and on other instances where they are asked for.
+    online: Sequence[ChosenOnline]
+    is_online_asked: bool
     budget: Budget
     capacity: int | None
     sort: SortBy
@@ -99,6 +113,14 @@ def compare(
             help="Names or wildcards, separated by commas; NAME:KEY=VALUE sets a parameter.",
         ),
     ] = "*",
+    online: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Online allocators, named as planners are; all on a recording as a whole, none "
+            "elsewhere, by default.",
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
     ] = DEFAULT_TIME_LIMIT_SECONDS,
@@ -166,8 +188,9 @@ def compare(
         for path in plugin or []:
             load_plugin(path)
         chosen = choose(patterns)
+        chosen_online = _choose_online(online)
     if list_planners:
-        standard_output.write(_listing(chosen))
+        standard_output.write(aligned_pairs(listing(chosen)))
         return
     request = ComparisonRequest(
         files=files or [],
@@ -179,13 +202,15 @@ def compare(
         ),
         only_static=only_static,
         chosen=chosen,
+        online=chosen_online,
+        is_online_asked=online is not None,
         budget=Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
         capacity=None if capacity is None else parse_bytes("--capacity", capacity),
         sort=sort,
         as_json=as_json,
         as_csv=as_csv,
         save_plan=save_plan,
-        plot=find_plot("layout") if plot else None,
+        plot=find_plot("layout", Plot) if plot else None,
         picture=plot,
         isolation=_isolation(memory_limit) if isolate else None,
         show_traceback=show_traceback,
@@ -196,6 +221,11 @@ def compare(
     _require_targets(request, plugin or [])
     with Interrupt() as interrupt:
         raise typer.Exit(_answer(request, interrupt))
+
+
+def _choose_online(patterns: str | None) -> list[ChosenOnline]:
+    """Return who is named; an empty name is nobody's."""
+    return choose_online("*" if patterns is None else patterns) if patterns != "" else []
 
 
 def _require_sense(request: ComparisonRequest) -> None:
@@ -228,17 +258,19 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
         standard_output.write(",".join(CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
-            whole = read_problem(path, request.recording_slice)
+            whole, recorded = read_with_requests(path, request.recording_slice)
             if request.plot is not None:
                 request.plot.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)
+            online = _run_online(comparison, recorded, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
             if request.as_json:
-                records.append(comparison_record(comparison, rows, str(path)))
+                records.append(comparison_record(comparison, rows, str(path), online))
             elif request.as_csv:
-                standard_output.write(csv_lines(comparison, rows, str(path), request.budget))
+                lines = csv_lines(comparison, rows, str(path), request.budget, online)
+                standard_output.write(lines)
             else:
-                _show(comparison, request, gap_above=index > 0)
+                _show(comparison, online, request, gap_above=index > 0)
             if any(not row.result.valid for row in rows):
                 codes.add(EXIT_INVALID_PLAN)
             verdict = verdict_of(comparison)
@@ -251,7 +283,7 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
         except KeyboardInterrupt:
             codes.add(EXIT_INTERRUPTED)
             break
-        if comparison.interrupted:
+        if comparison.interrupted or (online is not None and online.left_out):
             codes.add(EXIT_INTERRUPTED)
             break
     if request.as_json:
@@ -285,6 +317,36 @@ def _compare_problem(
         show_progress("")
 
 
+def _run_online(
+    comparison: Comparison,
+    recorded: RequestSequence | None,
+    request: ComparisonRequest,
+    interrupt: Interrupt,
+) -> OnlineRun | None:
+    """Run online allocators on a recording, or on the lifetimes of the problem where asked to."""
+    problem = comparison.problem
+    is_recorded = recorded is not None and not request.only_static
+    if not request.online or not (is_recorded or request.is_online_asked):
+        return None
+    requests = recorded if recorded is not None and is_recorded else requests_of_problem(problem)
+    total = len(request.online)
+
+    def show_allocator(index: int, label: str) -> None:
+        show_progress(f"{problem.name}: {label} ({index + 1} of {total})")
+
+    try:
+        with standard_output.kept_for_the_answer():
+            return run_online(
+                requests,
+                request.online,
+                OnlineTerms(capacity=problem.capacity),
+                on_start=show_allocator,
+                is_interrupted=lambda: interrupt.came or comparison.interrupted,
+            )
+    finally:
+        show_progress("")
+
+
 def _keep_best(comparison: Comparison, whole: Problem, request: ComparisonRequest) -> None:
     for option, path in _targets(request).items():
         if path is not None and comparison.best is None:
@@ -309,20 +371,21 @@ def _space_for_dynamic(
     return reusable_space(whole, plan if is_static else static_part(whole).plan_within(plan))
 
 
-def _show(comparison: Comparison, request: ComparisonRequest, *, gap_above: bool) -> None:
+def _show(
+    comparison: Comparison,
+    online: OnlineRun | None,
+    request: ComparisonRequest,
+    *,
+    gap_above: bool,
+) -> None:
     rows = sorted_rows(comparison.rows, request.sort)
     below = "".join(f"{note}\n" for note in notes(comparison, rows))
     above = f"{chr(10) if gap_above else ''}{instance_line(comparison)}\n"
     standard_output.write_table(comparison_table(comparison, rows), above, below)
-
-
-def _listing(chosen: Sequence[ChosenPlanner]) -> str:
-    lines = []
-    for planner in chosen:
-        defaults = ", ".join(f"{key}={value}" for key, value in planner.info.defaults.items())
-        parameters = f" [{defaults}]" if defaults else ""
-        lines.append((planner.label, f"{planner.info.summary}{parameters}"))
-    return aligned_pairs(lines)
+    if online is not None:
+        below = "".join(f"{note}\n" for note in online_notes(online))
+        above = f"\nonline, {requests_line(online.requests)}\n"
+        standard_output.write_table(online_table(online), above, below)
 
 
 def _isolation(memory_limit: str | None) -> Isolation:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from planners.errors import MissingDependencyError
+from planners.errors import GaplessError, MissingDependencyError
 from planners.model.bounds import Bound
 from planners.model.plan import Result
 from planners.model.problem import Problem
+from planners.online.online_run import OnlineRun
+from planners.text.plain_text import shown
 
 ENTRY_POINT_GROUP = "gapless.plots"
 INSTALL = "pip install -e '.[plot]'"
 
 Draw = Callable[[Problem, Result, Sequence[Bound], Path], None]
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -36,16 +40,34 @@ class Plot:
     require_drawable: Callable[[Problem], None]
 
 
-def find_plot(name: str) -> Plot:
-    """Return a kind of picture."""
+@dataclass(frozen=True)
+class OnlinePlot:
+    """A kind of picture of online allocators, offered as a :class:`Plot` is.
+
+    Parameters
+    ----------
+    draw
+        Takes a run whose results have series, and the path of the picture.
+    suffixes
+        How the name of a picture may end.
+    """
+
+    draw: Callable[[OnlineRun, Path], None]
+    suffixes: tuple[str, ...]
+
+
+def find_plot(name: str, kind: type[Kind]) -> Kind:
+    """Return a picture of a kind."""
     # Imported here because most runs draw nothing.
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
-            plot: Plot = entry.load()
+            plot = entry.load()
         except ImportError as error:
             raise MissingDependencyError(f"plot {name}: {error}; install with: {INSTALL}") from None
+        if not isinstance(plot, kind):
+            raise GaplessError(f"plot {name}: a {kind.__name__} is needed, found {shown(plot)}")
         return plot
     raise MissingDependencyError(
         f"plot {name}: no installed package draws it; install with: {INSTALL}"

@@ -17,11 +17,14 @@ from planners.compare.comparison import Comparison, ComparisonRow
 from planners.compare.report import about_reference
 from planners.files.json_file import compact_json
 from planners.model.budget import Budget
+from planners.online.online_records import online_fields, online_record
+from planners.online.online_run import OnlineRun
 
 SCHEMA = "gapless-comparison"
 SCHEMA_VERSION = 2
 PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp")
 REFERENCE_STATUS = "reference"
+ONLINE_STATUS = "online"
 
 
 class InstanceFields(TypedDict):
@@ -117,18 +120,26 @@ def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
 
 
 def comparison_record(
-    comparison: Comparison, rows: Iterable[ComparisonRow], file: str
+    comparison: Comparison,
+    rows: Iterable[ComparisonRow],
+    file: str,
+    online: OnlineRun | None = None,
 ) -> dict[str, Any]:
     """Return a comparison as plain values."""
     return {
         **_instance_fields(comparison, file),
         "reference": _reference_fields(comparison),
         "results": [_result_fields(row) for row in rows],
+        "online": None if online is None else online_record(online),
     }
 
 
 def csv_lines(
-    comparison: Comparison, rows: Iterable[ComparisonRow], file: str, budget: Budget
+    comparison: Comparison,
+    rows: Iterable[ComparisonRow],
+    file: str,
+    budget: Budget,
+    online: OnlineRun | None = None,
 ) -> str:
     """Return a comparison as lines of CSV, without the header."""
     text = io.StringIO()
@@ -155,6 +166,18 @@ def csv_lines(
                 "seed": None,
             }
         )
+    lines += [
+        {
+            "planner": fields["allocator"],
+            "label": fields["allocator"],
+            "status": ONLINE_STATUS,
+            "peak": fields["reserved_peak"],
+            "seconds": fields["seconds"],
+            "reason": fields["reason"],
+            "seed": None,
+        }
+        for fields in map(online_fields, online.rows if online is not None else ())
+    ]
     for line in lines:
         writer.writerow({key: _csv_cell(value) for key, value in {**shared, **line}.items()})
     return text.getvalue()

@@ -18,6 +18,7 @@ from planners.compare.records import (
     ResultFields,
 )
 from planners.model.plan import Status
+from planners.online.online_records import OnlineFields, RequestFields
 from tests.repository import ROOT
 
 PAGE = (ROOT / "docs" / "comparing.md").read_text()
@@ -40,6 +41,8 @@ def test_every_field_is_described() -> None:
     assert fields("Of an instance:") == set(InstanceFields.__annotations__)
     assert fields("Of a result:") == set(ResultFields.__annotations__)
     assert fields("`reference` is null") == set(ReferenceFields.__annotations__)
+    assert fields("`online` is null") == set(RequestFields.__annotations__)
+    assert fields("Of an allocator") == set(OnlineFields.__annotations__)
     assert set(CSV_COLUMNS) == run | fields("Of an instance:") | fields("Of a result:")
     assert f"`{SCHEMA}`" in PAGE
     assert f"of these fields: {SCHEMA_VERSION} |" in PAGE

@@ -18,9 +18,10 @@ Compare = Callable[..., Result]
 
 @pytest.fixture
 def compare() -> Iterator[Compare]:
-    """Run the command line in this process; planners of plugins are forgotten afterwards."""
+    """Run the command line in this process; what plugins register is forgotten afterwards."""
     registry.load_entry_points()
     before = {info.name for info in registry.planners()}
+    online_before = {allocator.info.name for allocator in registry.choose_online("*")}
 
     def run(*arguments: str | Path) -> Result:
         return CliRunner().invoke(app, [str(argument) for argument in arguments])
@@ -29,6 +30,9 @@ def compare() -> Iterator[Compare]:
     for info in registry.planners():
         if info.name not in before:
             registry.remove(info.name)
+    for allocator in registry.choose_online("*"):
+        if allocator.info.name not in online_before:
+            registry.remove_online(allocator.info.name)
 
 
 @pytest.fixture

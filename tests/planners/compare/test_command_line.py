@@ -128,12 +128,15 @@ def test_csv_has_a_header_and_a_line_for_each_planner(compare: Compare, small: P
     assert int(rows[0]["peak"]) == 10
 
 
+BESIDE_RESULTS = {"results", "reference", "online"}
+
+
 def flat(answer: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what `--json` says, one object a row, as a reader of CSV would have it."""
     shared = {"version": answer["version"], **answer["budget"], **answer["environment"]}
     rows = []
     for instance in answer["instances"]:
-        of_instance = {k: v for k, v in instance.items() if k not in ("results", "reference")}
+        of_instance = {k: v for k, v in instance.items() if k not in BESIDE_RESULTS}
         rows += [{**shared, **of_instance, **result} for result in instance["results"]]
     return rows
 

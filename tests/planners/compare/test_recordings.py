@@ -21,7 +21,7 @@ from planners.files.recording_slice import LAST, RecordingSlice
 from planners.model.problem import Problem
 from tests.planners.compare.conftest import Compare
 
-QUICK = ("--planners", "naive,greedy-size-first")
+QUICK = ("--planners", "naive,greedy-size-first", "--online", "")
 LAST_ITERATION = ("--iteration", "last")
 
 
