@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planners.commands import Command
 
+REPLAY = Command("a run's requests, made again to online allocators", "gpu_runtime.replay:main")
 VERIFY = Command("run a plan on real memory and check every word", "gpu_runtime.verify:main")
 TRAIN = Command(
     "train a model under a plan and under PyTorch's allocators", "gpu_runtime.train:main"

@@ -89,7 +89,7 @@ def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path:
     _require_time(problem)
     figure = layout_figure(problem, result, bounds)
     with replacing(path) as file:
-        figure.savefig(file, dpi=DOTS_PER_INCH, format=_format_of(path))
+        figure.savefig(file, dpi=DOTS_PER_INCH, format=format_of(path))
 
 
 def _require_time(problem: Problem) -> None:
@@ -100,7 +100,7 @@ def _require_time(problem: Problem) -> None:
         )
 
 
-def _format_of(path: Path) -> str | None:
+def format_of(path: Path) -> str | None:
     """Return the format that a name says; None, for matplotlib's own, where it says none."""
     suffix = path.suffix.lower().removeprefix(".")
     return suffix if f".{suffix}" in LAYOUT.suffixes else None

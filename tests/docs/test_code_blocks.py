@@ -38,10 +38,14 @@ def run_page(page: Path) -> None:
 def own_registry() -> Iterator[None]:
     registry.load_entry_points()
     before = {info.name for info in registry.planners()}
+    online_before = {allocator.info.name for allocator in registry.choose_online("*")}
     yield
     for info in registry.planners():
         if info.name not in before:
             registry.remove(info.name)
+    for allocator in registry.choose_online("*"):
+        if allocator.info.name not in online_before:
+            registry.remove_online(allocator.info.name)
 
 
 PAGES = sorted(page for page in DOCS.glob("**/*.md") if blocks_of(page))

@@ -1,0 +1,222 @@
+"""``python -m gpu_runtime.replay``: the requests of a run, made again to online allocators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpu_runtime.allocator.pytorch.allocator_settings import Settings
+from gpu_runtime.replaying.recorded_check import (
+    RecordedCheck,
+    check_against_recording,
+    checked_allocator,
+)
+from gpu_runtime.replaying.replay_record import replay_json
+from planners.command_line import standard_output
+from planners.command_line.ending import EXIT_INTERRUPTED
+from planners.command_line.interrupt import Interrupt
+from planners.command_line.progress_line import show_progress
+from planners.command_line.shared_options import AsJson
+from planners.command_line.starting import EXIT_ERROR
+from planners.command_line.typer_frame import CommandLine
+from planners.compare.plots import OnlinePlot, find_plot
+from planners.errors import GaplessError, InstanceError
+from planners.files.formats import read_requests
+from planners.files.output_file import require_suffix, require_targets
+from planners.model.online_result import OnlineDevice, OnlineTerms
+from planners.model.request_sequence import RequestSequence
+from planners.online.online_report import calls_table, online_notes, online_table, requests_line
+from planners.online.online_run import OnlineRun, run_online
+from planners.registry import ChosenOnline, choose_online, listing
+from planners.text.byte_units import parse_bytes
+from planners.text.table import aligned_pairs
+
+EXIT_DIFFERENT = 1
+ALL = "all"
+PICTURE = "memory-over-time"
+
+app = CommandLine()
+
+
+@app.command("replay")
+def replay_requests(
+    trace: Annotated[
+        Path | None,
+        typer.Argument(metavar="TRACE", help="A recording, a snapshot, or any instance file."),
+    ] = None,
+    allocators: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Names or wildcards, separated by commas, or all; NAME:KEY=VALUE sets a "
+            "parameter.",
+        ),
+    ] = ALL,
+    device: Annotated[
+        OnlineDevice,
+        typer.Option(help="Accounts without memory, memory of this machine, or the first GPU."),
+    ] = OnlineDevice.LEDGER,
+    settings: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY:VALUE,...", help="Of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has."
+        ),
+    ] = "",
+    capacity: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", help="What the device has; more than enough by default."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Hold the replay against recorded segments and addresses."),
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw reserved and allocated bytes over time."),
+    ] = None,
+    as_json: AsJson = False,
+    list_allocators: Annotated[
+        bool, typer.Option("--list", help="List the online allocators, one line each, and stop.")
+    ] = False,
+) -> None:
+    """Replay what a run asked of its allocator: peaks, efficiency, device calls, time.
+
+    Exits with 130 after Ctrl-C, which keeps the rows that are whole, 2 after an error or where an
+    allocator failed, and 1 where --check finds a difference.
+    """
+    with standard_output.kept_for_the_answer():
+        chosen = choose_online("*" if allocators == ALL else allocators)
+    if list_allocators:
+        standard_output.write(aligned_pairs(listing(chosen)))
+        return
+    if settings:
+        chosen = _with_settings(chosen, settings)
+    if trace is None:
+        raise GaplessError("no trace named; give one, or --list for the online allocators")
+    if check and device is not OnlineDevice.LEDGER:
+        raise GaplessError("--check: only on the ledger memory can lie where it was recorded")
+    require_targets({"--plot": plot}, [trace])
+    picture = None if plot is None else find_plot(PICTURE, OnlinePlot)
+    if plot is not None and picture is not None:
+        require_suffix("--plot", plot, "a picture", picture.suffixes)
+    terms = OnlineTerms(
+        device,
+        None if capacity is None else _parse_capacity(capacity),
+        has_series=picture is not None,
+    )
+    with Interrupt() as interrupt:
+        requests = _read(trace)
+        if check:
+            chosen = _as_recorded(requests, chosen)
+        run = _run(requests, chosen, terms, interrupt)
+        checked = _check(run) if check else None
+        _print(run, checked, str(trace), as_json=as_json)
+        if plot is not None and picture is not None and run.rows:
+            picture.draw(run, plot)
+    raise typer.Exit(_exit_code(run, checked))
+
+
+def _with_settings(chosen: list[ChosenOnline], settings: str) -> list[ChosenOnline]:
+    """Return the allocators with the settings, those of PyTorch among them."""
+    Settings.from_text(settings)
+    return [
+        replace(allocator, parameters={**allocator.parameters, "settings": settings})
+        if "settings" in allocator.info.defaults
+        else allocator
+        for allocator in chosen
+    ]
+
+
+def _parse_capacity(text: str) -> int:
+    capacity = parse_bytes("--capacity", text)
+    if not capacity:
+        raise GaplessError("--capacity: at least 1 byte is needed, found 0")
+    return capacity
+
+
+def _read(trace: Path) -> RequestSequence:
+    show_progress(f"reading {trace.name}")
+    try:
+        requests = read_requests(trace)
+    finally:
+        show_progress("")
+    if not requests.request_count:
+        raise InstanceError(f"{trace}: at least one request for memory is needed, found none")
+    return requests
+
+
+def _as_recorded(requests: RequestSequence, chosen: list[ChosenOnline]) -> list[ChosenOnline]:
+    """Return the allocator that was recorded, as it was chosen."""
+    name = checked_allocator(requests)
+    recorded = [allocator for allocator in chosen if allocator.info.name == name]
+    if not recorded:
+        named = ", ".join(allocator.label for allocator in chosen)
+        raise GaplessError(f"--check: {name} was recorded and is needed, found {named}")
+    return recorded[:1]
+
+
+def _run(
+    requests: RequestSequence,
+    chosen: list[ChosenOnline],
+    terms: OnlineTerms,
+    interrupt: Interrupt,
+) -> OnlineRun:
+    def show_allocator(index: int, label: str) -> None:
+        show_progress(f"{requests.name}: {label} ({index + 1} of {len(chosen)})")
+
+    try:
+        with standard_output.kept_for_the_answer():
+            return run_online(
+                requests,
+                chosen,
+                terms,
+                on_start=show_allocator,
+                is_interrupted=lambda: interrupt.came,
+            )
+    finally:
+        show_progress("")
+
+
+def _check(run: OnlineRun) -> RecordedCheck | None:
+    """Return how the one replay agrees with the recording; None where there is none."""
+    results = [row.result for row in run.rows if row.result is not None]
+    return check_against_recording(run.requests, results[0]) if results else None
+
+
+def _print(run: OnlineRun, checked: RecordedCheck | None, file: str, *, as_json: bool) -> None:
+    if as_json:
+        standard_output.write(replay_json(run, file, checked))
+        return
+    if run.rows:
+        standard_output.write_table(online_table(run), above=f"{requests_line(run.requests)}\n")
+        if any(row.result is not None for row in run.rows):
+            standard_output.write_table(calls_table(run), above="\n")
+    below = [f"{note}\n" for note in online_notes(run)]
+    if checked is not None:
+        below.append(f"{_agreement(checked)}\n")
+    standard_output.write("".join(below))
+
+
+def _agreement(checked: RecordedCheck) -> str:
+    agreeing = (
+        f"{checked.agreeing_requests:,} of {checked.requests:,} requests and "
+        f"{checked.agreeing_segments:,} of {checked.segments:,} segments as recorded"
+    )
+    return f"{agreeing}; {checked.difference}" if checked.difference else agreeing
+
+
+def _exit_code(run: OnlineRun, checked: RecordedCheck | None) -> int:
+    if run.left_out:
+        return EXIT_INTERRUPTED
+    if any(row.result is None for row in run.rows):
+        return EXIT_ERROR
+    return EXIT_DIFFERENT if checked is not None and checked.difference else 0
+
+
+main = app.run
+
+if __name__ == "__main__":
+    main()

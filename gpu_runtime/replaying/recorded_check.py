@@ -1,0 +1,97 @@
+"""A replay held against the run that was recorded: segments, and the address of each request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners.errors import GaplessError
+from planners.model.columns import IntColumn
+from planners.model.online_result import OnlineResult
+from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.text.byte_units import exact_bytes
+
+CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
+
+
+@dataclass(frozen=True)
+class RecordedCheck:
+    """How far a replay agrees with the run that was recorded."""
+
+    # Requests that lie where they lay, before the first that does not; and segments, which came
+    # with the same bytes, to the same address, for the same request.
+    agreeing_requests: int
+    requests: int
+    agreeing_segments: int
+    segments: int
+    # The first that does not agree, in words; empty where all do.
+    difference: str = ""
+
+
+def checked_allocator(requests: RequestSequence) -> str:
+    """Return which allocator was recorded; ``GaplessError`` where the recording does not tell."""
+    kinds = set(requests.segments[:, 1].tolist())
+    if not kinds:
+        raise GaplessError(
+            f"--check: {requests.name} tells of no segments, so there is nothing to hold a replay "
+            f"against; a recording of PyTorch's allocator from its first event on is needed"
+        )
+    if len(kinds) > 1:
+        raise GaplessError(
+            f"--check: {requests.name} has plain segments and mapped ones; of one kind are needed"
+        )
+    return EXPANDABLE if kinds == {1} else CACHING
+
+
+def check_against_recording(requests: RequestSequence, result: OnlineResult) -> RecordedCheck:
+    """Hold the addresses and segments of a replay against those that were recorded."""
+    recorded = requests.segments[:, [0, 2, 3]]
+    # What came for a request that is not among the recorded ones.
+    recorded = recorded[recorded[:, 0] < requests.row_count]
+    apart = _first_difference(recorded, result.segments)
+    made = requests.address != result.addresses
+    wrong = int(made.argmax()) if made.any() else len(made)
+    rows = np.flatnonzero(requests.action == RequestAction.ALLOCATE)
+    at_request = int(rows[wrong]) if wrong < len(rows) else requests.row_count
+    segment_rows = [
+        int(side[apart, 0]) for side in (recorded, result.segments) if apart < len(side)
+    ]
+    # A segment comes before the request that it came for is served.
+    at_segment = min(segment_rows, default=requests.row_count)
+    difference = ""
+    if at_segment <= at_request and segment_rows:
+        where = _request_at(requests, at_segment)
+        sides = (_segment(side, apart) for side in (recorded, result.segments))
+        difference = "{}: a segment of {} was recorded, replayed {}".format(where, *sides)
+    elif wrong < len(made):
+        where = _request_at(requests, at_request)
+        found = _address(int(result.addresses[wrong]))
+        difference = f"{where}: at {_address(int(requests.address[wrong]))}, replayed at {found}"
+    return RecordedCheck(wrong, len(made), apart, len(recorded), difference)
+
+
+def _first_difference(first: IntColumn, second: IntColumn) -> int:
+    """Return how many rows agree from the beginning on."""
+    both = min(len(first), len(second))
+    differs = (first[:both] != second[:both]).any(axis=1)
+    return int(differs.argmax()) if differs.any() else both
+
+
+def _request_at(requests: RequestSequence, row: int) -> str:
+    number = int(requests.request[row])
+    return (
+        f"event {requests.event[row]:,}, request {number:,} of "
+        f"{exact_bytes(int(requests.size[number]))} bytes"
+    )
+
+
+def _segment(rows: IntColumn, index: int) -> str:
+    if index >= len(rows):
+        return "none"
+    _, address, size = rows[index].tolist()
+    return f"{exact_bytes(size)} bytes at {_address(address)}"
+
+
+def _address(address: int) -> str:
+    return f"{address:#x}" if address else "no address"
