@@ -19,6 +19,7 @@ from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
 from evaluation.benchmarks.pages.offsets_page import offsets_page
 from evaluation.benchmarks.pages.programs_page import programs_page
+from evaluation.benchmarks.pages.replays_page import replays_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
@@ -192,6 +193,20 @@ def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
 def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
     """Time against the number of tensors, up to a million."""
     _publish(lambda: scaling_page(_command("scaling"), repetitions), output)
+
+
+@app.command()
+def replays(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Recordings; training loops that are traced here by default."),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Replay what runs asked for under every online allocator."""
+    chosen = files or []
+    command = _command("replays", *(path.name for path in chosen))
+    _publish(lambda: replays_page(chosen, command), output, *chosen)
 
 
 @app.command()
