@@ -617,6 +617,7 @@ class Gmlake(OnlineAllocator):
 
     @property
     def primitive_count(self) -> int: ...
+
 class VpmmSettings:
     """The constants of VPMM's pool."""
 
