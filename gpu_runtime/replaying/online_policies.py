@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from gpu_runtime._core import PytorchCaching, PytorchExpandable
+from gpu_runtime._core import (
+    Gmlake,
+    GmlakeRules,
+    PytorchCaching,
+    PytorchExpandable,
+    Vpmm,
+    VpmmSettings,
+)
 from gpu_runtime.allocator.pytorch.allocator_settings import Settings
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.policy_replay import replay_policy
@@ -29,6 +36,22 @@ def pytorch_expandable(
     """PyTorch's allocator with expandable segments: pages mapped on demand."""
     made = Settings.from_text(settings).for_core()
     return replay_policy(requests, terms, lambda memory: PytorchExpandable(memory, made), "ranges")
+
+
+@register_online("gmlake", source="GMLake, ASPLOS 2024")
+def gmlake(
+    requests: RequestSequence, terms: OnlineTerms, *, fragmentation_limit_mib: int = 128
+) -> OnlineResult:
+    """Stitch free blocks that are apart; below the limit they are neither split nor stitched."""
+    rules = GmlakeRules(fragmentation_limit_bytes=fragmentation_limit_mib << 20)
+    return replay_policy(requests, terms, lambda memory: Gmlake(memory, rules))
+
+
+@register_online("vpmm", source="VPMM, a virtual memory pool for training")
+def vpmm(requests: RequestSequence, terms: OnlineTerms, *, page_mib: int = 2) -> OnlineResult:
+    """Move pages to where a request needs them; the device waits where it must."""
+    settings = VpmmSettings(page_bytes=page_mib << 20)
+    return replay_policy(requests, terms, lambda memory: Vpmm(memory, settings))
 
 
 @register_online("planned")

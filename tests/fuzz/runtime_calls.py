@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from gpu_runtime import _core
+from tests.fuzz import policy_calls
 from tests.fuzz.case import Case
 from tests.fuzz.planners_calls import column, properties, read
 
@@ -290,6 +291,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     ),
     cuda: ("CudaMemory", *of(_core.CudaMemory)),
     installed: ("install", "serving_table"),
+    **policy_calls.CALLS,
 }  # fmt: skip
 
 # What is not called, and why.

@@ -13,10 +13,10 @@ constexpr std::size_t kKeptMismatches = 64;
 // A log that nobody takes is lost when it has as many entries.
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
-// See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it: in the
-// first steps, and after them.
-constexpr std::int64_t kFirstShare = 64;
+// See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it, and
+// which before what may stay gets idle bytes of the arena.
 constexpr std::int64_t kShare = 256;
+constexpr std::int64_t kStayingShare = 64;
 // Unknown requests outlive their step rarely where no more than this part of their bytes does, or
 // of what ever lived: the next batch is there before its step begins, and small.
 constexpr std::size_t kOutlivingShare = 64, kOutlivingShareOfPeak = 512;
@@ -349,7 +349,7 @@ void PlannedAllocator::release_spare() {
 Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
     const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
-    if (more > 0 && is_above(share(), wanted.bytes, more)) {
+    if (more > 0 && is_above(kShare, wanted.bytes, more)) {
         if (Block* block = place_within_bound(lock, wanted, more)) return block;
     }
     for (bool is_last = false;; is_last = true) {
@@ -378,8 +378,10 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
             wanted.bytes < kLargeBytes ? Placement::best_fit : Placement::largest_hole;
         if (Block* block = heap_.place(wanted.bytes, wanted.stream, hole)) return block;
     }
-    if (wanted.may_use_arena &&
-        (unknown_.outlives_rarely || is_above(kFirstShare, wanted.bytes, more))) {
+    // Before the first step a model is made, which stays, perhaps beside the arena of a saved plan.
+    const bool may_stay_there =
+        (step_ > 0 || in_step_) && is_above(kStayingShare, wanted.bytes, more);
+    if (wanted.may_use_arena && (unknown_.outlives_rarely || may_stay_there)) {
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
     if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove ||
@@ -405,10 +407,6 @@ Placement PlannedAllocator::placement(bool is_unknown) const {
 FrameSize PlannedAllocator::frame_size(const Wanted& wanted) const {
     const bool is_early = arena_kept() == 0 && step_ < kStepsInOrder;
     return is_early || wanted.placement == Placement::in_order ? FrameSize::page : FrameSize::large;
-}
-
-std::int64_t PlannedAllocator::share() const {
-    return arena_kept() == 0 && step_ < kStepsInOrder ? kFirstShare : kShare;
 }
 
 bool PlannedAllocator::is_above(std::int64_t share, std::size_t bytes, std::size_t more) const {

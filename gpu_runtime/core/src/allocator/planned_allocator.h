@@ -81,7 +81,7 @@ struct ArenaBlock {
 // Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
 // memory than the bound, if such requests ended with their step the last time. Others may be the
 // state of an optimizer, and what stays in the arena is in the way of every step to come; they get
-// them before more than the first steps may take, and the next book is planned around them.
+// them before a larger share is taken, and the next book is planned around them.
 
 // Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
@@ -170,9 +170,7 @@ class PlannedAllocator {
     std::size_t arena_kept() const { return book_.arena_bytes(); }
     Placement placement(bool is_unknown) const;
     FrameSize frame_size(const Wanted& wanted) const;
-    // Of the peak of what lives, beside which memory may be taken as it comes.
-    std::int64_t share() const;
-    // Whether a request that takes more memory would take more than the share.
+    // Whether a request that takes more memory would take more than a share above what lives.
     bool is_above(std::int64_t share, std::size_t bytes, std::size_t more) const;
     void restore_arena();
     void judge_unknown(bool& ended, bool begins);
