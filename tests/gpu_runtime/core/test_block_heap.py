@@ -9,6 +9,7 @@ import pytest
 from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.small_plans import small_kind
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
+from tests.gpu_runtime.core.step_books import Slot, kind_plan
 from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core
@@ -561,3 +562,24 @@ def test_a_step_tells_the_most_that_was_reserved_in_it() -> None:
         assert allocator.end_step().reserved_peak == max(pages, 2) * PAGE
         allocator.give_back()
     assert allocator.begin_step().reserved_peak == 2 * PAGE
+
+
+def test_a_step_that_only_seems_longer_does_not_make_the_arena_longer() -> None:
+    heap = heap_over(SimulatedMemory(PAGE, PLENTY))
+    slots = [
+        Slot(5 * PAGE, 10 * PAGE),
+        Slot(59 * PAGE, 60 * PAGE, offset=10 * PAGE),
+        Slot(14 * PAGE, 15 * PAGE, offset=70 * PAGE),
+    ]
+    heap.allocator.adopt_book([kind_plan(slots)], 100 * PAGE)
+    for first in (10 * PAGE, 20 * PAGE):
+        heap.allocator.begin_step()
+        # Twice as long in the second step, and soon freed: all other places are stretched by it.
+        heap.free(heap.allocate(first))
+        rest = [heap.allocate(slot.most) for slot in slots[1:]]
+        heap.check_all()
+        for block in rest:
+            heap.free(block)
+        end = heap.allocator.end_step()
+    assert (end.planned, end.grown) == (1, 1)
+    assert heap.allocator.figures().reserved_peak == 100 * PAGE

@@ -317,6 +317,8 @@ Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes
     if (heap_.is_plain() || end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
     const std::size_t more =
         round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
+    // One that only seems longer would take what is not going to live.
+    if (is_above(kMovingShare, bytes, more)) return nullptr;
     try {
         heap_.grow_arena(heap_.arena_bytes() + more);
     } catch (const OutOfDeviceMemory&) {

@@ -43,8 +43,9 @@ struct StepEnd {
 // than their places, which all at once need memory beside an arena that is idle. Approach. Places
 // that lie apart do so when their offsets and their lengths are multiplied by the same number. The
 // first request that is too large says which; all places of the rest of the step are stretched so,
-// and the arena with them. Limits. What grows by more than that, as by the square of the length,
-// has no place in such a step. What came before the first grown request lies where it lay.
+// and the arena with them, as long as it stays little above what lives: a request may be too large
+// for other reasons. Limits. What grows by more than that, as by the square of the length, has no
+// place in such a step. What came before the first grown request lies where it lay.
 class StepBook {
   public:
     StepBook() = default;  // predicts nothing, and counts
