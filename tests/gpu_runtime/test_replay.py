@@ -25,7 +25,7 @@ from planners.online.online_report import FROM_LIFETIMES
 from planners.registry import register_online, remove_online
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace
 
-OURS = ("pytorch-caching", "pytorch-expandable", "planned")
+OURS = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm", "planned")
 KEYS = {
     "schema", "version", "environment", "instance", "file", "check", "recorded", "events",
     "requests", "device", "capacity", "left_out", "results",
@@ -72,13 +72,14 @@ def refused(*arguments: str | Path) -> str:
 def test_a_table_of_all_and_what_they_asked_of_the_device(recording: Path) -> None:
     answer = replay(recording)
     assert answer.exit_code == 0
-    above, _, *rows, blank, kinds, first, second, third = answer.stdout.splitlines()
+    above, _, *rest = answer.stdout.splitlines()
+    rows, (blank, kinds, *calls) = rest[: len(OURS)], rest[len(OURS) :]
     assert above == "run: 6 events, 4 requests, 1 stream"
     assert [row.removeprefix("*").split()[0] for row in rows] == list(OURS)
-    assert [row[0] for row in rows].count("*") == 1
+    assert "*" in {row[0] for row in rows} <= {"*", " "}
     assert (blank, kinds.split()[:3]) == ("", ["device", "calls", "allocate_plain"])
-    assert first.split()[:2] == ["pytorch-caching", "2"]
-    assert [line.split()[0] for line in (second, third)] == list(OURS[1:])
+    assert calls[0].split()[:2] == ["pytorch-caching", "2"]
+    assert [line.split()[0] for line in calls] == list(OURS)
 
 
 def test_json_has_the_same(recording: Path) -> None:
@@ -119,7 +120,7 @@ def test_settings_of_pytorch_change_what_it_does(recording: Path) -> None:
     assert [row["allocator"] for row in found["results"]] == [
         "pytorch-caching:settings=large_segment_size_mb:40",
         "pytorch-expandable:settings=large_segment_size_mb:40",
-        "planned",
+        *OURS[2:],
     ]
     assert [row["reserved_peak"] for row in found["results"]][:2] == [42 * MIB] * 2
     assert "did you mean 'max_split_size_mb'" in refused(
@@ -226,7 +227,7 @@ def test_ctrl_c_keeps_the_rows_that_are_whole(recording: Path, interrupted: str)
 def test_the_list_has_one_line_each() -> None:
     lines = replay("--list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(OURS)
-    assert lines[2].endswith("[planner=auto, time_limit=3.0]")
+    assert lines[-1].endswith("[planner=auto, time_limit=3.0]")
 
 
 def test_a_picture_of_what_was_reserved_over_time(tmp_path: Path) -> None:
