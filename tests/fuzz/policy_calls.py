@@ -148,8 +148,8 @@ def request_rows(rng: Random) -> list[Any]:
         sizes.append(rng.choice(SIZES))
     streams = column(rng.choice((0, 0, 1, -1)) for _ in actions)
     return [
-        column(actions, np.uint8),  # type: ignore[arg-type]
-        column(addresses, np.uint64),  # type: ignore[arg-type]
+        column(actions, np.uint8),
+        column(addresses, np.uint64),
         column(sizes),
         streams,
     ]

@@ -45,6 +45,22 @@ def compile_cpp(
     return made
 
 
+def run_cpp(program: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    """Return the exit status of a compiled program, and what it wrote to both outputs.
+
+    One that has not ended after minutes is a failure.
+    """
+    ended = subprocess.run(
+        [program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=without_preload() | environment,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
 def without_preload() -> dict[str, str]:
     """Return the environment without the sanitizers of this process, for a program of its own."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

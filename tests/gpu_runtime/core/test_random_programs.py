@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, without_preload
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, run_cpp
 from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
@@ -53,18 +52,6 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-def run(program: Path, kind: str, seeds: int) -> tuple[int, str, str]:
-    ended = subprocess.run(
-        [program, kind, str(seeds)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=without_preload(),
-    )
-    return ended.returncode, ended.stdout, ended.stderr
-
-
 @cache
 def sanitized() -> Path:
     options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -72,17 +59,19 @@ def sanitized() -> Path:
 
 
 SEEDS = {"orders": 150, "failures": 3}
+# In which a wait that is left out is seen.
+ORDERS = ("orders", "200")
 
 
 @one_by_one("kind", list(SEEDS), first=1)
 def test_no_byte_is_used_too_early_and_nothing_is_lost(kind: str) -> None:
-    assert run(sanitized(), kind, SEEDS[kind]) == (0, PASSED, "")
+    assert run_cpp(sanitized(), kind, str(SEEDS[kind])) == (0, PASSED, "")
 
 
 @pytest.mark.slow
 def test_a_wait_that_is_left_out_is_seen() -> None:
     objects = {source.stem: compile_cpp(f"{source.stem}.o", [source], ["-c"]) for source in SOURCES}
-    assert run(compile_cpp("program", list(objects.values()), []), "orders", 200) == (0, PASSED, "")
+    assert run_cpp(compile_cpp("program", list(objects.values()), []), *ORDERS) == (0, PASSED, "")
     unseen = []
     for name, text, instead in MUTATIONS:
         source = (CORE / "allocator" / f"{name}.cpp").read_text()
@@ -90,7 +79,7 @@ def test_a_wait_that_is_left_out_is_seen() -> None:
         mutated = new_folder() / f"{name}.cpp"
         mutated.write_text(source.replace(text, instead))
         made = objects | {name: compile_cpp(f"{name}.o", [mutated], ["-c"])}
-        status, _, said = run(compile_cpp("program", list(made.values()), []), "orders", 200)
+        status, _, said = run_cpp(compile_cpp("program", list(made.values()), []), *ORDERS)
         if status == 0 or not said.startswith("random_programs: seed "):
             unseen.append(text)
     assert unseen == []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, run_cpp
 
 pytestmark = pytest.mark.core
 
@@ -15,7 +14,5 @@ pytestmark = pytest.mark.core
 def test_as_many_segments_are_counted_as_are_found() -> None:
     program = Path(__file__).with_name("segment_counts.cpp")
     made = compile_cpp("segment_counts", [program, *CORE.rglob("*.cpp")], [])
-    ended = subprocess.run(
-        [made], capture_output=True, text=True, timeout=60, check=False, env=without_preload()
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    status, _, said = run_cpp(made)
+    assert (status, said) == (0, "")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp, without_preload
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, run_cpp
 from tests.slow import one_by_one
 
 STRESS = Path(__file__).with_name("stress.cpp")
@@ -17,12 +16,4 @@ def test_many_threads(sanitizers: str) -> None:
     options = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
     program = compile_cpp("stress", SOURCES, options)
     # A thread that waits for ever is a fault as well.
-    ended = subprocess.run(
-        [program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=without_preload() | {"TSAN_OPTIONS": "halt_on_error=1"},
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "stress: passed\n", "")
+    assert run_cpp(program, TSAN_OPTIONS="halt_on_error=1") == (0, "stress: passed\n", "")

@@ -1,7 +1,6 @@
 #include "allocator/planned_allocator.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 

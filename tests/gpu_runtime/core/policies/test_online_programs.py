@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, without_preload
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, run_cpp
 from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("online_programs.cpp")
@@ -93,18 +92,6 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-def run(program: Path, kind: str, policy: str, seeds: int) -> tuple[int, str, str]:
-    ended = subprocess.run(
-        [program, kind, policy, str(seeds)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=without_preload(),
-    )
-    return ended.returncode, ended.stdout, ended.stderr
-
-
 @cache
 def sanitized() -> Path:
     options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -120,7 +107,7 @@ RUNS = [
 
 @one_by_one("kind", RUNS, first=len(POLICIES))
 def test_no_byte_is_used_too_early_and_nothing_is_lost(kind: tuple[str, str, int]) -> None:
-    assert run(sanitized(), *kind) == (0, PASSED, "")
+    assert run_cpp(sanitized(), *map(str, kind)) == (0, PASSED, "")
 
 
 @cache
@@ -144,6 +131,6 @@ def test_a_rule_that_is_left_out_is_seen(mutation: Mutation) -> None:
     else:
         # A header, which any of them may include.
         program = compile_cpp("program", SOURCES, [], headers=[folder])
-    status, _, said = run(program, mutation.kind, mutation.policy, ORDERS)
+    status, _, said = run_cpp(program, mutation.kind, mutation.policy, str(ORDERS))
     assert status != 0
     assert said.startswith("online_programs: seed ")
