@@ -408,7 +408,7 @@ class BookPlanner:
         What has a place in the new arena may lie elsewhere yet, as gradients do that several steps
         add to: until they are freed, their places are memory beside them.
         """
-        if self.book is None or self._patience == 0:
+        if self._patience == 0:
             return False
         figures = self.allocator.figures()
         outside = figures.allocated_bytes - int(self.allocator.blocks_in_arena()[:, 1].sum())

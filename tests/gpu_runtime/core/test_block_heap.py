@@ -15,7 +15,7 @@ from tests.slow import one_by_one
 pytestmark = pytest.mark.core
 
 PAGE = 8192
-FRAME = 8 * PAGE  # which comes and goes as a whole
+FRAME = 4 * PAGE  # which comes and goes as a whole
 PLENTY = 1 << 30
 
 plain_or_not = pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
@@ -371,6 +371,60 @@ def test_an_arena_that_lost_its_beginning_is_filled_again() -> None:
     assert heap.allocate(FRAME).address == live.address - 4 * FRAME
     heap.allocator.end_step()
     heap.check_all()
+
+
+def test_idle_pieces_of_the_arena_come_together_for_what_has_no_place() -> None:
+    # | . . . . a . . . . |    the second request lies everywhere, the third in the first half
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    sizes = [PAGE, 100 * FRAME, 30 * FRAME]
+    offsets = [50 * FRAME, 0, 0]
+    kind = small_kind(list(zip(sizes, offsets, strict=True)))
+    heap.allocator.adopt_book([kind], 100 * FRAME)
+    places = []
+    for step in range(3):
+        heap.allocator.begin_step()
+        held = heap.allocate(sizes[0])
+        if step != 1:
+            heap.free(held)
+        whole = heap.allocate(sizes[1])
+        memory.submit(0)  # pages may not disappear while this runs
+        heap.free(whole)
+        if step == 1:
+            heap.free(held)
+        part = heap.allocate(sizes[2])
+        heap.free(part)
+        heap.check_all()
+        end = heap.allocator.end_step()
+        places.append((held.address, whole.address, part.address))
+        assert end.in_use == (step == 1)
+        assert end.reserved_peak <= 102 * FRAME
+    begin = places[0][0] - offsets[0]
+    assert places[0] == places[2] == tuple(begin + offset for offset in offsets)
+    # What the whole one had taken from there was back in time.
+    assert places[1][1] != begin == places[1][2]
+
+
+def test_an_arena_gets_no_memory_that_is_needed_elsewhere_yet() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    heap.allocator.begin_step()
+    elsewhere = heap.allocate(60 * FRAME)
+    heap.free(heap.allocate(40 * FRAME))
+    heap.allocator.end_step()
+    heap.allocator.adopt_book([small_kind([(40 * FRAME, 60 * FRAME)])], 100 * FRAME)
+    for _ in range(2):
+        assert memory.created_bytes <= 102 * FRAME
+        heap.allocator.begin_step()
+        planned = heap.allocate(40 * FRAME)
+        heap.check_all()
+        heap.free(planned)
+        assert heap.allocator.end_step().planned == 1
+    heap.free(elsewhere)
+    heap.allocator.begin_step()
+    heap.allocator.end_step()
+    assert heap.allocator.figures().arena_bytes == 100 * FRAME
+    assert memory.created_bytes <= 102 * FRAME
 
 
 def test_the_arena_of_a_dropped_book_is_given_back_when_its_last_block_goes() -> None:

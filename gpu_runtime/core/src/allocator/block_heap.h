@@ -107,10 +107,14 @@ class BlockHeap {
     // Maps it, from spare frames first. What was mapped before it throws stays.
     // Throws OutOfDeviceMemory, DeviceCallError.
     void grow(std::size_t bytes, Stream stream, FrameSize frame_size);
-    // Of the arena's first bytes, those that are not mapped.
-    std::size_t arena_missing(std::size_t bytes) const;
-    // Makes the arena's first bytes, at least these, all mapped. Throws as grow() does.
-    void grow_arena(std::size_t bytes);
+    // Of a range of the arena, the bytes that are not mapped.
+    std::size_t arena_missing(std::size_t offset, std::size_t bytes) const;
+    // Whether nothing but memory is missing for a block there.
+    bool is_unmapped(std::size_t offset, std::size_t bytes) const;
+    // Maps all of a range of the arena, and up to a page around it. Throws as grow() does.
+    void fill_arena(std::size_t offset, std::size_t bytes);
+    // Maps what spare frames are enough for of the arena's first bytes. Throws as grow() does.
+    void refill_arena(std::size_t bytes);
 
     // Frames that nothing uses any more, on their way out. In three parts, so that no lock is held
     // while the device is waited for: take_idle(), await(), finish().
@@ -128,8 +132,12 @@ class BlockHeap {
     };
     // All there are; of the arena only behind `arena_kept` bytes.
     Leaving take_idle(std::size_t arena_kept);
+    // At most so many bytes and a frame; of the arena only behind `arena_kept` bytes.
+    Leaving take_idle(std::size_t bytes, std::size_t arena_kept);
     // What is missing for a block beside spare frames, where there is as much.
     Leaving take_idle_for(std::size_t bytes, Stream stream, std::size_t arena_kept);
+    // The same for a place of the arena, from anywhere else.
+    Leaving take_idle_for_place(std::size_t offset, std::size_t bytes);
     void await(const Leaving& leaving) const;
     // They become spare. Throws DeviceCallError where the device refuses; what it did not give up
     // is free as before.
@@ -231,10 +239,21 @@ class BlockHeap {
     void replace_arena(std::size_t bytes);
     // Of those that have free memory.
     std::set<Stream> captured_streams() const;
-    // At least so many bytes, where there are, and not of the free range `kept`.
-    Leaving take_idle(std::size_t bytes, std::size_t arena_kept, const Block* kept);
+    struct Range {
+        Address begin = 0, end = 0;
+    };
+    // A range of free blocks, of which the first is given.
+    struct Idle {
+        Block* first;
+        Address begin, end;
+    };
+    // At least so many bytes, where there are, and none of `kept`.
+    Leaving take_idle(std::size_t bytes, std::size_t arena_kept, const Range& kept);
     void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
-                          const Block* kept);
+                          const Range& kept);
+    std::vector<Idle> idle_ranges(Address arena_kept, const Range& kept);
+    void open_arena(std::size_t bytes);
+    void fill(Block* hole, Address begin, Address end);
     void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
     void take(Leaving& leaving, Block* block, Address first, Address last);
 

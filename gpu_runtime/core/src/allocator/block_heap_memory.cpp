@@ -19,9 +19,9 @@ constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
 constexpr std::size_t kArenaBytes = std::size_t{1} << 39;
 // Of frames: a call to the device costs as much for many pages as for one, but idle memory can
 // leave by whole frames only.
-constexpr std::size_t kFramePages = 8;
+constexpr std::size_t kFramePages = 4;
 // The device is asked for its free memory before it is asked for more frames than these at once.
-constexpr std::size_t kUncheckedFrames = 4;
+constexpr std::size_t kUncheckedFrames = 8;
 
 }  // namespace
 
@@ -60,33 +60,91 @@ void BlockHeap::require_free(std::size_t bytes) {
     }
 }
 
-std::size_t BlockHeap::arena_missing(std::size_t bytes) const {
+std::size_t BlockHeap::arena_missing(std::size_t offset, std::size_t bytes) const {
     if (arena_ == nullptr) return bytes;
-    if (is_plain_) return arena_->bytes() < bytes ? bytes : 0;
-    const Address end = arena_->begin() + bytes;
+    if (is_plain_) return arena_->bytes() < offset + bytes ? bytes : 0;
+    const Address begin = arena_->begin() + offset, end = begin + bytes;
+    auto entry = arena_holes_.upper_bound(begin);
+    if (entry != arena_holes_.begin()) --entry;
     std::size_t missing = 0;
-    for (const auto& [address, hole] : arena_holes_) {
-        if (address >= end) break;
-        missing += std::min(hole->end(), end) - address;
+    for (; entry != arena_holes_.end() && entry->first < end; ++entry) {
+        const Block& hole = *entry->second;
+        if (hole.end() > begin)
+            missing += std::min(hole.end(), end) - std::max(entry->first, begin);
     }
     return missing;
 }
 
-void BlockHeap::grow_arena(std::size_t bytes) {
-    const std::size_t wanted = round_up(bytes, page_bytes_);
-    if (arena_missing(wanted) == 0) return;
-    if (is_plain_) return replace_arena(wanted);
+bool BlockHeap::is_unmapped(std::size_t offset, std::size_t bytes) const {
+    if (arena_ == nullptr || is_plain_ || offset + bytes > arena_->bytes()) return false;
+    const Address begin = arena_->begin() + offset, end = begin + bytes;
+    const Block* first = nullptr;
+    for (const auto* ranges : {&arena_free_, &arena_holes_}) {
+        const auto behind = ranges->upper_bound(begin);
+        if (behind == ranges->begin()) continue;
+        const Block* const block = std::prev(behind)->second;
+        if (block->end() > begin) first = block;
+    }
+    bool has_hole = false;
+    for (const Block* block = first; block != nullptr; block = block->behind) {
+        if (block->state != BlockState::free && block->state != BlockState::hole) return false;
+        has_hole = has_hole || block->state == BlockState::hole;
+        if (block->end() >= end) return has_hole;
+    }
+    return false;
+}
+
+void BlockHeap::fill_arena(std::size_t offset, std::size_t bytes) {
+    const std::size_t first = offset / page_bytes_ * page_bytes_;
+    const std::size_t last = round_up(offset + bytes, page_bytes_);
+    if (arena_missing(first, last - first) == 0) return;
+    if (is_plain_) return replace_arena(last);
+    open_arena(last);
+    require_free(arena_missing(first, last - first));
+    const Address begin = arena_->begin() + first, end = arena_->begin() + last;
+    for (;;) {
+        auto entry = arena_holes_.upper_bound(begin);
+        if (entry != arena_holes_.begin() && std::prev(entry)->second->end() > begin) --entry;
+        if (entry == arena_holes_.end() || entry->first >= end) return;
+        fill(entry->second, begin, end);
+    }
+}
+
+void BlockHeap::refill_arena(std::size_t bytes) {
+    const std::size_t last = round_up(bytes, page_bytes_);
+    open_arena(last);
+    const Address end = arena_->begin() + last;
+    while (spare_bytes_ > 0 && !arena_holes_.empty() && arena_holes_.begin()->first < end) {
+        Block* const hole = arena_holes_.begin()->second;
+        fill(hole, hole->address, std::min(end, hole->address + spare_bytes_));
+    }
+}
+
+// Reserves the addresses of the arena, which has so many bytes at least.
+void BlockHeap::open_arena(std::size_t bytes) {
     if (arena_ == nullptr) {
-        const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), wanted);
+        const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), bytes);
         arena_ = &add_extent(Extent::paged(memory_, range), BlockState::hole, kNoStream);
         index(*first_.at(arena_));
     }
-    if (wanted > arena_->bytes()) throw OutOfDeviceMemory("no device has as much");
-    require_free(arena_missing(wanted));
-    const Address end = arena_->begin() + wanted;
-    while (!arena_holes_.empty() && arena_holes_.begin()->first < end) {
-        Block* hole = arena_holes_.begin()->second;
+    if (bytes > arena_->bytes()) throw OutOfDeviceMemory("no device has as much");
+}
+
+// Maps what lies in a hole of the arena and between two addresses.
+void BlockHeap::fill(Block* hole, Address begin, Address end) {
+    if (hole->address < begin) {
+        unindex(*hole);
+        Block* const rest = split(*hole, begin - hole->address);
+        index(*hole);
+        index(*rest);
+        hole = rest;
+    }
+    try {
         map_at(hole, std::min(hole->end(), end) - hole->address, kFramePages * page_bytes_);
+    } catch (...) {
+        unindex(*hole);
+        add_hole(*hole);
+        throw;
     }
 }
 
@@ -112,7 +170,11 @@ void BlockHeap::replace_arena(std::size_t bytes) {
 }
 
 BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
-    return take_idle(std::numeric_limits<std::size_t>::max(), arena_kept, nullptr);
+    return take_idle(std::numeric_limits<std::size_t>::max(), arena_kept, Range{});
+}
+
+BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kept) {
+    return take_idle(bytes, arena_kept, Range{});
 }
 
 BlockHeap::Leaving BlockHeap::take_idle_for(std::size_t requested, Stream stream,
@@ -120,13 +182,20 @@ BlockHeap::Leaving BlockHeap::take_idle_for(std::size_t requested, Stream stream
     const std::size_t missing = missing_for(requested, stream);
     const Block* const tail = heap_of(stream).tail;
     // What is to be longer is not to lose at one end what it gets at the other.
-    const bool is_longer = tail != nullptr && tail->bytes >= missing;
+    const bool is_longer = tail != nullptr && tail->bytes >= missing && free_before(tail) > 0;
+    const Block* const kept = is_longer ? tail->before : nullptr;
     return take_idle(missing - std::min(missing, spare_bytes_), arena_kept,
-                     is_longer ? tail->before : nullptr);
+                     kept == nullptr ? Range{} : Range{kept->address, kept->end()});
+}
+
+BlockHeap::Leaving BlockHeap::take_idle_for_place(std::size_t offset, std::size_t bytes) {
+    const std::size_t missing = arena_missing(offset, bytes);
+    const Address begin = arena_->begin() + offset;
+    return take_idle(missing - std::min(missing, spare_bytes_), 0, {begin, begin + bytes});
 }
 
 BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kept,
-                                        const Block* kept) {
+                                        const Range& kept) {
     for (auto& [stream, heap] : heaps_) add_latest(heap);
     Leaving leaving;
     if (is_plain_) {
@@ -172,41 +241,58 @@ std::set<Stream> BlockHeap::captured_streams() const {
 }
 
 void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
-                                 const Block* kept) {
-    const std::set<Stream> captured = captured_streams();
-    std::vector<Leaving::Run> idle;
-    for (auto& [stream, heap] : heaps_) {
-        if (captured.contains(stream)) continue;
-        for (auto block = heap.free.rbegin();
-             block != heap.free.rend() && block->bytes >= page_bytes_; ++block) {
-            if (block->block != kept) idle.push_back({block->block, block->block});
-        }
-    }
-    std::ranges::sort(idle, [](const Leaving::Run& one, const Leaving::Run& other) {
-        return sized(*one.first) > sized(*other.first);
-    });
-    // Of the arena last, from its end on. A frame may lie across blocks that differ in who used
-    // them.
+                                 const Range& kept) {
     const Address first_idle =
         arena_ == nullptr ? 0 : arena_->begin() + round_up(arena_kept, page_bytes_);
-    for (auto entry = arena_free_.rbegin();
-         entry != arena_free_.rend() && entry->second->end() > first_idle; ++entry) {
-        Block* const block = entry->second;
-        if (captured.contains(block->stream)) continue;
-        if (!idle.empty() && block->behind == idle.back().first) {
-            idle.back().first = block;
-        } else {
-            idle.push_back({block, block});
+    for (const Idle& idle : idle_ranges(first_idle, kept)) {
+        if (leaving.bytes >= bytes) break;
+        const auto [first, last] =
+            idle.first->extent->whole_frames(idle.begin, idle.end, bytes - leaving.bytes);
+        if (first < last) take(leaving, idle.first, first, last);
+    }
+}
+
+// The largest first. Of the arena last, from its end on, and only behind an address. A frame may
+// lie across blocks that differ in who used them.
+std::vector<BlockHeap::Idle> BlockHeap::idle_ranges(Address arena_kept, const Range& kept) {
+    const std::set<Stream> captured = captured_streams();
+    std::vector<Idle> idle;
+    for (auto& [stream, heap] : heaps_) {
+        if (captured.contains(stream)) continue;
+        for (auto entry = heap.free.rbegin();
+             entry != heap.free.rend() && entry->bytes >= page_bytes_; ++entry) {
+            Block* const block = entry->block;
+            if (block->address < kept.begin || block->address >= kept.end) {
+                idle.push_back({block, block->address, block->end()});
+            }
         }
     }
-    for (const Leaving::Run& run : idle) {
-        if (leaving.bytes >= bytes) break;
-        const Address from =
-            is_in_arena(*run.first) ? std::max(run.first->address, first_idle) : run.first->address;
-        const auto [first, last] =
-            run.first->extent->whole_frames(from, run.last->end(), bytes - leaving.bytes);
-        if (first < last) take(leaving, run.first, first, last);
+    std::ranges::sort(idle, [](const Idle& one, const Idle& other) {
+        return sized(*one.first) > sized(*other.first);
+    });
+    const std::size_t outside = idle.size();
+    for (auto entry = arena_free_.rbegin();
+         entry != arena_free_.rend() && entry->second->end() > arena_kept; ++entry) {
+        Block* const block = entry->second;
+        if (captured.contains(block->stream)) continue;
+        if (idle.size() > outside && block->end() == idle.back().begin) {
+            idle.back().first = block;
+            idle.back().begin = block->address;
+        } else {
+            idle.push_back({block, block->address, block->end()});
+        }
     }
+    std::vector<Idle> before;
+    for (std::size_t i = outside; i < idle.size(); ++i) {
+        Idle& range = idle[i];
+        range.begin = std::max(range.begin, arena_kept);
+        if (kept.end <= range.begin || kept.begin >= range.end) continue;
+        if (kept.begin > range.begin) before.push_back({range.first, range.begin, kept.begin});
+        range.begin = std::min(kept.end, range.end);
+    }
+    // Last, since the first block of such a range stays the first of what lies before `kept`.
+    idle.insert(idle.end(), before.begin(), before.end());
+    return idle;
 }
 
 void BlockHeap::take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {

@@ -69,9 +69,9 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     StepBook::Place planned = book_.request(stream, bytes);
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
-        block = place_as_planned(planned.offset, bytes, stream);
+        block = place_as_planned(lock, planned.offset, bytes, stream);
         if (block == nullptr && planned.spare != kNoPlace) {
-            block = place_as_planned(planned.spare, bytes, stream);
+            block = place_as_planned(lock, planned.spare, bytes, stream);
         }
         if (block != nullptr) {
             block->is_handed_over = planned.handed_over;
@@ -146,9 +146,9 @@ bool PlannedAllocator::use_on(Address address, Stream stream) {
 
 StepEnd PlannedAllocator::begin_step(std::int32_t label) {
     require_label(label);
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a step begins within a step");
-    restore_arena();
+    restore_arena(lock);
     StepEnd between = book_.end_step();
     between.planned -= in_use_;
     between.in_use = in_use_;
@@ -180,6 +180,7 @@ StepEnd PlannedAllocator::end_step() {
     count(end);
     try {
         if (heap_.has_gone()) settle(lock);
+        restore_arena(lock);
         give_back_after_step(lock);
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays what it was.
@@ -234,24 +235,24 @@ void PlannedAllocator::adopt_book(StepBook book) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
-    // What the heap had for these requests goes to the arena; a plain one does not grow, and is not
-    // to lie beside the one that comes.
-    const bool is_replaced = heap_.is_plain() && heap_.arena_missing(wanted) > 0;
-    give_back(lock, is_replaced ? 0 : std::min(former, wanted));
-    if (heap_.arena_missing(wanted) > 0) {
-        try {
-            heap_.grow_arena(wanted);
-        } catch (...) {
-            measure_reserved();
-            try {
-                give_back(lock, former);
-            } catch (...) {
-                // What happened first is the reason.
-            }
-            throw;
-        }
+    // A plain arena does not grow, and is not to lie beside the one that comes.
+    const bool is_replaced = heap_.is_plain() && heap_.arena_missing(0, wanted) > 0;
+    try {
+        // What the heap had for these requests goes to the arena.
+        if (heap_.has_withheld()) settle(lock);
+        take_out(lock, heap_.take_idle(is_replaced ? 0 : std::min(former, wanted)));
+        map_arena(wanted);
+        heap_.release_spare();
+    } catch (...) {
         measure_reserved();
+        try {
+            give_back(lock, former);
+        } catch (...) {
+            // What happened first is the reason.
+        }
+        throw;
     }
+    measure_reserved();
     book_ = std::move(book);
     book_.begin_step(kBetweenSteps);
 }
@@ -308,24 +309,33 @@ void PlannedAllocator::check() const {
     heap_.check();
 }
 
-Block* PlannedAllocator::place_as_planned(std::int64_t offset, std::size_t bytes, Stream stream) {
-    Block* block = heap_.place_at(offset, bytes, stream);
+Block* PlannedAllocator::place_as_planned(Lock& lock, std::int64_t planned, std::size_t bytes,
+                                          Stream stream) {
+    Block* block = heap_.place_at(planned, bytes, stream);
     if (block != nullptr) return block;
+    const auto offset = static_cast<std::size_t>(planned);
+    if (!heap_.is_unmapped(offset, bytes)) return nullptr;
     // See Note [Steps that grow]; mapped as the step comes to it.
-    const std::size_t end = static_cast<std::size_t>(offset) + bytes;
-    if (heap_.is_plain() || end <= arena_kept() || end <= heap_.arena_bytes()) return nullptr;
-    const std::size_t more =
-        round_up(end - heap_.arena_bytes(), kGrowthPages * memory_.page_bytes());
+    const bool is_longer = offset + bytes > arena_kept();
+    const std::size_t wanted =
+        is_longer ? round_up(bytes, kGrowthPages * memory_.page_bytes()) : bytes;
+    const std::size_t missing = heap_.arena_missing(offset, wanted);
     // One that only seems longer would take what is not going to live.
-    if (is_above(kMovingShare, bytes, more)) return nullptr;
+    if (is_longer && is_above(kMovingShare, bytes, missing)) return nullptr;
+    // What has gone from here is idle elsewhere by now, or needed.
+    if (is_above(kShare, bytes, missing) && may_move(bytes, missing)) {
+        move(lock, heap_.take_idle_for_place(offset, wanted));
+    }
     try {
-        heap_.grow_arena(heap_.arena_bytes() + more);
+        heap_.fill_arena(offset, wanted);
     } catch (const OutOfDeviceMemory&) {
         measure_reserved();
         return nullptr;
     }
     measure_reserved();
-    return heap_.place_at(offset, bytes, stream);
+    block = heap_.place_at(planned, bytes, stream);
+    release_spare();
+    return block;
 }
 
 Block* PlannedAllocator::place(Lock& lock, const Wanted& wanted) {
@@ -385,16 +395,24 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
     if (wanted.may_use_arena && (unknown_.outlives_rarely || may_stay_there)) {
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
-    if (moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove ||
-        is_above(kMovingShare, wanted.bytes, more)) {
-        const BlockHeap::Leaving leaving =
-            heap_.take_idle_for(wanted.bytes, wanted.stream, arena_kept());
-        take_out(lock, leaving);
-        figures_.moved_bytes += static_cast<std::int64_t>(leaving.bytes);
-        moved_frames_ += static_cast<std::int64_t>(leaving.frames);
-        moved_bytes_ += static_cast<std::int64_t>(leaving.bytes);
+    if (may_move(wanted.bytes, more)) {
+        // Idle memory of the arena may be in pieces, of which none is long enough.
+        const std::size_t kept = is_above(kStayingShare, wanted.bytes, more) ? 0 : arena_kept();
+        move(lock, heap_.take_idle_for(wanted.bytes, wanted.stream, kept));
     }
     return nullptr;
+}
+
+bool PlannedAllocator::may_move(std::size_t bytes, std::size_t more) const {
+    return moved_frames_ <= kMovesAtOnce + next_request_ / kRequestsAMove ||
+           is_above(kMovingShare, bytes, more);
+}
+
+void PlannedAllocator::move(Lock& lock, const BlockHeap::Leaving& leaving) {
+    take_out(lock, leaving);
+    figures_.moved_bytes += static_cast<std::int64_t>(leaving.bytes);
+    moved_frames_ += static_cast<std::int64_t>(leaving.frames);
+    moved_bytes_ += static_cast<std::int64_t>(leaving.bytes);
 }
 
 // See Note [Blocks in order]: the first steps make what stays, and so may a step of a new kind.
@@ -417,14 +435,29 @@ bool PlannedAllocator::is_above(std::int64_t share, std::size_t bytes, std::size
     return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
 }
 
-// What was taken out of the arena for lack of memory elsewhere comes back, if it is to be had.
-void PlannedAllocator::restore_arena() {
-    if (heap_.arena_missing(arena_kept()) == 0) return;
+// See Note [Memory in bounds]. What still lacks is mapped when a request has its place there;
+// before the first step nothing has lived yet that an arena could be held against.
+void PlannedAllocator::map_arena(std::size_t bytes) {
+    const std::size_t missing = heap_.arena_missing(0, bytes);
+    const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
+    if (heap_.is_plain() || step_ == 0 || more == 0 || !is_above(kShare, 0, more)) {
+        heap_.fill_arena(0, bytes);
+    } else {
+        heap_.refill_arena(bytes);
+    }
+}
+
+// What was taken out of the arena comes back, from what is idle elsewhere by now.
+void PlannedAllocator::restore_arena(Lock& lock) {
+    const std::size_t missing = heap_.arena_missing(0, arena_kept());
+    if (missing == 0) return;
     try {
-        heap_.grow_arena(arena_kept());
+        if (is_above(kShare, 0, missing)) move(lock, heap_.take_idle(missing, arena_kept()));
+        map_arena(arena_kept());
     } catch (const std::exception&) {
         // Then the step's requests lie elsewhere.
     }
+    release_spare();
     measure_reserved();
 }
 

@@ -81,7 +81,13 @@ struct ArenaBlock {
 // Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
 // memory than the bound, if such requests ended with their step the last time. Others may be the
 // state of an optimizer, and what stays in the arena is in the way of every step to come; they get
-// them before a larger share is taken, and the next book is planned around them.
+// them before a larger share is taken, and the next book is planned around them. Where idle bytes
+// of the arena are in pieces, of which none is long enough, their frames move as well, above that
+// share: one block that stayed in a place once let the largest request of a step take its bytes
+// twice. A place that lost its memory so gets it when a request comes to it, or when the step ends,
+// from what is idle elsewhere by then. Nor is a new arena mapped as a whole beside what lies where
+// no book has put it yet, such as gradients that several steps add to: it gets what is idle, and
+// then as steps come to it.
 
 // Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
@@ -156,7 +162,7 @@ class PlannedAllocator {
         Placement placement;
     };
 
-    Block* place_as_planned(std::int64_t offset, std::size_t bytes, Stream stream);
+    Block* place_as_planned(Lock& lock, std::int64_t offset, std::size_t bytes, Stream stream);
     Block* place(Lock& lock, const Wanted& wanted);
     void release_spare();
     // The heap has no range for the request: grows it within the bound.
@@ -172,7 +178,10 @@ class PlannedAllocator {
     FrameSize frame_size(const Wanted& wanted) const;
     // Whether a request that takes more memory would take more than a share above what lives.
     bool is_above(std::int64_t share, std::size_t bytes, std::size_t more) const;
-    void restore_arena();
+    void map_arena(std::size_t bytes);
+    void restore_arena(Lock& lock);
+    bool may_move(std::size_t bytes, std::size_t more) const;
+    void move(Lock& lock, const BlockHeap::Leaving& leaving);
     void judge_unknown(bool& ended, bool begins);
     void give_back_after_step(Lock& lock);
     // Memory outside of the arena in which nothing lives.
