@@ -6,6 +6,8 @@ from __future__ import annotations
 from planners.command_line import starting as starting  # isort: split
 
 from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.allocator.online_memory import OnlineMemory
+from gpu_runtime.allocator.online_report import OnlineReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
 
-__all__ = ["MemoryReport", "PlannedMemory"]
+__all__ = ["MemoryReport", "OnlineMemory", "OnlineReport", "PlannedMemory"]

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from gpu_runtime._core import BETWEEN_STEPS, PlannedAllocator
+from gpu_runtime._core import BETWEEN_STEPS, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.book_file import read_book, write_book
 from gpu_runtime.allocator.book_of_trace import book_of_trace
 from gpu_runtime.allocator.book_plan import BookPlan, plan_book
@@ -28,6 +29,7 @@ from gpu_runtime.allocator.memory_report import (
     mismatch_record,
 )
 from gpu_runtime.allocator.mismatch_places import MismatchPlaces
+from gpu_runtime.allocator.overwrite_kernels import load_checks
 from gpu_runtime.allocator.overwrite_record import OverwriteRecord, require_none, take_overwrites
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
 from planners.errors import DeviceError, GaplessError
@@ -117,8 +119,10 @@ class PlannedMemory:
             The plan cannot be read, or is none.
         """
         self._refuse_twice()
-        is_plain = self._arena == "cudaMalloc"
-        self.attach(serve_pytorch(self._device, is_plain=is_plain, is_checked=self._check))
+        allocator = serve_pytorch(self._device, self._make_allocator)
+        # The interpreter goes before the last tensors do.
+        atexit.register(allocator.on_mismatch, None)
+        self.attach(allocator)
 
     def attach(self, allocator: PlannedAllocator) -> None:
         """Plan the steps of an allocator that is asked by somebody else than PyTorch.
@@ -302,6 +306,11 @@ class PlannedMemory:
             ),
             overwrites=tuple(self._overwrites),
         )
+
+    def _make_allocator(self, memory: CudaMemory) -> PlannedAllocator:
+        if self._check:
+            load_checks(memory)
+        return PlannedAllocator(memory, self._arena == "cudaMalloc", self._check)
 
     def _given_book(self, path: Path) -> BookPlan:
         if path.suffix == TRACE_SUFFIX:

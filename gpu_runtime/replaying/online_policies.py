@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_runtime._core import (
-    Gmlake,
-    GmlakeRules,
-    PytorchCaching,
-    PytorchExpandable,
-    Vpmm,
-    VpmmSettings,
-)
-from gpu_runtime.allocator.pytorch.allocator_settings import Settings
+from gpu_runtime.allocator import policy_choice
+from gpu_runtime.allocator.policy_choice import FRAGMENTATION_LIMIT_MIB, PAGE_MIB
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.policy_replay import replay_policy
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -25,8 +18,8 @@ def pytorch_caching(
     requests: RequestSequence, terms: OnlineTerms, *, settings: str = ""
 ) -> OnlineResult:
     """PyTorch's allocator as it is by default: segments of plain memory."""
-    made = Settings.from_text(settings).for_core()
-    return replay_policy(requests, terms, lambda memory: PytorchCaching(memory, made), "plain")
+    make = policy_choice.pytorch_caching(settings=settings)
+    return replay_policy(requests, terms, make, "plain")
 
 
 @register_online("pytorch-expandable", source=PYTORCH)
@@ -34,24 +27,28 @@ def pytorch_expandable(
     requests: RequestSequence, terms: OnlineTerms, *, settings: str = ""
 ) -> OnlineResult:
     """PyTorch's allocator with expandable segments: pages mapped on demand."""
-    made = Settings.from_text(settings).for_core()
-    return replay_policy(requests, terms, lambda memory: PytorchExpandable(memory, made), "ranges")
+    make = policy_choice.pytorch_expandable(settings=settings)
+    return replay_policy(requests, terms, make, "ranges")
 
 
 @register_online("gmlake", source="GMLake, ASPLOS 2024")
 def gmlake(
-    requests: RequestSequence, terms: OnlineTerms, *, fragmentation_limit_mib: int = 128
+    requests: RequestSequence,
+    terms: OnlineTerms,
+    *,
+    fragmentation_limit_mib: int = FRAGMENTATION_LIMIT_MIB,
 ) -> OnlineResult:
     """Stitch free blocks that are apart; below the limit they are neither split nor stitched."""
-    rules = GmlakeRules(fragmentation_limit_bytes=fragmentation_limit_mib << 20)
-    return replay_policy(requests, terms, lambda memory: Gmlake(memory, rules))
+    make = policy_choice.gmlake(fragmentation_limit_mib=fragmentation_limit_mib)
+    return replay_policy(requests, terms, make)
 
 
 @register_online("vpmm", source="VPMM, a virtual memory pool for training")
-def vpmm(requests: RequestSequence, terms: OnlineTerms, *, page_mib: int = 2) -> OnlineResult:
+def vpmm(
+    requests: RequestSequence, terms: OnlineTerms, *, page_mib: int = PAGE_MIB
+) -> OnlineResult:
     """Move pages to where a request needs them; the device waits where it must."""
-    settings = VpmmSettings(page_bytes=page_mib << 20)
-    return replay_policy(requests, terms, lambda memory: Vpmm(memory, settings))
+    return replay_policy(requests, terms, policy_choice.vpmm(page_mib=page_mib))
 
 
 @register_online("planned")

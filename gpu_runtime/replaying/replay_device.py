@@ -16,6 +16,7 @@ from gpu_runtime._core import (
     SegmentLog,
     SimulatedMemory,
 )
+from gpu_runtime.allocator.call_counts import call_counts
 from planners.errors import DeviceError
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
@@ -24,11 +25,6 @@ PAGE_BYTES = 1 << 21
 # Of a device with more memory than is asked for.
 LEAST_CAPACITY = 1 << 37
 ROOM = 8
-CALLS = (
-    "allocate_plain", "release_plain", "reserve_range", "release_range", "create_pages",
-    "release_pages", "map", "set_access", "unmap", "synchronize", "await_event", "record_event",
-    "make_wait",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,7 @@ class ReplayDevice:
     @property
     def calls(self) -> Mapping[str, int]:
         """How often the device was asked, by kind; the kinds that there were."""
-        calls = self.counted.calls
-        return {kind: getattr(calls, kind) for kind in CALLS if getattr(calls, kind)}
+        return call_counts(self.counted.calls)
 
 
 def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:

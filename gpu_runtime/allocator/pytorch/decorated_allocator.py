@@ -1,38 +1,36 @@
-"""PyTorch's CUDA allocations: what a plan serves from our allocator, all else from PyTorch's."""
+"""PyTorch's CUDA allocations: what an allocator of ours serves, all else from PyTorch's."""
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from gpu_runtime import _core
-from gpu_runtime.allocator.overwrite_kernels import load_checks
 from gpu_runtime.allocator.pytorch.compiled_decorator import load_decorator
 from planners.errors import DeviceError, MissingDependencyError
+
+Serving = TypeVar("Serving", bound=_core.ServingAllocator)
 
 _SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def serve_pytorch(
     device: int,
+    make: Callable[[_core.CudaMemory], Serving],
     *,
-    is_plain: bool = False,
-    is_checked: bool = False,
     expandable_segments: bool = False,
-) -> _core.PlannedAllocator:
+) -> Serving:
     """Make an allocator that is asked first on a device, until the process ends.
 
     PyTorch may have used CUDA already: its blocks stay its own.
 
     Parameters
     ----------
-    is_plain
-        Whether its memory comes by plain allocations, which other processes can share.
-    is_checked
-        Whether writes to what is free are looked for.
+    make
+        Returns the allocator over the memory of the device.
     expandable_segments
         Whether PyTorch's own allocator is to grow its segments, where the user has not said how it
         is to work.
@@ -40,28 +38,23 @@ def serve_pytorch(
     Raises
     ------
     MissingDependencyError
-        PyTorch, a compiler or CUDA's headers are not installed, or NVRTC where it is needed.
+        PyTorch, a compiler or CUDA's headers are not installed.
     DeviceError
         There is no driver or device, PyTorch is one that cannot be served, or something is
         installed on this device.
     """
     pytorch = _pytorch_with_cuda()
     try:
-        memory = _core.CudaMemory(device)
-        if is_checked:
-            load_checks(memory)
-        allocator = _core.PlannedAllocator(memory, is_plain, is_checked)
-    except OSError as error:
+        allocator = make(_core.CudaMemory(device))
+    except (OSError, MemoryError) as error:
         raise DeviceError(f"device {device}: {error}") from None
     _decorate(pytorch)
     try:
         _core.install(device, allocator)
     except RuntimeError as error:
-        raise DeviceError(f"planned memory is installed once: {error}") from None
+        raise DeviceError(f"one installation is enough: {error}") from None
     if expandable_segments:
         _expand_segments(pytorch)
-    # The interpreter goes before the last tensors do.
-    atexit.register(allocator.on_mismatch, None)
     return allocator
 
 

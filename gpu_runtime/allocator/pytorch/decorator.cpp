@@ -44,9 +44,10 @@ std::uint64_t number(cudaStream_t stream) { return reinterpret_cast<std::uint64_
 // core served before may be freed at that time, which asks nothing of the device unless another
 // stream uses them: those are freed when no capture runs any more. Where the plan has another
 // stream get their bytes, the core does without the captured stream: see Note [Streams that are
-// captured]. Limits. Captures that are not PyTorch's own are not seen, as PyTorch does not see them
-// either. Where a capture ends with an error, PyTorch may keep its pool open; the core is then
-// asked for nothing on this device for the rest of the process.
+// captured]; an online policy asks whether its stream is, see Note [Policies beneath PyTorch].
+// Limits. Captures that are not PyTorch's own are not seen, as PyTorch does not see them either.
+// Where a capture ends with an error, PyTorch may keep its pool open; the core is then asked for
+// nothing on this device for the rest of the process.
 class Decorator final : public PassingOn {
   public:
     Decorator(CUDAAllocator& inner, const GaplessServing& core)
@@ -167,9 +168,9 @@ class Decorator final : public PassingOn {
         GaplessSegment segment{};
         if (!core_.segment_of(number(address), &segment)) return inner_.shareIpcHandle(address);
         TORCH_CHECK(segment.is_plain,
-                    "a tensor in planned memory cannot be shared with another process: its memory "
-                    "is mapped page by page; use PlannedMemory(arena=\"cudaMalloc\"), or share a "
-                    "tensor that was made outside of a step");
+                    "this tensor cannot be shared with another process: its memory is mapped page "
+                    "by page; use PlannedMemory(arena=\"cudaMalloc\") or "
+                    "OnlineMemory(\"pytorch-caching\")");
         cudaIpcMemHandle_t handle;
         C10_CUDA_CHECK(cudaIpcGetMemHandle(&handle, reinterpret_cast<void*>(segment.address)));
         return {static_cast<std::ptrdiff_t>(number(address) - segment.address),
@@ -319,9 +320,9 @@ class Decorator final : public PassingOn {
             return request();
         } catch (c10::OutOfMemoryError& error) {
             const GaplessGauge* gauge = core_.gauge(device);
-            error.add_context("Planned memory has reserved " +
-                              std::to_string(gauge->reserved_bytes) + " bytes more, of which " +
-                              std::to_string(gauge->allocated_bytes) + " are allocated.");
+            error.add_context("Gapless has reserved " + std::to_string(gauge->reserved_bytes) +
+                              " bytes more, of which " + std::to_string(gauge->allocated_bytes) +
+                              " are allocated.");
             throw;
         }
     }

@@ -3,8 +3,8 @@
 // The decorator is compiled against the PyTorch that is installed, the core is not, so nothing of
 // C++ passes between them. One table serves all devices and lives as long as the process. Every
 // function may be called from any thread, with or without the interpreter's lock, until the very
-// end of the process; none throws, none runs Python, none calls PyTorch. The core holds no lock of
-// its own while it waits for the device.
+// end of the process; none throws, none runs Python, none calls PyTorch. Planned memory holds no
+// lock while it waits for the device; an online policy does, as PyTorch's own allocator.
 //
 // Devices are CUDA's numbers, in [0, GAPLESS_DEVICES); streams are cudaStream_t as numbers, 0 the
 // default stream.
@@ -98,9 +98,9 @@ typedef struct GaplessServing {
     // Another stream uses a block: its bytes come back when that is done. False where it is none
     // of the core's.
     bool (*use_on)(uint64_t address, uint64_t stream);
-    // Waits for the device and gives back memory in which nothing lives: the arena's pages and the
-    // heap's. Returns how many bytes. For torch.cuda.empty_cache(), and before PyTorch's allocator
-    // is asked once more for what it had no memory for. Never called while a stream captures.
+    // Waits for the device and gives back memory in which nothing lives. Returns how many bytes.
+    // For torch.cuda.empty_cache(), and before PyTorch's allocator is asked once more for what it
+    // had no memory for. Never called while a stream captures.
     uint64_t (*give_back)(int32_t device);
     // `peer` may read and write this device's memory, now and what comes later.
     void (*open_to)(int32_t device, int32_t peer);
@@ -117,7 +117,7 @@ typedef struct GaplessServing {
     const GaplessGauge* (*gauge)(int32_t device);
     // All zero for a device that the core does not serve.
     void (*statistics)(int32_t device, GaplessStatistics* statistics);
-    // Peaks become what is current. The peaks of PlannedMemory.report() stay as they are.
+    // Peaks become what is current. Those of a report() stay as they are.
     void (*reset_peaks)(int32_t device);
 } GaplessServing;
 

@@ -116,14 +116,18 @@ void bind_allocator(nb::module_& module) {
         .value("FREE", LogEntry::What::free)
         .value("STEP_BEGINS", LogEntry::What::step_begins)
         .value("STEP_ENDS", LogEntry::What::step_ends);
-    nb::class_<PlannedAllocator>(module, "PlannedAllocator",
-                                 "Every request at its planned place, or at the next best one.\n\n"
-                                 "One lock guards it all, and is not held while a listener runs.")
+    nb::class_<ServingAllocator>(module, "ServingAllocator",
+                                 "What PyTorch's allocator can ask first.")
+        .def("allocate", &ServingAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
+        .def("free", &ServingAllocator::free, "address"_a, WithoutPython())
+        .def("use_on", &ServingAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
+        .def("give_back", &ServingAllocator::give_back, WithoutPython());
+    nb::class_<PlannedAllocator, ServingAllocator>(
+        module, "PlannedAllocator",
+        "Every request at its planned place, or at the next best one.\n\n"
+        "One lock guards it all, and is not held while a listener runs.")
         .def(nb::init<DeviceMemory&, bool, bool>(), "memory"_a, "is_plain"_a = false,
              "is_checked"_a = false, nb::keep_alive<1, 2>())
-        .def("allocate", &PlannedAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
-        .def("free", &PlannedAllocator::free, "address"_a, WithoutPython())
-        .def("use_on", &PlannedAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
         .def("begin_step", &PlannedAllocator::begin_step, "label"_a = 0, WithoutPython())
         .def("end_step", &PlannedAllocator::end_step, WithoutPython())
         .def(
@@ -133,7 +137,6 @@ void bind_allocator(nb::module_& module) {
             },
             "kinds"_a, "arena_bytes"_a, WithoutPython())
         .def("drop_book", &PlannedAllocator::drop_book, WithoutPython())
-        .def("give_back", nb::overload_cast<>(&PlannedAllocator::give_back), WithoutPython())
         .def("take_log", [](PlannedAllocator& allocator) { return rows_of(allocator.take_log()); })
         .def("blocks_in_arena",
              [](PlannedAllocator& allocator) { return rows_of(allocator.blocks_in_arena()); })
@@ -155,7 +158,7 @@ void bind_allocator(nb::module_& module) {
     // The allocator is never destroyed: tensors are freed until the process is gone.
     module.def(
         "install",
-        [](int device, PlannedAllocator& allocator) {
+        [](int device, ServingAllocator& allocator) {
             install(device, allocator);
             nb::find(allocator).inc_ref();
         },

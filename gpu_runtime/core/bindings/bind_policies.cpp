@@ -17,6 +17,7 @@
 #include "policies/pytorch_expandable.h"
 #include "policies/replay.h"
 #include "policies/request_log.h"
+#include "policies/serving_policy.h"
 #include "policies/vpmm.h"
 
 namespace gapless::runtime {
@@ -39,10 +40,12 @@ void bind_calls(nb::module_& module) {
         .def_ro("synchronize", &DeviceCalls::synchronize)
         .def_ro("record_event", &DeviceCalls::record_event)
         .def_ro("await_event", &DeviceCalls::await)
-        .def_ro("make_wait", &DeviceCalls::make_wait);
+        .def_ro("make_wait", &DeviceCalls::make_wait)
+        .def_ro("seconds", &DeviceCalls::seconds, "In all of these, where they are timed.");
     nb::class_<CountingMemory, DeviceMemory>(module, "CountingMemory",
                                              "A device that counts what it is asked.")
-        .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
+        .def(nb::init<DeviceMemory&, bool>(), "memory"_a, "is_timed"_a = false,
+             nb::keep_alive<1, 2>())
         .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); });
     nb::class_<SegmentLog, DeviceMemory>(module, "SegmentLog",
                                          "A device that remembers what memory came when.")
@@ -103,6 +106,18 @@ void bind_online(nb::module_& module) {
         .def("reset_peaks", &OnlineAllocator::reset_peaks)
         .def("segments", &OnlineAllocator::segments)
         .def("check", &OnlineAllocator::check);
+}
+
+void bind_serving(nb::module_& module) {
+    nb::class_<ServingPolicy, ServingAllocator>(
+        module, "ServingPolicy",
+        "An online allocator beneath PyTorch's.\n\nOne lock guards it and its device.")
+        .def(nb::init<OnlineAllocator&, const CountingMemory&>(), "policy"_a, "memory"_a,
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("figures", &ServingPolicy::figures, WithoutPython())
+        .def("reset_peaks", &ServingPolicy::reset_peaks, WithoutPython())
+        .def("calls", &ServingPolicy::calls, WithoutPython())
+        .def("check", &ServingPolicy::check, WithoutPython());
 }
 
 using Divisions = std::vector<std::size_t>;
@@ -270,6 +285,7 @@ void bind_policies(nb::module_& module) {
     bind_calls(module);
     bind_listing(module);
     bind_online(module);
+    bind_serving(module);
     bind_pytorch(module);
     bind_gmlake(module);
     bind_vpmm(module);

@@ -13,9 +13,9 @@
 #include "allocator/block_statistics.h"
 #include "allocator/mismatch.h"
 #include "allocator/overwrite_check.h"
+#include "allocator/serving_allocator.h"
 #include "allocator/step_book.h"
 #include "device/device_memory.h"
-#include "serving.h"
 
 namespace gapless::runtime {
 
@@ -49,12 +49,6 @@ struct Figures {
     std::int64_t missing_requests = 0;
     std::int64_t moved_bytes = 0;    // memory that went to other addresses
     std::int64_t refused_frees = 0;  // the device refused what a free needed
-};
-
-// A range of addresses with memory behind it, and the blocks that cover it.
-struct SegmentOfBlocks {
-    GaplessSegment segment;
-    std::vector<GaplessBlock> blocks;
 };
 
 // A block in use in the arena; kind and slot are of the book in force when it was asked for.
@@ -91,20 +85,16 @@ struct ArenaBlock {
 
 // Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.
-class PlannedAllocator {
+class PlannedAllocator final : public ServingAllocator {
   public:
     // With `is_plain` memory comes by plain allocations: see DeviceMemory. With `is_checked` writes
     // to free memory are looked for: see Note [Writes after free]; throws DeviceCallError where the
     // device cannot do it.
     explicit PlannedAllocator(DeviceMemory& memory, bool is_plain = false, bool is_checked = false);
 
-    // Returns 0 for no bytes. Throws OutOfDeviceMemory, DeviceCallError.
-    Address allocate(std::size_t bytes, Stream stream);
-    // Whether the block was one of ours. Never throws: what frees a tensor cannot fail.
-    bool free(Address address) noexcept;
-    // A stream that did not allocate a block uses it: its bytes come back when that is done.
-    // Whether the block is one of ours.
-    bool use_on(Address address, Stream stream);
+    Address allocate(std::size_t bytes, Stream stream) override;
+    bool free(Address address) noexcept override;
+    bool use_on(Address address, Stream stream) override;
 
     // Steps do not nest: throws std::logic_error, and std::invalid_argument for a label that no
     // kind can have. Returns how what ran between them was served.
@@ -116,9 +106,8 @@ class PlannedAllocator {
     void adopt_book(StepBook book);
     // The arena is memory like any other from then on.
     void drop_book();
-    // Waits for the device and gives back what nothing lives in, but for the arena of a book.
-    // Returns how many bytes. Throws DeviceCallError.
-    std::size_t give_back();
+    // But for the arena of a book.
+    std::size_t give_back() override;
 
     std::vector<ArenaBlock> blocks_in_arena() const;
 
@@ -126,14 +115,13 @@ class PlannedAllocator {
     void drop_log();
     Figures figures() const;
     void reset_peaks();
-    // What PyTorch asks about, with the peaks since its own reset.
-    GaplessStatistics statistics() const;
-    void reset_statistics_peaks();
-    const GaplessGauge& gauge() const { return statistics_.gauge(); }
-    std::vector<SegmentOfBlocks> segments() const;
-    std::optional<GaplessSegment> segment_of(Address address) const;
-    std::optional<GaplessBlock> block_of(Address address) const;
-    bool owns(Address address) const;
+    GaplessStatistics statistics() const override;
+    void reset_statistics_peaks() override;
+    const GaplessGauge& gauge() const override { return statistics_.gauge(); }
+    std::vector<SegmentOfBlocks> segments() const override;
+    std::optional<GaplessSegment> segment_of(Address address) const override;
+    std::optional<GaplessBlock> block_of(Address address) const override;
+    bool owns(Address address) const override;
     // The first ones, and how many there were of each kind, by MismatchKind.
     std::vector<Mismatch> mismatches() const;
     std::vector<std::int64_t> mismatch_counts() const;
@@ -147,8 +135,7 @@ class PlannedAllocator {
     // Holds the heap against its rules. For tests.
     void check() const;
 
-    // For a fork: the child must not find the lock taken by a thread that it does not have.
-    std::mutex& mutex() const { return mutex_; }
+    std::mutex& mutex() const override { return mutex_; }
 
   private:
     using Lock = std::unique_lock<std::mutex>;

@@ -16,11 +16,11 @@ namespace gapless::runtime {
 
 namespace {
 
-std::array<std::atomic<PlannedAllocator*>, GAPLESS_DEVICES> installed{};
+std::array<std::atomic<ServingAllocator*>, GAPLESS_DEVICES> installed{};
 // Behind the last device that has one: every free of PyTorch's looks through them.
 std::atomic<std::int32_t> installed_end{0};
 
-PlannedAllocator* allocator_of(std::int32_t device) {
+ServingAllocator* allocator_of(std::int32_t device) {
     if (device < 0 || device >= GAPLESS_DEVICES) return nullptr;
     return installed[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
 }
@@ -30,7 +30,7 @@ template <class Ask>
 bool any_of_them(Ask ask) noexcept {
     const std::int32_t end = installed_end.load(std::memory_order_acquire);
     for (std::int32_t device = 0; device < end; ++device) {
-        PlannedAllocator* allocator = allocator_of(device);
+        ServingAllocator* allocator = allocator_of(device);
         if (allocator != nullptr && ask(device, *allocator)) return true;
     }
     return false;
@@ -40,19 +40,19 @@ bool any_of_them(Ask ask) noexcept {
 // locks are free then.
 void lock_all() {
     for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
-        if (PlannedAllocator* allocator = allocator_of(device)) allocator->mutex().lock();
+        if (ServingAllocator* allocator = allocator_of(device)) allocator->mutex().lock();
     }
 }
 
 void unlock_all() {
     for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
-        if (PlannedAllocator* allocator = allocator_of(device)) allocator->mutex().unlock();
+        if (ServingAllocator* allocator = allocator_of(device)) allocator->mutex().unlock();
     }
 }
 
 // What PyTorch's allocator can do as well is left to it when ours cannot.
 std::uint64_t allocate(std::int32_t device, std::uint64_t bytes, std::uint64_t stream) {
-    PlannedAllocator* allocator = allocator_of(device);
+    ServingAllocator* allocator = allocator_of(device);
     if (allocator == nullptr) return 0;
     try {
         return allocator->allocate(bytes, stream);
@@ -63,22 +63,22 @@ std::uint64_t allocate(std::int32_t device, std::uint64_t bytes, std::uint64_t s
 
 bool free_block(std::uint64_t address) {
     return any_of_them(
-        [&](std::int32_t, PlannedAllocator& allocator) { return allocator.free(address); });
+        [&](std::int32_t, ServingAllocator& allocator) { return allocator.free(address); });
 }
 
 bool owns(std::uint64_t address) {
     return any_of_them(
-        [&](std::int32_t, PlannedAllocator& allocator) { return allocator.owns(address); });
+        [&](std::int32_t, ServingAllocator& allocator) { return allocator.owns(address); });
 }
 
 bool use_on(std::uint64_t address, std::uint64_t stream) {
-    return any_of_them([&](std::int32_t, PlannedAllocator& allocator) {
+    return any_of_them([&](std::int32_t, ServingAllocator& allocator) {
         return allocator.use_on(address, stream);
     });
 }
 
 std::uint64_t give_back(std::int32_t device) {
-    PlannedAllocator* allocator = allocator_of(device);
+    ServingAllocator* allocator = allocator_of(device);
     if (allocator == nullptr) return 0;
     try {
         return allocator->give_back();
@@ -107,8 +107,8 @@ void open_to(std::int32_t device, std::int32_t peer) {
 // What one of them has at an address, with the number of its device.
 template <class Found>
 bool find_at(std::uint64_t address, Found* target,
-             std::optional<Found> (PlannedAllocator::*find)(Address) const) {
-    return any_of_them([&](std::int32_t device, const PlannedAllocator& allocator) {
+             std::optional<Found> (ServingAllocator::*find)(Address) const) {
+    return any_of_them([&](std::int32_t device, const ServingAllocator& allocator) {
         const std::optional<Found> found = (allocator.*find)(address);
         if (!found) return false;
         *target = *found;
@@ -118,15 +118,15 @@ bool find_at(std::uint64_t address, Found* target,
 }
 
 bool block_of(std::uint64_t address, GaplessBlock* block) {
-    return find_at(address, block, &PlannedAllocator::block_of);
+    return find_at(address, block, &ServingAllocator::block_of);
 }
 
 bool segment_of(std::uint64_t address, GaplessSegment* segment) {
-    return find_at(address, segment, &PlannedAllocator::segment_of);
+    return find_at(address, segment, &ServingAllocator::segment_of);
 }
 
 void visit(std::int32_t device, const GaplessVisitor* visitor) {
-    PlannedAllocator* allocator = allocator_of(device);
+    ServingAllocator* allocator = allocator_of(device);
     if (allocator == nullptr) return;
     for (auto& [segment, blocks] : allocator->segments()) {
         segment.device = device;
@@ -139,17 +139,17 @@ void visit(std::int32_t device, const GaplessVisitor* visitor) {
 }
 
 const GaplessGauge* gauge(std::int32_t device) {
-    const PlannedAllocator* allocator = allocator_of(device);
+    const ServingAllocator* allocator = allocator_of(device);
     return allocator == nullptr ? nullptr : &allocator->gauge();
 }
 
 void statistics(std::int32_t device, GaplessStatistics* found) {
-    const PlannedAllocator* allocator = allocator_of(device);
+    const ServingAllocator* allocator = allocator_of(device);
     *found = allocator == nullptr ? GaplessStatistics{} : allocator->statistics();
 }
 
 void reset_peaks(std::int32_t device) {
-    if (PlannedAllocator* allocator = allocator_of(device)) allocator->reset_statistics_peaks();
+    if (ServingAllocator* allocator = allocator_of(device)) allocator->reset_statistics_peaks();
 }
 
 constexpr GaplessServing kTable{
@@ -172,13 +172,13 @@ constexpr GaplessServing kTable{
 
 }  // namespace
 
-void install(int device, PlannedAllocator& allocator) {
+void install(int device, ServingAllocator& allocator) {
     if (device < 0 || device >= GAPLESS_DEVICES) {
         throw std::out_of_range("devices are numbered from 0 to " +
                                 std::to_string(GAPLESS_DEVICES - 1) + ", found " +
                                 std::to_string(device));
     }
-    PlannedAllocator* none = nullptr;
+    ServingAllocator* none = nullptr;
     if (!installed[static_cast<std::size_t>(device)].compare_exchange_strong(none, &allocator)) {
         throw std::logic_error("device " + std::to_string(device) +
                                " has an allocator, whose blocks may be in use");

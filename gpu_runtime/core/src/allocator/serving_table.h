@@ -2,7 +2,7 @@
 // table.
 #pragma once
 
-#include "allocator/planned_allocator.h"
+#include "allocator/serving_allocator.h"
 #include "serving.h"
 
 namespace gapless::runtime {
@@ -10,7 +10,7 @@ namespace gapless::runtime {
 // Serves a device's requests by an allocator from now on. It must live as long as the process:
 // tensors are freed until its very end. Throws std::out_of_range, std::logic_error where the device
 // has one.
-void install(int device, PlannedAllocator& allocator);
+void install(int device, ServingAllocator& allocator);
 
 // One for all devices, the same at each call.
 const GaplessServing& serving_table();

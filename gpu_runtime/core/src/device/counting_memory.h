@@ -1,6 +1,7 @@
-// A device that counts what it is asked, by kind.
+// A device that counts what it is asked, by kind, and how long it takes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,68 +24,93 @@ struct DeviceCalls {
     std::uint64_t record_event = 0;
     std::uint64_t await = 0;
     std::uint64_t make_wait = 0;
+    double seconds = 0;  // in all of these, where they are timed
 };
 
 class CountingMemory final : public ForwardingMemory {
   public:
-    using ForwardingMemory::ForwardingMemory;
+    explicit CountingMemory(DeviceMemory& memory, bool is_timed = false)
+        : ForwardingMemory(memory), is_timed_(is_timed) {}
 
     const DeviceCalls& calls() const { return calls_; }
 
     Address reserve_range(std::size_t bytes) override {
-        ++calls_.reserve_range;
+        const Call call(*this, calls_.reserve_range);
         return ForwardingMemory::reserve_range(bytes);
     }
     void release_range(Address address, std::size_t bytes) override {
-        ++calls_.release_range;
+        const Call call(*this, calls_.release_range);
         ForwardingMemory::release_range(address, bytes);
     }
     Pages create_pages(std::size_t bytes) override {
-        ++calls_.create_pages;
+        const Call call(*this, calls_.create_pages);
         return ForwardingMemory::create_pages(bytes);
     }
     void release_pages(Pages pages) override {
-        ++calls_.release_pages;
+        const Call call(*this, calls_.release_pages);
         ForwardingMemory::release_pages(pages);
     }
     void map(Address address, Pages pages, std::size_t bytes) override {
-        ++calls_.map;
+        const Call call(*this, calls_.map);
         ForwardingMemory::map(address, pages, bytes);
     }
     void set_access(Address address, std::size_t bytes) override {
-        ++calls_.set_access;
+        const Call call(*this, calls_.set_access);
         ForwardingMemory::set_access(address, bytes);
     }
     void unmap(Address address, std::size_t bytes) override {
-        ++calls_.unmap;
+        const Call call(*this, calls_.unmap);
         ForwardingMemory::unmap(address, bytes);
     }
     Address allocate_plain(std::size_t bytes) override {
-        ++calls_.allocate_plain;
+        const Call call(*this, calls_.allocate_plain);
         return ForwardingMemory::allocate_plain(bytes);
     }
     void release_plain(Address address) override {
-        ++calls_.release_plain;
+        const Call call(*this, calls_.release_plain);
         ForwardingMemory::release_plain(address);
     }
     void synchronize() override {
-        ++calls_.synchronize;
+        const Call call(*this, calls_.synchronize);
         ForwardingMemory::synchronize();
     }
     Event record_event(Stream stream) override {
-        ++calls_.record_event;
+        const Call call(*this, calls_.record_event);
         return ForwardingMemory::record_event(stream);
     }
     void await(Event event) override {
-        ++calls_.await;
+        const Call call(*this, calls_.await);
         ForwardingMemory::await(event);
     }
     void make_wait(Stream stream, Event event) override {
-        ++calls_.make_wait;
+        const Call call(*this, calls_.make_wait);
         ForwardingMemory::make_wait(stream, event);
     }
 
   private:
+    using Clock = std::chrono::steady_clock;
+
+    // Lasts as long as a call does, refused or not.
+    class Call {
+      public:
+        Call(CountingMemory& owner, std::uint64_t& count) : owner_(owner) {
+            ++count;
+            if (owner_.is_timed_) begun_ = Clock::now();
+        }
+        ~Call() {
+            if (!owner_.is_timed_) return;
+            const std::chrono::duration<double> lasted = Clock::now() - begun_;
+            owner_.calls_.seconds += lasted.count();
+        }
+        Call(const Call&) = delete;
+        Call& operator=(const Call&) = delete;
+
+      private:
+        CountingMemory& owner_;
+        Clock::time_point begun_;
+    };
+
+    const bool is_timed_;
     DeviceCalls calls_;
 };
 

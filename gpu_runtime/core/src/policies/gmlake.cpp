@@ -122,7 +122,7 @@ void Gmlake::give_back() {
 }
 
 void Gmlake::come_back(GmlakeBlock& block) {
-    account_.finished(block.bytes);
+    account_.finished(block.requested, block.bytes);
     pools_.take_back(block);
 }
 
@@ -137,10 +137,17 @@ std::vector<OnlineSegment> Gmlake::segments() const {
         found.push_back({block->address,
                          block->bytes,
                          block->pool->stream,
+                         false,
                          {{block->address, block->bytes, requested, state}}});
     }
     std::ranges::sort(found, {}, &OnlineSegment::address);
     return found;
+}
+
+std::optional<LiveBlock> Gmlake::live_block(Address address) const {
+    const GmlakeBlock* const block = live_.find(address);
+    if (block == nullptr) return small_.live_block(address);
+    return LiveBlock{block->bytes, block->requested, block->pool->stream, block->used_on.size()};
 }
 
 void Gmlake::check() const {
@@ -180,8 +187,7 @@ void Gmlake::check() const {
             "the sums are those of the blocks");
     require(kept.reserved_bytes == kept.active_bytes + kept.free_bytes,
             "reserved is what is active or free");
-    require(kept.segments == small_.figures().segments + primitive_count() + stitched_count(),
-            "every block has a range");
+    require(kept.segments == segments().size(), "segments are counted");
 }
 
 }  // namespace gapless::runtime

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "allocator/address_table.h"
@@ -58,10 +59,9 @@ class Gmlake final : public OnlineAllocator {
     bool use_on(Address address, Stream stream) override;
     void settle() override;
     void give_back() override;
-    const OnlineFigures& figures() const override { return account_.figures(); }
-    void reset_peaks() override { account_.reset_peaks(); }
     // Stitched blocks are listed where they are handed out, instead of their parts.
     std::vector<OnlineSegment> segments() const override;
+    std::optional<LiveBlock> live_block(Address address) const override;
     void check() const override;
 
     const GmlakeStates& states() const { return states_; }
@@ -77,7 +77,6 @@ class Gmlake final : public OnlineAllocator {
     void come_back(GmlakeBlock& block);
 
     const GmlakeRules rules_;
-    OnlineAccount account_;
     PytorchCaching small_;
     GmlakePools pools_;
     AddressTable<GmlakeBlock> live_;

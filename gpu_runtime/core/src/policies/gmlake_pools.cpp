@@ -54,7 +54,6 @@ Address GmlakePools::map_range(std::span<const Pages> chunks) {
         retired_.add_empty(address, bytes);
         throw;
     }
-    account_.add_segment();
     return address;
 }
 
@@ -64,6 +63,7 @@ GmlakeBlock& GmlakePools::alloc(GmlakePool& pool, std::size_t bytes) {
         while (chunks.size() * rules_.chunk_bytes < bytes) chunks.push_back(stock_.obtain());
         GmlakeBlock& block = add_primitive(pool, map_range(chunks), chunks);
         account_.add_free(block.bytes);
+        account_.add_segment();
         return block;
     } catch (...) {
         for (const Pages each : chunks) stock_.give(each);
@@ -81,7 +81,6 @@ GmlakeBlock& GmlakePools::split(GmlakeBlock& whole, std::size_t bytes) {
         second = map_range(chunks.subspan(first_chunks));
     } catch (...) {
         retired_.add(first, bytes, pool.stream);
-        account_.remove_segment();
         throw;
     }
     GmlakeBlock& head = add_primitive(pool, first, chunks.first(first_chunks));
@@ -97,6 +96,7 @@ GmlakeBlock& GmlakePools::split(GmlakeBlock& whole, std::size_t bytes) {
     whole.stitched.clear();
     whole.chunks.clear();
     whole.number = next_number_++;
+    account_.add_segment();
     add_stitched(whole, {&head, &tail});
     return head;
 }
@@ -163,7 +163,6 @@ void GmlakePools::drop_stitched(GmlakeBlock& block) {
 }
 
 void GmlakePools::recycle(GmlakeBlock& block) {
-    account_.remove_segment();
     block.chunks.clear();
     block.parts.clear();
     unused_blocks_.push_back(&block);
@@ -174,7 +173,9 @@ void GmlakePools::hand_out(GmlakeBlock& block) {
     for (GmlakeBlock* const part : block.parts) {
         part->holder = &block;
         part->pool->inactive.erase(part->place);
+        account_.remove_segment();
     }
+    account_.add_segment();
     if (!block.is_primitive()) by_use_.splice(by_use_.end(), by_use_, block.turn);
     account_.remove_free(block.bytes);
 }
@@ -184,7 +185,9 @@ void GmlakePools::take_back(GmlakeBlock& block) {
     for (GmlakeBlock* const part : block.parts) {
         part->holder = nullptr;
         part->place = part->pool->inactive.insert({part->bytes, part->number, part}).first;
+        account_.add_segment();
     }
+    account_.remove_segment();
     account_.add_free(block.bytes);
 }
 
@@ -213,6 +216,7 @@ void GmlakePools::release_pool(GmlakePool& pool) {
         retired_.add_empty(block.address, block.bytes);
         pool.inactive.erase(block.place);
         --primitive_count_;
+        account_.remove_segment();
         account_.remove_free(block.bytes);
         // As free as before, by the stock's account.
         for (const Pages each : block.chunks) stock_.give(each);

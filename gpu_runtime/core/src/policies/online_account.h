@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "allocator/block_statistics.h"
+
 namespace gapless::runtime {
 
 // Bytes of the moment, and the most there were. At every moment reserved = active + free.
@@ -17,7 +19,7 @@ struct OnlineFigures {
     std::size_t free_bytes = 0;      // ready for a request, mapped or not
     std::size_t reserved_bytes = 0;  // of physical memory
     std::size_t reserved_peak = 0;
-    std::size_t segments = 0;  // ranges of addresses with memory behind all of them
+    std::size_t segments = 0;  // ranges of addresses with memory behind all of them, as listed
 };
 
 // Keeps the sums of an allocator; each policy says what became of its blocks. An allocator within
@@ -26,8 +28,12 @@ class OnlineAccount {
   public:
     explicit OnlineAccount(OnlineAccount* whole = nullptr) : whole_(whole) {}
 
+    // Blocks are counted there as well, from the first one on.
+    void keep(BlockStatistics& statistics) { statistics_ = &statistics; }
+
     void allocated(std::size_t requested, std::size_t bytes) {
         if (whole_ != nullptr) whole_->allocated(requested, bytes);
+        if (statistics_ != nullptr) statistics_->allocated(requested, bytes);
         figures_.requested_bytes += requested;
         figures_.allocated_bytes += bytes;
         figures_.active_bytes += bytes;
@@ -38,11 +44,13 @@ class OnlineAccount {
     // The block is active until finished() says otherwise.
     void freed(std::size_t requested, std::size_t bytes) {
         if (whole_ != nullptr) whole_->freed(requested, bytes);
+        if (statistics_ != nullptr) statistics_->freed(requested, bytes);
         figures_.requested_bytes -= requested;
         figures_.allocated_bytes -= bytes;
     }
-    void finished(std::size_t bytes) {
-        if (whole_ != nullptr) whole_->finished(bytes);
+    void finished(std::size_t requested, std::size_t bytes) {
+        if (whole_ != nullptr) whole_->finished(requested, bytes);
+        if (statistics_ != nullptr) statistics_->finished(requested, bytes);
         figures_.active_bytes -= bytes;
     }
     // Ready for a request, and not any more.
@@ -82,6 +90,7 @@ class OnlineAccount {
 
   private:
     OnlineAccount* const whole_;
+    BlockStatistics* statistics_ = nullptr;
     OnlineFigures figures_;
 };
 

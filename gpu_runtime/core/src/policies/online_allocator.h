@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "device/device_memory.h"
@@ -29,7 +30,6 @@ namespace gapless::runtime {
 // Limits. Nothing moves, and no request waits for a free that is still to be asked for.
 class OnlineAllocator {
   public:
-    OnlineAllocator() = default;
     OnlineAllocator(const OnlineAllocator&) = delete;
     OnlineAllocator& operator=(const OnlineAllocator&) = delete;
     // Gives nothing back: what lives here may outlive the driver.
@@ -47,12 +47,22 @@ class OnlineAllocator {
     // then some stays.
     virtual void give_back() = 0;
 
-    virtual const OnlineFigures& figures() const = 0;
-    virtual void reset_peaks() = 0;
+    const OnlineFigures& figures() const { return account_.figures(); }
+    void reset_peaks() { account_.reset_peaks(); }
+    // Counts blocks by size too, in statistics that live as long. Before the first request.
+    void keep(BlockStatistics& statistics) { account_.keep(statistics); }
     // By address.
     virtual std::vector<OnlineSegment> segments() const = 0;
+    // The live block that begins at an address.
+    virtual std::optional<LiveBlock> live_block(Address address) const = 0;
     // Holds every rule of the structure against itself; throws std::logic_error. For tests.
     virtual void check() const = 0;
+
+  protected:
+    // Within another allocator it counts in that one's account too.
+    explicit OnlineAllocator(OnlineAccount* whole = nullptr) : account_(whole) {}
+
+    OnlineAccount account_;
 };
 
 }  // namespace gapless::runtime

@@ -23,11 +23,20 @@ struct OnlineBlock {
     OnlineState state;
 };
 
+// What is known of a block that a program has.
+struct LiveBlock {
+    std::size_t bytes;
+    std::size_t requested;
+    Stream stream;              // that asked for it
+    std::size_t other_streams;  // that use it as well
+};
+
 // Blocks that lie side by side, and could become one.
 struct OnlineSegment {
     Address address;
     std::size_t bytes;
     Stream stream;
+    bool is_plain;                    // one plain allocation of the device's
     std::vector<OnlineBlock> blocks;  // by address, without a gap
 };
 

@@ -21,10 +21,10 @@ std::size_t allowed_share(DeviceMemory& memory, const PytorchSettings& settings)
 
 PytorchAllocator::PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings,
                                    OnlineAccount* whole)
-    : memory_(memory),
+    : OnlineAllocator(whole),
+      memory_(memory),
       settings_(settings),
       allowed_bytes_(allowed_share(memory, settings)),
-      account_(whole),
       pending_(memory) {}
 
 Address PytorchAllocator::allocate(std::size_t requested, Stream stream) {
@@ -94,7 +94,7 @@ void PytorchAllocator::give_back() {
 }
 
 void PytorchAllocator::come_back(PoolBlock& block) {
-    account_.finished(block.bytes);
+    account_.finished(block.requested, block.bytes);
     put(block, OnlineState::free);
 }
 
@@ -218,6 +218,7 @@ std::vector<OnlineSegment> PytorchAllocator::segments() const {
         listed.address = address;
         listed.bytes = segment.bytes;
         listed.stream = segment.first->pool->stream;
+        listed.is_plain = segment.pages.empty();
         for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
             const bool is_allocated = block->state == OnlineState::allocated;
             listed.blocks.push_back(
@@ -225,6 +226,12 @@ std::vector<OnlineSegment> PytorchAllocator::segments() const {
         }
     }
     return found;
+}
+
+std::optional<LiveBlock> PytorchAllocator::live_block(Address address) const {
+    const PoolBlock* const block = live_.find(address);
+    if (block == nullptr) return std::nullopt;
+    return LiveBlock{block->bytes, block->requested, block->pool->stream, block->used_on.size()};
 }
 
 void PytorchAllocator::check() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "allocator/address_table.h"
@@ -37,9 +38,8 @@ class PytorchAllocator : public OnlineAllocator {
     void settle() final;
     void give_back() final;
 
-    const OnlineFigures& figures() const final { return account_.figures(); }
-    void reset_peaks() final { account_.reset_peaks(); }
     std::vector<OnlineSegment> segments() const final;
+    std::optional<LiveBlock> live_block(Address address) const final;
     void check() const final;
 
   protected:
@@ -81,7 +81,6 @@ class PytorchAllocator : public OnlineAllocator {
     DeviceMemory& memory_;
     const PytorchSettings settings_;
     const std::size_t allowed_bytes_;
-    OnlineAccount account_;
     NodePool nodes_;
     // By stream, the small pool and the large one.
     std::map<Stream, std::array<StreamPool, 2>> pools_;

@@ -303,7 +303,7 @@ void Vpmm::give_back() {
 }
 
 void Vpmm::come_back(VpmmRegion& region) {
-    account_.finished(region.bytes);
+    account_.finished(region.requested, region.bytes);
     put(region);
 }
 
@@ -423,7 +423,9 @@ std::vector<VpmmView> Vpmm::regions() const {
 std::vector<OnlineSegment> Vpmm::segments() const {
     std::vector<OnlineSegment> found = small_.segments();
     for (const auto& [address, chunk] : space_.chunks()) {
-        OnlineSegment& segment = found.emplace_back(address, settings_.chunk_bytes);
+        OnlineSegment& segment = found.emplace_back();
+        segment.address = address;
+        segment.bytes = settings_.chunk_bytes;
         for (const VpmmRegion* region = chunk.first; region != nullptr; region = region->behind) {
             const bool is_live = region->state == VpmmState::live;
             segment.blocks.push_back({region->address, region->bytes,
@@ -432,6 +434,12 @@ std::vector<OnlineSegment> Vpmm::segments() const {
     }
     std::ranges::sort(found, {}, &OnlineSegment::address);
     return found;
+}
+
+std::optional<LiveBlock> Vpmm::live_block(Address address) const {
+    const VpmmRegion* const region = live_.find(address);
+    if (region == nullptr) return small_.live_block(address);
+    return LiveBlock{region->bytes, region->requested, region->stream, region->used_on.size()};
 }
 
 }  // namespace gapless::runtime

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -65,9 +66,8 @@ class Vpmm final : public OnlineAllocator {
     void settle() override;
     void give_back() override;
 
-    const OnlineFigures& figures() const override { return account_.figures(); }
-    void reset_peaks() override { account_.reset_peaks(); }
     std::vector<OnlineSegment> segments() const override;
+    std::optional<LiveBlock> live_block(Address address) const override;
     void check() const override;
 
     // All regions, by address.
@@ -114,7 +114,6 @@ class Vpmm final : public OnlineAllocator {
 
     DeviceMemory& memory_;
     const VpmmSettings settings_;
-    OnlineAccount account_;
     PytorchCaching small_;  // for requests of less than a page
     PageMapper mapper_;
     PageStock stock_;

@@ -391,7 +391,7 @@ void memory_is_given_back_before_a_second_try() {
     const std::string error = error_of([] { get()->allocate(60 * MiB); });
     require(error.find("CUDA out of memory. Tried 62914560") != std::string::npos,
             "the error is PyTorch's: " + error);
-    require(error.find("Planned memory has reserved 0 bytes more") != std::string::npos,
+    require(error.find("Gapless has reserved 0 bytes more") != std::string::npos,
             "and tells of the core: " + error);
     same(observed, 1, "observers told of an error that the program sees");
     same(get()->getDeviceStats(0).num_ooms, 1, "errors that the program saw");

@@ -100,7 +100,7 @@ def test_a_device_has_one_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "load_decorator", lambda _pytorch: library)
     PlannedMemory("naive", device=63).install()
     assert refusal(device=63) == (
-        "planned memory is installed once: device 63 has an allocator, whose blocks may be in use"
+        "one installation is enough: device 63 has an allocator, whose blocks may be in use"
     )
 
 

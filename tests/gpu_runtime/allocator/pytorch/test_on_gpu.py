@@ -87,7 +87,7 @@ def test_an_installation_after_cuda_was_used() -> None:
     assert found["same"]
     assert found["freed"] == 16
     assert found["loss"]
-    assert found["error"].startswith("planned memory is installed once")
+    assert found["error"].startswith("one installation is enough")
 
 
 def test_tensors_go_to_another_process() -> None:
