@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda_stand_in.h"
+#include "decorator_checks.h"
 #include "fake_allocator.h"
 #include "fake_core.h"
 
@@ -21,85 +22,14 @@ namespace {
 
 using fake::core;
 using namespace c10::cuda::CUDACachingAllocator;
+using namespace checks;
 using c10::DataPtr;
 using c10::DeviceAllocator;
-using c10::CachingAllocator::StatArray;
 
 fake::FakeAllocator& inner() { return *fake::FakeAllocator::only; }
 
-void require(bool holds, const std::string& rule) {
-    if (holds) return;
-    std::cerr << "does not hold: " << rule << "\n";
-    std::exit(1);
-}
-
-template <class Value, class Expected>
-void same(const Value& value, const Expected& expected, const std::string& what) {
-    if (value == static_cast<Value>(expected)) return;
-    std::cerr << what << ": " << value << ", expected " << expected << "\n";
-    std::exit(1);
-}
-
-template <class Call>
-std::string error_of(Call call) {
-    try {
-        call();
-    } catch (const c10::Error& error) {
-        return error.what_without_backtrace();
-    }
-    return "no error";
-}
-
 bool is_ours(const void* block) {
     return fake::table::owns(reinterpret_cast<std::uint64_t>(block));
-}
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
-constexpr std::size_t kAll = 0, kSmall = 1, kLarge = 2;
-
-// Current values of both parts add up.
-void check_sums() {
-    DeviceStats both = get()->getDeviceStats(0);
-    const DeviceStats of_inner = inner().getDeviceStats(0);
-    const GaplessStatistics& own = core.statistics.sums();
-    const auto adds_up = [&](StatArray DeviceStats::* member,
-                             GaplessStat GaplessStatsOfSize::* part, const std::string& what) {
-        const auto& [all, small, large] = both.*member;
-        const auto& [inner_all, inner_small, inner_large] = of_inner.*member;
-        same(small.current, inner_small.current + (own.small.*part).current, what + " small");
-        same(large.current, inner_large.current + (own.large.*part).current, what + " large");
-        same(all.current, small.current + large.current, what + " all");
-        same(all.allocated, inner_all.allocated + (own.small.*part).total + (own.large.*part).total,
-             what + " ever");
-        same(all.allocated - all.freed, all.current, what + " ever less freed");
-        require(all.peak >= all.current, what + ": the peak is no less than what is current");
-        require(all.peak >= inner_all.peak, what + ": the peak is no less than PyTorch's");
-    };
-    adds_up(&DeviceStats::allocation, &GaplessStatsOfSize::allocation, "allocations");
-    adds_up(&DeviceStats::active, &GaplessStatsOfSize::active, "active");
-    adds_up(&DeviceStats::segment, &GaplessStatsOfSize::segment, "segments");
-    adds_up(&DeviceStats::requested_bytes, &GaplessStatsOfSize::requested_bytes, "requested");
-    adds_up(&DeviceStats::allocated_bytes, &GaplessStatsOfSize::allocated_bytes, "allocated");
-    adds_up(&DeviceStats::active_bytes, &GaplessStatsOfSize::active_bytes, "active bytes");
-    adds_up(&DeviceStats::reserved_bytes, &GaplessStatsOfSize::reserved_bytes, "reserved");
-
-    // A snapshot says the same.
-    std::int64_t allocated = 0, active = 0, requested = 0, reserved = 0;
-    for (const SegmentInfo& segment : get()->snapshot().segments) {
-        std::size_t covered = 0;
-        for (const auto& block : segment.blocks) {
-            covered += block.size;
-            allocated += block.allocated ? static_cast<std::int64_t>(block.size) : 0;
-            active += block.active ? static_cast<std::int64_t>(block.size) : 0;
-            requested += static_cast<std::int64_t>(block.requested_size);
-        }
-        same(covered, segment.total_size, "bytes of the blocks of a segment");
-        reserved += static_cast<std::int64_t>(segment.total_size);
-    }
-    same(allocated, both.allocated_bytes[kAll].current, "allocated in the snapshot");
-    same(active, both.active_bytes[kAll].current, "active in the snapshot");
-    same(requested, both.requested_bytes[kAll].current, "requested in the snapshot");
-    same(reserved, both.reserved_bytes[kAll].current, "reserved in the snapshot");
 }
 
 void frees_go_where_blocks_came_from() {
@@ -160,10 +90,10 @@ void sums_add_up() {
         } else if (blocks.size() < 24) {
             blocks.push_back(get()->allocate(1 + random() % (random() % 3 ? 4096 : 2 * MiB)));
         }
-        if (step % 100 == 0) check_sums();
+        if (step % 100 == 0) check_sums(core.statistics.sums());
     }
     blocks.clear();
-    check_sums();
+    check_sums(core.statistics.sums());
     get()->resetAccumulatedStats(0);
     const DeviceStats stats = get()->getDeviceStats(0);
     same(stats.allocation[kAll].allocated, 0, "allocations since the reset");
@@ -386,7 +316,7 @@ void memory_is_given_back_before_a_second_try() {
     require(large.get() != nullptr, "what the core gave back is enough");
     same(observed, 0, "observers told of an error that the program does not see");
     same(get()->getDeviceStats(0).num_ooms, 0, "errors that the program saw");
-    check_sums();
+    check_sums(core.statistics.sums());
 
     const std::string error = error_of([] { get()->allocate(60 * MiB); });
     require(error.find("CUDA out of memory. Tried 62914560") != std::string::npos,
@@ -560,7 +490,7 @@ void a_core_may_come_later() {
     same(get()->getDeviceStats(0).allocation[kAll].current, 1, "allocations without a core");
     core.is_installed = true;
     DataPtr ours = get()->allocate(512);
-    check_sums();
+    check_sums(core.statistics.sums());
 }
 
 void many_threads() {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -11,17 +10,26 @@ import pytest
 from gpu_runtime.allocator.pytorch.compiled_decorator import SOURCE, VERSIONS
 from gpu_runtime.allocator.pytorch.cuda_headers import cuda_headers
 from tests.gpu_runtime.allocator.pytorch.pytorch_headers import OWN_HEADERS, check_syntax
-from tests.gpu_runtime.cpp_program import compile_cpp, without_preload
+from tests.gpu_runtime.cpp_program import CORE, compile_cpp, run_cpp
 
 pytestmark = pytest.mark.torch
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "decorator_program.cpp"
-CASES = [
-    line.strip().removeprefix("CASE(").removesuffix("),")
-    for line in PROGRAM.read_text().splitlines()
-    if line.strip().startswith("CASE(")
-]
+# With a policy of the core's instead of a core that is made up.
+POLICY_PROGRAM = HERE / "policy_program.cpp"
+POLICIES = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm")
+
+
+def cases_of(program: Path) -> list[str]:
+    return [
+        line.strip().removeprefix("CASE(").removesuffix("),")
+        for line in program.read_text().splitlines()
+        if line.strip().startswith("CASE(")
+    ]
+
+
+CASES, POLICY_CASES = cases_of(PROGRAM), cases_of(POLICY_PROGRAM)
 
 
 def pytorch_folder() -> Path:
@@ -30,8 +38,7 @@ def pytorch_folder() -> Path:
     return Path(torch.__file__).parent
 
 
-@cache
-def program() -> Path:
+def compiled(name: str, sources: list[Path], headers: list[Path]) -> Path:
     folders = [pytorch_folder() / "include", OWN_HEADERS, *cuda_headers("13")]
     library = pytorch_folder() / "lib"
     options = [
@@ -39,27 +46,39 @@ def program() -> Path:
         *(option for folder in folders for option in ("-isystem", str(folder))),
         *(f"-I{HERE}", f"-L{library}", f"-Wl,-rpath,{library}"),
     ]
-    sources = [PROGRAM, HERE / "cuda_stand_in.cpp", SOURCE]
-    return compile_cpp("decorator", sources, options, libraries=["-lc10"])
+    with_pytorch = [*sources, HERE / "cuda_stand_in.cpp", SOURCE]
+    return compile_cpp(name, with_pytorch, options, libraries=["-lc10"], headers=headers)
+
+
+@cache
+def program() -> Path:
+    return compiled("decorator", [PROGRAM], [])
+
+
+@cache
+def policy_program() -> Path:
+    table = CORE / "allocator" / "serving_table.cpp"
+    rooms = [*(CORE / "device").glob("*.cpp"), *(CORE / "policies").glob("*.cpp")]
+    headers = [HERE.parent.parent / "core"]
+    return compiled("policies", [POLICY_PROGRAM, table, *sorted(rooms)], headers)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: str) -> None:
-    ended = subprocess.run(
-        [program(), case],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=without_preload(),
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert run_cpp(program(), case) == (0, "", "")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("case", POLICY_CASES)
+def test_case_of_a_policy(case: str, policy: str) -> None:
+    assert run_cpp(policy_program(), case, policy) == (0, "", "")
 
 
 def test_every_case_is_run() -> None:
-    listed = subprocess.run([program()], capture_output=True, text=True, check=True)
-    assert listed.stdout.split() == sorted(CASES)
+    for made, cases in ((program(), CASES), (policy_program(), POLICY_CASES)):
+        assert run_cpp(made) == (0, "\n".join([*sorted(cases), ""]), "")
     assert len(CASES) > 20
+    assert len(POLICY_CASES) > 8
 
 
 def test_it_compiles_against_the_pytorch_that_is_installed() -> None:
