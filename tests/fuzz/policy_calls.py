@@ -18,6 +18,7 @@ STREAMS = (0, 1, 2, 1 << 62)
 ADDRESSES = (0, PAGE, 1 << 40, (1 << 64) - PAGE)
 
 Online = _core.OnlineAllocator
+Serving = _core.ServingAllocator
 Ledger = _core.LedgerMemory
 
 
@@ -29,7 +30,7 @@ def ledger(case: Case) -> Any:
     if memory is None:
         return Ledger(PAGE, 500 * PAGE)
     for name in ("dictate_plain", "dictate_ranges"):
-        if rng.random() < 0.2:
+        if rng.random() < 0.4:
             addresses = rng.sample(ADDRESSES, 2)
             case.call(f"LedgerMemory.{name}", getattr(Ledger, name), memory, addresses)
     return memory
@@ -95,6 +96,37 @@ def policies(case: Case) -> None:
         read(counting.calls)
     if log is not None:
         case.call("SegmentLog.rows", _core.SegmentLog.rows, log)
+
+
+def servings(case: Case) -> None:
+    """Ask a policy as PyTorch's allocator does."""
+    rng = case.rng
+    counting = _core.CountingMemory(_core.SimulatedMemory(PAGE, 200 * PAGE), rng.random() < 0.5)
+    asked = policy(case, counting)
+    if asked is None:
+        return
+    allocator = case.call("ServingPolicy", _core.ServingPolicy, asked, counting)
+    if allocator is None:
+        return
+    addresses = [0]
+    for _ in range(rng.randint(5, 30)):
+        address, stream = rng.choice(addresses), rng.choice(STREAMS)
+        size = rng.choice(SIZES)
+        made = case.call("ServingAllocator.allocate", Serving.allocate, allocator, size, stream)
+        addresses += [] if made is None else [made]
+        case.call("ServingAllocator.use_on", Serving.use_on, allocator, address, stream)
+        if rng.random() < 0.6:
+            case.call("ServingAllocator.free", Serving.free, allocator, address)
+        if rng.random() < 0.1:
+            case.call("ServingAllocator.give_back", Serving.give_back, allocator)
+            case.call("ServingPolicy.reset_peaks", _core.ServingPolicy.reset_peaks, allocator)
+        _core.ServingPolicy.check(allocator)
+    read(_core.ServingPolicy.figures(allocator))
+    read(_core.ServingPolicy.calls(allocator))
+    del allocator
+    # It goes on by itself.
+    case.call("OnlineAllocator.allocate", Online.allocate, asked, PAGE, 0)
+    Online.check(asked)
 
 
 def allocate(case: Case, allocator: Any, _address: int) -> Any:
@@ -195,6 +227,11 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         *methods(Online, "allocate", "free", "use_on", "settle", "give_back", "figures",
                  "reset_peaks", "segments", "check"),
         *of(_core.OnlineFigures), *of(_core.OnlineSegment), *of(_core.OnlineBlock), "OnlineState",
+    ),
+    servings: (
+        "ServingAllocator", *methods(Serving, "allocate", "free", "use_on", "give_back"),
+        "ServingPolicy",
+        *methods(_core.ServingPolicy, "figures", "calls", "reset_peaks", "check"),
     ),
     replays: (
         "RecordedAction", *of(_core.RequestLog), "replay", *of(_core.ReplayOutcome),

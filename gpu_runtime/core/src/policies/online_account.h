@@ -28,8 +28,8 @@ class OnlineAccount {
   public:
     explicit OnlineAccount(OnlineAccount* whole = nullptr) : whole_(whole) {}
 
-    // Blocks are counted there as well, from the first one on.
-    void keep(BlockStatistics& statistics) { statistics_ = &statistics; }
+    // Blocks are counted there as well; null for nowhere.
+    void keep(BlockStatistics* statistics) { statistics_ = statistics; }
 
     void allocated(std::size_t requested, std::size_t bytes) {
         if (whole_ != nullptr) whole_->allocated(requested, bytes);

@@ -49,8 +49,8 @@ class OnlineAllocator {
 
     const OnlineFigures& figures() const { return account_.figures(); }
     void reset_peaks() { account_.reset_peaks(); }
-    // Counts blocks by size too, in statistics that live as long. Before the first request.
-    void keep(BlockStatistics& statistics) { account_.keep(statistics); }
+    // Counts blocks by size as well from now on; null for nowhere.
+    void keep(BlockStatistics* statistics) { account_.keep(statistics); }
     // By address.
     virtual std::vector<OnlineSegment> segments() const = 0;
     // The live block that begins at an address.

@@ -45,7 +45,7 @@ void add_stretches(const OnlineSegment& range, std::vector<SegmentOfBlocks>& fou
 
 ServingPolicy::ServingPolicy(OnlineAllocator& policy, const CountingMemory& memory)
     : policy_(policy), memory_(memory) {
-    policy_.keep(statistics_);
+    policy_.keep(&statistics_);
     // Some policies have memory before they are asked for any.
     const Call call(*this);
 }

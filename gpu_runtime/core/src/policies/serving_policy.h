@@ -33,8 +33,10 @@ namespace gapless::runtime {
 // not know of. Memory that the device did not take back is reserved, and in no segment.
 class ServingPolicy final : public ServingAllocator {
   public:
-    // A policy over a device, of which nobody else asks anything from now on.
+    // A policy that has no block yet, and its device, of which nobody else asks anything from now
+    // on.
     ServingPolicy(OnlineAllocator& policy, const CountingMemory& memory);
+    ~ServingPolicy() override { policy_.keep(nullptr); }
 
     Address allocate(std::size_t bytes, Stream stream) override;
     bool free(Address address) noexcept override;

@@ -96,7 +96,8 @@ class Both:
         assert figures.allocated_bytes == sum(plain.bytes_of(r.block) for r in plain.live)
         assert self.fast.primitive_count == len(plain.primitive)
         assert self.fast.stitched_count == len(plain.stitched)
-        assert figures.segments == len(plain.primitive) + len(plain.stitched)
+        inactive = sum(not block.is_active for block in plain.primitive)
+        assert figures.segments == len(plain.live) + len(plain.pending) + inactive
         states = self.fast.states()
         assert all(getattr(states, state) == plain.states[state] for state in STATES)
         assert len(set(self.address_of.values())) == len(self.address_of)

@@ -1,0 +1,101 @@
+"""Policies by name, served and reported; PyTorch has no device here."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_runtime import OnlineMemory
+from gpu_runtime._core import CudaMemory, SimulatedMemory
+from gpu_runtime.allocator.policy_choice import POLICIES
+from planners.errors import DeviceError, GaplessError
+
+MIB = 1 << 20
+PAGE = 2 * MIB
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_policy_serves_and_reports(policy: str) -> None:
+    memory = OnlineMemory(policy)
+    allocator = memory.attach(SimulatedMemory(PAGE, 128 * MIB))
+    first, second = allocator.allocate(3 * MIB), allocator.allocate(700)
+    assert allocator.use_on(first, 7)
+    assert allocator.free(first)
+    report = memory.report()
+    assert report.policy == policy
+    assert report.requested_bytes == 3 * MIB + 700
+    assert report.requested_bytes <= report.allocated_bytes <= report.reserved_bytes
+    assert report.efficiency == report.allocated_bytes / report.reserved_bytes
+    assert report.device_calls["record_event"] >= 1
+    assert {"create_pages", "allocate_plain"} & report.device_calls.keys()
+    assert report.device_seconds > 0
+    assert str(report).startswith(f"policy     {policy}\n")
+    assert report.to_json()["reserved_bytes"] == report.reserved_bytes
+
+    memory.reset_peaks()
+    assert memory.report().requested_bytes == 700
+    assert allocator.free(second)
+    assert not allocator.free(second)
+    assert allocator.give_back() == report.reserved_bytes
+    allocator.check()
+
+
+def test_parameters_are_those_of_a_replay() -> None:
+    memory = OnlineMemory("vpmm", page_mib=4)
+    allocator = memory.attach(SimulatedMemory(PAGE, 128 * MIB))
+    allocator.allocate(5 * MIB)
+    assert memory.report().reserved_bytes == 8 * MIB
+    assert memory.report().policy == "vpmm:page_mib=4"
+
+
+@pytest.mark.parametrize(
+    ("policy", "parameters", "expected"),
+    [
+        ("gmlak", {}, "no policy is called 'gmlak'; did you mean 'gmlake'?"),
+        ("vpmm", {"pages_mib": 2}, "vpmm has no parameter 'pages_mib'; did you mean 'page_mib'?"),
+        ("vpmm", {"page_mib": "2"}, "vpmm, page_mib: int, found '2'"),
+        ("vpmm", {"page_mib": -1}, "page_mib: 0 to 268435456, found -1"),
+        (
+            "pytorch-caching",
+            {"settings": "max_split_size:2"},
+            "PyTorch's allocator has no setting 'max_split_size'; did you mean",
+        ),
+    ],
+)
+def test_what_is_refused_at_once(
+    policy: str, parameters: dict[str, int | str], expected: str
+) -> None:
+    with pytest.raises(GaplessError) as caught:
+        OnlineMemory(policy, **parameters)
+    assert str(caught.value).startswith(expected)
+
+
+def test_a_device_with_other_pages() -> None:
+    memory = OnlineMemory("vpmm", page_mib=2)
+    with pytest.raises(GaplessError, match=r"^vpmm:page_mib=2: field page_bytes: a multiple of"):
+        memory.attach(SimulatedMemory(8 * MIB, 128 * MIB))
+    # It may be tried elsewhere.
+    memory.attach(SimulatedMemory(PAGE, 128 * MIB))
+    with pytest.raises(DeviceError, match="installed already; one installation is enough"):
+        memory.install()
+
+
+def test_nothing_is_installed() -> None:
+    with pytest.raises(DeviceError, match=r"^gmlake is not installed; call install\(\) first"):
+        OnlineMemory("gmlake").report()
+    assert OnlineMemory("gmlake", device=2).device == 2
+
+
+@pytest.mark.torch
+def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gpu_runtime import _core
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+
+    def no_driver(_device: int) -> CudaMemory:
+        raise OSError("libcuda.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(_core, "CudaMemory", no_driver)
+    with pytest.raises(DeviceError, match=r"^device 0: libcuda"):
+        OnlineMemory("gmlake").install()
