@@ -16,7 +16,12 @@ from gpu_runtime.training.comparison_report import (
     study_record,
     study_table,
 )
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.run_specification import (
+    JUDGED,
+    Allocator,
+    Purpose,
+    RunSpecification,
+)
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from instances.extract.eager.loop_options import (
     Batch,
@@ -46,7 +51,6 @@ FEWEST_WARM_UP = 6
 STEPS = 5
 
 DEFAULTS = TraceSettings()
-ALL = ",".join(Allocator)
 
 app = CommandLine()
 
@@ -71,8 +75,8 @@ def train_model(
     precision: Precision = DEFAULTS.precision,
     optimizer: Optimizer = DEFAULTS.optimizer,
     allocators: Annotated[
-        str, typer.Option(metavar="NAMES", help="Of these, in this order.")
-    ] = ALL,
+        str, typer.Option(metavar="NAMES", help=f"Of {', '.join(Allocator)}, in this order.")
+    ] = ",".join(JUDGED),
     as_json: AsJson = False,
 ) -> None:
     """Train on the GPU under a plan: the same bits, how much memory, how long.
@@ -138,7 +142,7 @@ def _parse_allocators(text: str) -> tuple[Allocator, ...]:
     for name in names:
         if name not in list(Allocator):
             raise GaplessError(
-                f"--allocators: none is called {name!r}; {near_names(name, ALL.split(','))}"
+                f"--allocators: none is called {name!r}; {near_names(name, map(str, Allocator))}"
             )
     if len(set(names)) < len(names):
         raise GaplessError(f"--allocators: each once is enough, found {text!r}")

@@ -30,12 +30,13 @@ from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page, measured_now
+from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
-from planners.errors import GaplessError
+from planners.errors import GaplessError, near_names
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
 
@@ -254,6 +255,10 @@ def programs(
     checks_at_once: Annotated[
         int, typer.Option(min=1, help="Processes that compare bits; up to 6 GiB each.")
     ] = 4,
+    online: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME,...", help=f"Under these as well: {', '.join(ONLINE)}."),
+    ] = None,
     record: Annotated[
         Path | None, typer.Option("--json", help="Keep every figure here, program by program.")
     ] = None,
@@ -270,6 +275,7 @@ def programs(
         return
     require_targets({"-o": output, "--json": record}, ())
     names = [name for part in only or [] for name in part.split(",")]
+    beside = _parse_online(online or [])
     chosen = find_programs(names) if names else GROUPS[gpus]
     steps = QUICK_STEPS if quick else timed_steps
     if steps % turns:
@@ -282,11 +288,13 @@ def programs(
         turn_steps=steps // turns,
         programs_at_once=programs_at_once,
         checks_at_once=checks_at_once,
+        online=beside,
     )
     options = [f"--only {','.join(names)}"] if names else [f"--gpus {gpus}"]
     options += ["--quick"] if quick else [f"--timed-steps {timed_steps}"]
     options += [f"--turns {turns}"]
     options += [f"--programs-at-once {programs_at_once}"] if programs_at_once > 1 else []
+    options += [f"--online {','.join(beside)}"] if beside else []
     study = ProgramStudy(_command("programs", *options), measured_now())
 
     def keep() -> None:
@@ -317,6 +325,17 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
+
+
+def _parse_online(parts: Sequence[str]) -> tuple[Allocator, ...]:
+    """Return online allocators in the order in which pages have them."""
+    names = [name.strip() for part in parts for name in part.split(",")]
+    for name in names:
+        if name not in ONLINE:
+            raise GaplessError(
+                f"--online: none is called {name!r}; {near_names(name, map(str, ONLINE))}"
+            )
+    return tuple(its for its in ONLINE if its in names)
 
 
 def _read_studies(files: Sequence[Path]) -> list[ProgramStudy]:

@@ -9,8 +9,9 @@ import torch
 
 from gpu_runtime.allocator.book_planner import Planning
 from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.allocator.online_memory import OnlineMemory
 from gpu_runtime.allocator.planned_memory import PlannedMemory
-from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.training.worker_result import PeakFigures
 from planners.errors import DeviceError
 
@@ -117,6 +118,13 @@ class PlannedProbe(NativeProbe):
         return self._memory.report()
 
 
+class OnlineProbe(NativeProbe):
+    """An online policy, in force from its construction on; PyTorch's peaks are those of both."""
+
+    def __init__(self, policy: str, ordinal: int) -> None:
+        OnlineMemory(policy, device=ordinal).install()
+
+
 def require_device(device: str) -> None:
     """Check that there is the device that a run wants."""
     if device == "cuda" and not torch.cuda.is_available():
@@ -141,4 +149,6 @@ def open_probe(
         return HostProbe()
     if allocator is Allocator.PLANNED:
         return PlannedProbe(planner, time_limit, ordinal, planning)
+    if allocator in ONLINE:
+        return OnlineProbe(allocator, ordinal)
     return NativeProbe()

@@ -17,6 +17,14 @@ class Allocator(enum.StrEnum):
     DEFAULT = "default"
     EXPANDABLE = "expandable"
     PLANNED = "planned"
+    GMLAKE = "gmlake"
+    VPMM = "vpmm"
+
+
+# A plan, and what it is judged by everywhere.
+JUDGED = (Allocator.DEFAULT, Allocator.EXPANDABLE, Allocator.PLANNED)
+# Who take each request as it comes: run where somebody asks for them.
+ONLINE = (Allocator.GMLAKE, Allocator.VPMM)
 
 
 class Purpose(enum.StrEnum):

@@ -138,7 +138,7 @@ def worker_environment(specification: WorkerChoice, inherited: Mapping[str, str]
 def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that chooses the mode of PyTorch's allocator, not the user's.
 
-    Ours takes the default mode, which it replaces.
+    Ours take the default mode, which they replace.
     """
     kept = {name: value for name, value in inherited.items() if name not in ALLOCATOR_VARIABLES}
     if allocator is Allocator.EXPANDABLE:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.run_specification import JUDGED, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import WorkerResult
 
 
@@ -23,9 +23,7 @@ class ChecksAtOnce:
         if specification.purpose is not Purpose.CHECK:
             return self._run(specification)
         if specification.to_json() not in self._begun:
-            specifications = [
-                replace(specification, allocator=allocator) for allocator in Allocator
-            ]
+            specifications = [replace(specification, allocator=allocator) for allocator in JUDGED]
             self._begun = {its.to_json(): self._begin(its) for its in specifications}
         return self._begun[specification.to_json()].result()
 

@@ -14,7 +14,7 @@ from evaluation.benchmarks.programs.program_list import Program
 from evaluation.benchmarks.programs.program_result import ProgramAnswer
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
 from evaluation.benchmarks.programs.program_study import ProgramFindings, ProgramStudy
-from gpu_runtime.training.run_specification import Allocator, Purpose
+from gpu_runtime.training.run_specification import JUDGED, Allocator, Purpose
 
 # Steps of a check after those in which kinds of step are learnt.
 CHECKED_STEPS = 4
@@ -38,7 +38,14 @@ class ProgramSettings:
     # Programs that are built and warmed up at the same time.
     programs_at_once: int = 1
     checks_at_once: int = 4
+    # Who runs beside a plan and PyTorch's own.
+    online: tuple[Allocator, ...] = ()
     device: str = "cuda"
+
+    @property
+    def allocators(self) -> tuple[Allocator, ...]:
+        """All under which a program is run, in their order."""
+        return (*JUDGED, *self.online)
 
 
 def study_programs(
@@ -56,13 +63,13 @@ def study_programs(
 
     Note: why turns. Steps of two processes would share the device's time, so they take it one after
     the other. A machine that other people use is now faster, now slower, for minutes: whole runs
-    one after the other differ by that. So the three processes of a program are built and warmed up
+    one after the other differ by that. So the processes of a program are built and warmed up
     at the same time, and then have short turns, in the order of the allocators and back again, in
     which every other one waits with an idle device and no plan in the making; a turn is compared
     with the same turn of the others. While turns are taken, processes of the next program only
     import, where no more programs are wanted at once.
     """
-    checks = [_check(program, settings, its) for program in programs for its in Allocator]
+    checks = [_check(program, settings, its) for program in programs for its in settings.allocators]
     findings = {program.name: ProgramFindings() for program in programs}
     for specification, answer in _side_by_side(checks, settings.checks_at_once, listen, start):
         findings[specification.program].checks[specification.allocator] = answer
@@ -171,7 +178,7 @@ def _timed(program: Program, settings: ProgramSettings) -> list[ProgramSpecifica
             device=settings.device,
             ranks=program.gpus,
         )
-        for its in Allocator
+        for its in settings.allocators
     ]
 
 

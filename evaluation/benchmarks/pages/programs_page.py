@@ -13,17 +13,29 @@ from evaluation.benchmarks.programs.reach import (
     AllocatorFigures,
     ProgramFigures,
     Verdict,
+    bits_equal_under,
 )
 from evaluation.benchmarks.writing.page import Page
-from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.run_specification import JUDGED, ONLINE, Allocator
 from planners.errors import GaplessError
 
 GIB = 1 << 30
 NOTHING = "-"
+FAILED = "**failed**"
 
 MEMORY = (
-    "program", *Allocator, "live", "over live", "step ms", "to faster", "spread", "worst ms",
-    "to better", "fallback",
+    "live",
+    "over live",
+    "step ms",
+    "to faster",
+    "spread",
+    "worst ms",
+    "to better",
+    "fallback",
+)
+ONLINE_HEADINGS = (
+    "program", "allocator", "reserved", "to default", "to expandable", "to planned", "step ms",
+    "to faster", "worst ms", "bits",
 )  # fmt: skip
 STREAMS = ("program", "allocator", "stream", "busy ms", "idle ms")
 KINDS = {
@@ -69,9 +81,11 @@ def programs_page(studies: Sequence[ProgramStudy]) -> Page:
     )
     for line in dict.fromkeys(map(_environment, studies)):
         page.say(line)
-    page.table(MEMORY, [_memory_row(figures) for figures in every])
+    shown = _shown_allocators(every)
+    page.table(("program", *shown, *MEMORY), [_memory_row(figures, shown) for figures in every])
     _add_reach(page, every)
-    _add_times(page, every)
+    _add_times(page, every, shown)
+    _add_online(page, every, shown)
     _add_streams(page, every)
     _add_remarks(page, every)
     page.say("## The programs")
@@ -117,17 +131,62 @@ def _add_reach(page: Page, every: Sequence[ProgramFigures]) -> None:
     page.say("\n".join(lines))
 
 
-def _add_times(page: Page, every: Sequence[ProgramFigures]) -> None:
+def _shown_allocators(every: Sequence[ProgramFigures]) -> tuple[Allocator, ...]:
+    """Return those of the judgement, and the online ones that some program was run under."""
+    ran = {its for figures in every for its in figures.findings.timings}
+    return (*JUDGED, *(its for its in ONLINE if its in ran))
+
+
+def _add_times(page: Page, every: Sequence[ProgramFigures], shown: tuple[Allocator, ...]) -> None:
     page.say("## Step times")
     page.say("Median and worst in milliseconds.")
     rows = []
     for figures in every:
         cells = [figures.program.name]
-        for allocator in Allocator:
+        for allocator in shown:
             one = figures.by_allocator.get(allocator)
             cells += _times(one)
         rows.append(cells)
-    page.table(("program", *(f"{its}{part}" for its in Allocator for part in ("", " worst"))), rows)
+    page.table(("program", *(f"{its}{part}" for its in shown for part in ("", " worst"))), rows)
+
+
+def _add_online(page: Page, every: Sequence[ProgramFigures], shown: tuple[Allocator, ...]) -> None:
+    """Hold online allocators against the others, program by program."""
+    rows = [
+        _online_row(figures, its)
+        for figures in every
+        for its in shown
+        if its in ONLINE and its in figures.findings.timings
+    ]
+    if rows:
+        page.say("## Online allocators")
+        page.say(
+            "Reserved memory in GiB, and what it is to that of the others; *to faster* as above. "
+            "Requests that an allocator has no memory for are PyTorch's, whose reserved memory "
+            "counts as well."
+        )
+        page.table(ONLINE_HEADINGS, rows)
+
+
+def _online_row(figures: ProgramFigures, its: Allocator) -> list[str]:
+    one = figures.by_allocator.get(its)
+    bits = _verdict(bits_equal_under(its, figures))
+    if one is None:
+        return [figures.program.name, its, FAILED, *[NOTHING] * 6, bits]
+    median, worst = _times(one)
+    return [
+        figures.program.name,
+        its,
+        f"{one.reserved / GIB:.3f}",
+        *(
+            _change(one.reserved / other.reserved if other else None)
+            for other in map(figures.by_allocator.get, JUDGED)
+        ),
+        median,
+        _change(figures.step_ratio_of(its)),
+        worst,
+        bits,
+    ]
 
 
 def _add_streams(page: Page, every: Sequence[ProgramFigures]) -> None:
@@ -170,11 +229,11 @@ def _add_remarks(page: Page, every: Sequence[ProgramFigures]) -> None:
         page.say("\n".join(lines))
 
 
-def _memory_row(figures: ProgramFigures) -> list[str]:
+def _memory_row(figures: ProgramFigures, shown: tuple[Allocator, ...]) -> list[str]:
     reserved = {its: one.reserved for its, one in figures.by_allocator.items()}
     least = min(reserved.values(), default=None)
     cells = [figures.program.name]
-    for allocator in Allocator:
+    for allocator in shown:
         found = reserved.get(allocator)
         text = NOTHING if found is None else f"{found / GIB:.3f}"
         cells.append(f"**{text}**" if found is not None and found == least else text)

@@ -12,7 +12,12 @@ from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.train import require_sound
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, study_table
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.run_specification import (
+    JUDGED,
+    Allocator,
+    Purpose,
+    RunSpecification,
+)
 from gpu_runtime.training.worker_processes import run_worker
 from gpu_runtime.training.worker_result import WorkerResult
 from instances.extract.eager.trace_settings import TraceSettings
@@ -68,7 +73,7 @@ def training_page(
         specification = replace(case, timed_steps=timed_steps)
         require_sound(specification)
         findings = AllocatorComparison()
-        compare_allocators(specification, tuple(Allocator), findings, _listen, run)
+        compare_allocators(specification, JUDGED, findings, _listen, run)
         if position == 0:
             page.say(_environment(findings))
         _add_case(page, specification, findings)

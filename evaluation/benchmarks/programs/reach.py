@@ -85,8 +85,12 @@ class ProgramFigures:
 
     @property
     def step_ratio(self) -> float | None:
-        """Our median step to that of the faster native: the median of what it is in each turn."""
-        ours, theirs = self.planned, self.faster_native
+        """Our median step to that of the faster native."""
+        return self.step_ratio_of(Allocator.PLANNED)
+
+    def step_ratio_of(self, allocator: Allocator) -> float | None:
+        """Return a median step to the faster native: the median of what it is in each turn."""
+        ours, theirs = self.by_allocator.get(allocator), self.faster_native
         if ours is None or theirs is None:
             return None
         pairs = zip(ours.turn_seconds, theirs.turn_seconds, strict=True)
@@ -143,14 +147,19 @@ def worst_no_slower(figures: ProgramFigures) -> Verdict:
 
 def bits_are_equal(figures: ProgramFigures) -> Verdict:
     """Judge losses and parameters of the checks; PyTorch's own have to agree with each other."""
-    checks = [figures.findings.checks.get(allocator) for allocator in Allocator]
+    return bits_equal_under(Allocator.PLANNED, figures)
+
+
+def bits_equal_under(allocator: Allocator, figures: ProgramFigures) -> Verdict:
+    """Judge the bits under one allocator."""
+    checks = [figures.findings.checks.get(its) for its in (*NATIVE, allocator)]
     bits = [check.bits for check in checks if isinstance(check, ProgramResult)]
     if len(bits) < len(checks):
         return NOT_MEASURED
-    default, expandable, planned = bits
+    default, expandable, ours = bits
     if default != expandable:
         return Verdict(False, "PyTorch's own differ")
-    return Verdict(planned == default, "equal" if planned == default else "differ")
+    return Verdict(ours == default, "equal" if ours == default else "differ")
 
 
 NOT_MEASURED = Verdict(False, "not measured")

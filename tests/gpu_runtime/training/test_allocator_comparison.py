@@ -9,7 +9,7 @@ import pytest
 
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.run_specification import JUDGED, Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult
 from planners.errors import GaplessError
 from tests.gpu_runtime.training.worker_results import (
@@ -21,7 +21,7 @@ from tests.gpu_runtime.training.worker_results import (
     planned_time,
 )
 
-EVERY = tuple(Allocator)
+EVERY = JUDGED
 
 
 class Workers:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime import PlannedMemory
+from gpu_runtime import OnlineMemory, PlannedMemory
 from gpu_runtime._core import PlannedAllocator, SimulatedMemory
-from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.training.worker_result import PeakFigures
 from planners.errors import DeviceError
 
@@ -115,6 +115,27 @@ def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
         assert isinstance(probe, NativeProbe)
         assert probe.peaks() == PeakFigures(10, 20, 30)
         assert probe.plan() is None
+
+
+@pytest.mark.parametrize("allocator", ONLINE)
+def test_an_online_policy_is_installed_at_once(
+    allocator: Allocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpu_runtime.training.allocator_probe import OnlineProbe, open_probe
+
+    installed: list[tuple[int, str]] = []
+
+    def install(memory: OnlineMemory) -> None:
+        memory.attach(SimulatedMemory(PAGE, 1 << 30))
+        installed.append((memory.device, memory.report().policy))
+
+    monkeypatch.setattr(OnlineMemory, "install", install)
+    probe = open_probe(allocator, "cuda", ordinal=1)
+    assert isinstance(probe, OnlineProbe)
+    assert installed == [(1, allocator)]
+    assert probe.plan() is None
+    with probe.step():
+        pass
 
 
 def test_the_processor_has_no_allocator_to_choose() -> None:

@@ -10,7 +10,7 @@ import pytest
 from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, study_table
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.run_specification import JUDGED, Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_processes import run_worker
 from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
 from instances.extract.eager.trace_settings import TraceSettings
@@ -46,7 +46,7 @@ def comparison_of(model: str) -> AllocatorComparison:
     comparison = AllocatorComparison()
     compare_allocators(
         SPECIFICATIONS[model],
-        tuple(Allocator),
+        JUDGED,
         comparison,
         lambda *_: None,
         ChecksAtOnce(run_worker),
@@ -67,7 +67,7 @@ def test_the_same_bits_come_out(model: str) -> None:
     assert not comparison.failures
     agreement = comparison.agreement
     assert agreement is not None
-    assert agreement.compared == tuple(Allocator)
+    assert agreement.compared == JUDGED
     assert agreement.is_bit_identical, [str(found) for found in agreement.differences]
     assert agreement.steps == 6
     assert agreement.losses == 6 * SPECIFICATIONS[model].settings.microbatches
@@ -107,7 +107,7 @@ def test_no_steady_step_falls_back(model: str) -> None:
 @each_model
 def test_memory_efficiency_is_at_least_pytorchs(model: str) -> None:
     efficiency = {}
-    for allocator in Allocator:
+    for allocator in JUDGED:
         peaks = timing(model, allocator).peaks
         assert peaks is not None
         assert 0 < peaks.requested <= peaks.allocated <= peaks.reserved
@@ -117,7 +117,7 @@ def test_memory_efficiency_is_at_least_pytorchs(model: str) -> None:
 
 @each_model
 def test_the_driver_and_the_whole_run_account_for_the_memory(model: str) -> None:
-    for allocator in Allocator:
+    for allocator in JUDGED:
         found = timing(model, allocator)
         assert found.peaks is not None
         assert found.whole_run_reserved is not None
@@ -141,7 +141,7 @@ def test_a_step_that_does_not_fit_is_one_line() -> None:
     specification = replace(
         SPECIFICATIONS["bert-base"], shape={"batch": 1 << 13, "seq": 512, "layers": 12}
     )
-    for allocator in Allocator:
+    for allocator in JUDGED:
         result = run_worker(replace(specification, allocator=allocator))
         assert isinstance(result, Failure), allocator
         assert "\n" not in result.message

@@ -17,7 +17,7 @@ from evaluation.benchmarks.programs.program_list import PROGRAMS, find_programs
 from evaluation.benchmarks.programs.program_result import ProgramAnswer, ProgramResult
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy
-from gpu_runtime.training.run_specification import Allocator, Purpose
+from gpu_runtime.training.run_specification import JUDGED, ONLINE, Allocator, Purpose
 from gpu_runtime.training.worker_result import Failure
 from tests.evaluation.benchmarks.programs.made_up_studies import CHECK, study
 
@@ -105,7 +105,7 @@ def test_every_answer_lands_where_it_belongs() -> None:
     made, kept = measure(Processes(as_label))
     assert kept == [["plain"], ["plain", "random-lengths"]]
     for program, findings in made.findings.items():
-        for its in Allocator:
+        for its in JUDGED:
             assert findings.checks[its] == Failure(f"{program}, check {its}")
             assert findings.timings[its] == Failure(f"{program}, time {its}")
 
@@ -147,6 +147,16 @@ def test_allocators_have_turns_there_and_back_between_two_waits() -> None:
     ]
 
 
+def test_online_allocators_have_turns_as_the_others() -> None:
+    processes = Processes(as_label)
+    made, _ = measure(processes, replace(SETTINGS, turns=1, online=ONLINE))
+    events = [event for event in processes.timed() if event.startswith("go on p")]
+    assert events == [f"go on {run}" for run in (*PLAIN, "pg", "pv")] * 2
+    for findings in made.findings.values():
+        assert list(findings.timings) == [*JUDGED, *ONLINE]
+        assert findings.checks.keys() == {*JUDGED, *ONLINE}
+
+
 def test_the_next_programs_only_import_unless_more_are_wanted_at_once() -> None:
     for at_once in (1, 2):
         processes = Processes(as_label)
@@ -168,7 +178,7 @@ def test_a_run_that_fails_is_ended_and_the_others_go_on(turns_to_failure: int) -
     assert events.count("go on pe") == turns_to_failure
     assert events.count("go on pd") == events.count("go on pp") == 5 + 1
     assert events[events.index("end pe") - 1] == "pause pe"
-    assert all(len(its.timings) == len(Allocator) for its in made.findings.values())
+    assert all(len(its.timings) == len(JUDGED) for its in made.findings.values())
 
 
 def test_so_many_checks_run_at_the_same_time() -> None:
@@ -180,7 +190,7 @@ def test_so_many_checks_run_at_the_same_time() -> None:
         return CHECK
 
     made, _ = measure(Processes(check))
-    assert made.findings["plain"].checks == dict.fromkeys(Allocator, CHECK)
+    assert made.findings["plain"].checks == dict.fromkeys(JUDGED, CHECK)
 
 
 def test_an_error_of_ours_in_a_check_is_raised() -> None:
@@ -201,7 +211,7 @@ def test_processes_that_wait_are_ended_with_the_one_that_breaks() -> None:
     with pytest.raises(KeyboardInterrupt):
         measure(processes)
     events = [event for event, _ in processes.of(Purpose.TIME)]
-    assert events.count("start") == events.count("end") == 2 * len(Allocator)
+    assert events.count("start") == events.count("end") == 2 * len(JUDGED)
 
 
 def run_apart(specification: ProgramSpecification) -> ProgramAnswer:
@@ -353,7 +363,7 @@ def test_a_plan_serves_a_program_with_the_same_bits(program: str) -> None:
     findings = made.findings[program]
     assert not findings.failures
     bits = [check.bits for check in findings.checks.values() if isinstance(check, ProgramResult)]
-    assert len(bits) == len(Allocator)
+    assert len(bits) == len(JUDGED)
     assert len(set(bits)) == 1
     planned = findings.timed(Allocator.PLANNED)
     assert planned is not None

@@ -15,11 +15,18 @@ from evaluation.benchmarks.programs.program_list import ONE_GPU, TWO_GPUS, Progr
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
 from evaluation.benchmarks.programs.stream_times import StreamTimes
-from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.training.worker_result import Failure
 from planners.errors import GaplessError
 from tests.evaluation.benchmarks.pages.test_verification_page import rows_of
-from tests.evaluation.benchmarks.programs.made_up_studies import CHECK, bad, good, study, timed
+from tests.evaluation.benchmarks.programs.made_up_studies import (
+    CHECK,
+    bad,
+    good,
+    study,
+    timed,
+    with_online,
+)
 
 
 def part(text: str, heading: str) -> str:
@@ -86,6 +93,32 @@ def test_streams_are_shown_where_they_were_profiled() -> None:
         ["ddp", "planned", "1 compute", "98.765", "0.500"],
         ["ddp", "planned", "2 communication", "20.000", "70.250"],
     ]
+
+
+def test_online_allocators_are_beside_the_others_where_they_ran() -> None:
+    text = programs_page([study(plain=with_online(), vit=good())]).render()
+    rows = rows_of(part(text, ""))
+    assert rows["program"][:5] == ["default", "expandable", "planned", "gmlake", "vpmm"]
+    assert rows["plain"][:7] == ["9.000", "8.500", "8.040", "**8.000**", "-", "8.000", "0.50%"]
+    assert rows["vit"][:5] == ["9.000", "8.500", "**8.040**", "-", "-"]
+    times = rows_of(part(text, "Step times"))
+    assert times["plain"][-4:] == ["165.000", "900.000", "-", "-"]
+    online = part(text, "Online allocators").splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in online]
+    assert [row for row in cells if row and row[0] in ("plain", "vit")] == [
+        [
+            "plain", "gmlake", "8.000", "-11.11%", "-5.88%", "-0.50%", "165.000", "+50.00%",
+            "900.000", "equal",
+        ],
+        ["plain", "vpmm", "**failed**", *["-"] * 6, "**differ**"],
+    ]  # fmt: skip
+    assert "- plain, time vpmm: out of memory: CUDA out of memory" in text
+    # They are not what a plan is judged by.
+    reach = part(text, "What is reached")
+    assert reach == part(
+        programs_page([study(plain=good(), vit=good())]).render(), "What is reached"
+    )
+    assert "Online allocators" not in programs_page([study(plain=good())]).render()
 
 
 def test_equal_memory_is_in_bold_for_each() -> None:
@@ -194,15 +227,19 @@ def test_the_options_choose_what_is_measured(
     )
     assert main("programs", "--only", "vit,plain", "--only", "lora", "--quick") == 0
     assert "programs --only vit,plain,lora --quick --turns 5`" in capsys.readouterr().out
+    assert main("programs", "--only", "vit", "--online", "vpmm,gmlake") == 0
+    assert "--only vit --timed-steps 20 --turns 5 --online gmlake,vpmm`" in capsys.readouterr().out
     assert [names for names, _ in measured] == [
         [program.name for program in ONE_GPU],
         [program.name for program in TWO_GPUS],
         ["plain", "vit", "lora"],
+        ["vit"],
     ]
     assert [settings for _, settings in measured] == [
         ProgramSettings(),
         ProgramSettings(turns=3, turn_steps=7, programs_at_once=2),
         ProgramSettings(scale=Scale.QUICK, turns=5, turn_steps=2),
+        ProgramSettings(online=ONLINE),
     ]
 
 
@@ -229,6 +266,15 @@ def test_figures_are_kept_in_a_file(
         "python -m evaluation.benchmarks programs --only plain --timed-steps 20 --turns 5"
     )
     assert len(measured) == 1
+
+
+def test_an_online_allocator_that_does_not_exist_is_one_line(
+    main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main("programs", "--online", "gmlak") == 2
+    assert "error: --online: none is called 'gmlak'; did you mean 'gmlake'" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_program_that_does_not_exist_is_one_line(

@@ -27,7 +27,7 @@ from evaluation.benchmarks.pages import training_page
 from evaluation.benchmarks.pages.training_page import CASES
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.run_specification import JUDGED, Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult
 from instances.extract.models import find_model
 from planners.errors import DeviceError, GaplessError
@@ -221,10 +221,8 @@ def test_checks_side_by_side_are_the_same_jobs() -> None:
         return stand_in(specification)
 
     side_by_side, one_by_one = AllocatorComparison(), AllocatorComparison()
-    compare_allocators(
-        CASES[0], tuple(Allocator), side_by_side, lambda *_: None, ChecksAtOnce(waiting)
-    )
-    compare_allocators(CASES[0], tuple(Allocator), one_by_one, lambda *_: None, remembering)
+    compare_allocators(CASES[0], JUDGED, side_by_side, lambda *_: None, ChecksAtOnce(waiting))
+    compare_allocators(CASES[0], JUDGED, one_by_one, lambda *_: None, remembering)
     assert sorted(specifications) == sorted(alone)
     assert side_by_side.checks == one_by_one.checks
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from evaluation.benchmarks.programs.program_result import ProgramResult
 from evaluation.benchmarks.programs.program_study import ProgramFindings, ProgramStudy
-from gpu_runtime.training.run_specification import Allocator
-from gpu_runtime.training.worker_result import PeakFigures
+from gpu_runtime.training.run_specification import JUDGED, Allocator
+from gpu_runtime.training.worker_result import Failure, PeakFigures
 
 GIB = 1 << 30
 ENVIRONMENT = {"torch": "2.11.0", "device": "NVIDIA H200"}
@@ -31,7 +31,7 @@ def good() -> ProgramFindings:
             Allocator.EXPANDABLE: timed(8.5, 8.0, (0.12, 0.12, 0.13)),
             Allocator.PLANNED: timed(8.04, 8.0, (0.10, 0.11, 0.14), share=0.0),
         },
-        dict.fromkeys(Allocator, CHECK),
+        dict.fromkeys(JUDGED, CHECK),
     )
 
 
@@ -40,6 +40,15 @@ def bad() -> ProgramFindings:
     found = good()
     found.timings[Allocator.PLANNED] = timed(12.0, 8.0, (0.20, 0.22, 0.60), share=0.25)
     found.checks[Allocator.PLANNED] = replace(CHECK, parameters="cd" * 32)
+    return found
+
+
+def with_online() -> ProgramFindings:
+    """One online allocator that works, and one that does not."""
+    found = good()
+    found.timings[Allocator.GMLAKE] = timed(8.0, 8.2, (0.15, 0.165, 0.9))
+    found.timings[Allocator.VPMM] = Failure("out of memory: CUDA out of memory")
+    found.checks |= {Allocator.GMLAKE: CHECK, Allocator.VPMM: replace(CHECK, parameters="")}
     return found
 
 

@@ -21,7 +21,13 @@ from evaluation.benchmarks.programs.stream_times import StreamTimes
 from gpu_runtime.training.run_specification import Allocator, Purpose
 from gpu_runtime.training.worker_result import Failure, PeakFigures
 from planners.errors import GaplessError, MissingDependencyError
-from tests.evaluation.benchmarks.programs.made_up_studies import bad, good, study, timed
+from tests.evaluation.benchmarks.programs.made_up_studies import (
+    bad,
+    good,
+    study,
+    timed,
+    with_online,
+)
 from tests.gpu_runtime.training.worker_results import PLAN
 
 SPECIFICATION = ProgramSpecification(
@@ -40,7 +46,7 @@ def test_a_step_that_is_not_timed_begins_each_turn() -> None:
 
 
 def test_a_study_comes_back() -> None:
-    made = study(plain=good(), ddp=good(), cuda_graph=bad())
+    made = study(plain=good(), ddp=good(), cuda_graph=bad(), vit=with_online())
     streams = (StreamTimes("compute", 12.5, 0.25), StreamTimes("communication", 3.0, 9.0))
     profiled = replace(timed(8.0, 8.0, (0.1, 0.2), (0.3, 0.4)), streams=streams)
     made.findings["ddp"].timings[Allocator.PLANNED] = profiled
