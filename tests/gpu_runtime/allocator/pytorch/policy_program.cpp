@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -177,6 +178,11 @@ void a_block_waits_for_those_who_use_it() {
     const void* const place = used.get();
     use_on(used, kSide);
     parts->device.submit(kSide, number(place), 6 * MiB);
+    const std::optional<GaplessBlock> seen = parts->serving.block_of(number(place));
+    require(seen && seen->other_streams == 1, "a block knows who uses it");
+    same(seen->bytes, 6 * MiB, "bytes of the block");
+    require(parts->serving.block_of(number(place) + 6 * MiB - 1)->address == seen->address,
+            "it is known by any of its bytes");
     used.clear();
     same(get()->getDeviceStats(0).active_bytes[kAll].current, 6 * MiB, "active bytes");
     same(get()->getDeviceStats(0).allocated_bytes[kAll].current, 0, "allocated bytes");
