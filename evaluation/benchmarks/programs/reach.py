@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evaluation.benchmarks.programs.program_list import Program
 from evaluation.benchmarks.programs.program_result import ProgramResult
 from evaluation.benchmarks.programs.program_study import ProgramFindings
-from gpu_runtime.training.run_specification import Allocator
+from gpu_runtime.training.run_specification import JUDGED, Allocator
 
 NATIVE = (Allocator.DEFAULT, Allocator.EXPANDABLE)
 
@@ -75,7 +75,8 @@ class ProgramFigures:
     @property
     def live(self) -> int | None:
         """Peak of allocated bytes, under the allocator that rounds requests up least."""
-        return min((figures.allocated for figures in self.by_allocator.values()), default=None)
+        judged = [self.by_allocator[its] for its in JUDGED if its in self.by_allocator]
+        return min((figures.allocated for figures in judged), default=None)
 
     @property
     def faster_native(self) -> AllocatorFigures | None:
