@@ -28,7 +28,13 @@ from planners.files.formats import read_requests
 from planners.files.output_file import require_suffix, require_targets
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestSequence
-from planners.online.online_report import calls_table, online_notes, online_table, requests_line
+from planners.online.online_report import (
+    calls_table,
+    online_notes,
+    online_table,
+    requests_line,
+    times_table,
+)
 from planners.online.online_run import OnlineRun, run_online
 from planners.registry import ChosenOnline, choose_online, listing
 from planners.text.byte_units import parse_bytes
@@ -73,6 +79,10 @@ def replay_requests(
         bool,
         typer.Option("--check", help="Hold the replay against recorded segments and addresses."),
     ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Stamp every block, and look that no other writes there."),
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw reserved and allocated bytes over time."),
@@ -106,6 +116,7 @@ def replay_requests(
         device,
         None if capacity is None else _parse_capacity(capacity),
         has_series=picture is not None,
+        is_verified=verify,
     )
     with Interrupt() as interrupt:
         requests = _read(trace)
@@ -194,6 +205,8 @@ def _print(run: OnlineRun, checked: RecordedCheck | None, file: str, *, as_json:
         standard_output.write_table(online_table(run), above=f"{requests_line(run.requests)}\n")
         if any(row.result is not None for row in run.rows):
             standard_output.write_table(calls_table(run), above="\n")
+        if any(row.result is not None and row.result.device_seconds for row in run.rows):
+            standard_output.write_table(times_table(run), above="\n")
     below = [f"{note}\n" for note in online_notes(run)]
     if checked is not None:
         below.append(f"{_agreement(checked)}\n")

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from gpu_runtime._core import CountingMemory, DeviceMemory, ServingPolicy
-from gpu_runtime.allocator.call_counts import call_counts
+from gpu_runtime.allocator.call_counts import call_counts, call_seconds
 from gpu_runtime.allocator.online_report import OnlineReport
 from gpu_runtime.allocator.policy_choice import choose_policy
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
@@ -89,14 +89,14 @@ class OnlineMemory:
             ``print`` shows it as a table.
         """
         allocator = self._installed()
-        figures, calls = allocator.figures(), allocator.calls()
+        figures = allocator.figures()
         return OnlineReport(
             policy=self._label,
             requested_bytes=figures.requested_peak,
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
-            device_calls=call_counts(calls),
-            device_seconds=calls.seconds,
+            device_calls=call_counts(allocator.calls()),
+            device_seconds=sum(call_seconds(allocator.nanoseconds()).values()),
         )
 
     def _over(self, memory: DeviceMemory) -> ServingPolicy:

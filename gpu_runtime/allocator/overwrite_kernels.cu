@@ -1,4 +1,5 @@
-// Fill free memory, and look whether anybody wrote there.
+// Fill free memory, and look whether anybody wrote there. Words are those of addresses from `words`
+// on, which for free memory are its own.
 //
 // The words are those of gpu_runtime/core/src/device/free_word.h, the slots those of
 // gpu_runtime/core/src/device/cuda_checks.cpp. Addresses and bytes are multiples of 16.
@@ -44,37 +45,38 @@ __device__ void note(Slot* slots, u64 number, u64 words, u64 first) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) stamp_free(u64 address, u64 bytes) {
+extern "C" __global__ void __launch_bounds__(256)
+    stamp_free(u64 address, u64 bytes, u64 words) {
     const u64 end = address + bytes;
     const u64 step = (u64)gridDim.x * blockDim.x * 16;
     for (u64 at = address + ((u64)blockIdx.x * blockDim.x + threadIdx.x) * 16; at < end;
          at += step) {
-        *(ulonglong2*)at = free_pair(at);
+        *(ulonglong2*)at = free_pair(words + (at - address));
     }
 }
 
 // What is wrong is put right, so that it is found once.
 extern "C" __global__ void __launch_bounds__(256)
-    compare_free(u64 address, u64 bytes, u64 number, Slot* slots) {
+    compare_free(u64 address, u64 bytes, u64 words, u64 number, Slot* slots) {
     const u64 end = address + bytes;
     const u64 step = (u64)gridDim.x * blockDim.x * 16;
-    u64 words = 0;
+    u64 wrong = 0;
     u64 first = 0;
     for (u64 at = address + ((u64)blockIdx.x * blockDim.x + threadIdx.x) * 16; at < end;
          at += step) {
         const ulonglong2 found = __ldcg((const ulonglong2*)at);
-        const ulonglong2 expected = free_pair(at);
+        const ulonglong2 expected = free_pair(words + (at - address));
         const bool low = found.x != expected.x;
         const bool high = found.y != expected.y;
         if (low || high) {
-            if (words == 0) {
+            if (wrong == 0) {
                 first = low ? at : at + 8;
             }
-            words += (low ? 1 : 0) + (high ? 1 : 0);
+            wrong += (low ? 1 : 0) + (high ? 1 : 0);
             *(ulonglong2*)at = expected;
         }
     }
-    if (words != 0) {
-        note(slots, number, words, first);
+    if (wrong != 0) {
+        note(slots, number, wrong, first);
     }
 }

@@ -32,7 +32,7 @@ def replay_planned(
     """
     chosen = choose_one(planner)
     device = open_replay_device(requests, terms)
-    allocator = PlannedAllocator(device.logged)
+    allocator = PlannedAllocator(device.served)
     served = _PlannedRun(requests, device, allocator, has_series=terms.has_series)
     book_planner = BookPlanner(
         allocator, chosen, Budget(time_limit_seconds=time_limit), planning="between"
@@ -44,16 +44,18 @@ def replay_planned(
             served.run(book_planner)
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
-    figures, calls = allocator.figures(), device.calls
+    figures, calls, seconds = allocator.figures(), device.calls, device.seconds
     segments = device.logged.rows()
     if not isinstance(device.memory, LedgerMemory):
         served.return_memory()
+    device.require_apart(requests)
     return OnlineResult(
         requested_peak=figures.requested_peak,
         allocated_peak=figures.allocated_peak,
         reserved_peak=figures.reserved_peak,
         device_calls=calls,
         seconds=served.seconds,
+        device_seconds=seconds,
         out_of_memory_row=served.out_of_memory_row,
         reserved=np.array(served.reserved, dtype=np.int64),
         allocated=np.array(served.allocated, dtype=np.int64),
@@ -80,6 +82,7 @@ class _PlannedRun:
         self._requests = requests
         self._device = device
         self._allocator = allocator
+        self._stamps = device.stamps
         self._has_series = has_series
         self._nanoseconds = 0
         self._size = requests.size.tolist()
@@ -99,10 +102,13 @@ class _PlannedRun:
         rows = zip(self._requests.action.tolist(), self._requests.request.tolist(), strict=True)
         for row, (action, request) in enumerate(rows):
             if row in begins:
+                taken = self._device.total_nanoseconds
                 if in_step:
                     book_planner.end_step(completed=True)
                 book_planner.begin_step(STEP_LABEL)
                 in_step = True
+                # Making a plan takes none of the allocator's time; its memory does.
+                self._nanoseconds += self._device.total_nanoseconds - taken
             begun = time.perf_counter_ns()
             try:
                 self._take(action, request)
@@ -114,6 +120,8 @@ class _PlannedRun:
             self._look(row)
         if in_step:
             book_planner.end_step(completed=self.out_of_memory_row is None)
+        if self._stamps is not None:
+            self._stamps.take_back_all()
 
     def return_memory(self) -> None:
         """Give all memory back, which the next allocator needs."""
@@ -126,27 +134,34 @@ class _PlannedRun:
 
     def _take(self, action: int, request: int) -> None:
         if action == RequestAction.ALLOCATE:
-            self.address[request] = self._allocator.allocate(
-                self._size[request], self._stream[request]
-            )
+            size = self._size[request]
+            self.address[request] = self._allocator.allocate(size, self._stream[request])
+            if self._stamps is not None:
+                self._stamps.hand_out(request, self.address[request], size)
         elif action == RequestAction.GIVE_BACK:
             self._allocator.give_back()
         elif action == RequestAction.FREE_REQUESTED:
             self._free_later(request)
-        elif request in self._pending and self._device.end_work is not None:
+        elif request in self._pending:
             self._pending.remove(request)
             self._device.end_work(FIRST_SIDE_STREAM + request)
+            self._take_back(request)
         else:
+            self._take_back(request)
             self._allocator.free(self.address[request])
+
+    def _take_back(self, request: int) -> None:
+        if self._stamps is not None:
+            self._stamps.take_back(request)
 
     def _free_later(self, request: int) -> None:
         """Let a stream work in the block until its free is complete."""
-        if self._device.begin_work is None:
-            return
         stream, address = FIRST_SIDE_STREAM + request, self.address[request]
         self._pending.add(request)
         self._device.begin_work(stream, address, self._size[request])
         self._allocator.use_on(address, stream)
+        if self._stamps is not None:
+            self._stamps.take_back_after(request, stream)
         self._allocator.free(address)
 
     def _look(self, row: int) -> None:

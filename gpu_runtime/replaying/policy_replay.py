@@ -53,30 +53,40 @@ def replay_policy(
     ------
     DeviceError
         There is no such device, or it refused a call.
+    GaplessError
+        Two live blocks shared bytes, where the terms have that looked at.
     InstanceError
         Recorded memory lies where no device has any.
     """
     device = open_replay_device(requests, terms)
     if isinstance(device.memory, LedgerMemory):
         _dictate(device.memory, requests, dictated)
-    allocator = make(device.logged)
+    allocator = make(device.served)
     try:
         outcome = replay(
-            core_log(requests), allocator, device.memory, device.logged, terms.has_series
+            core_log(requests),
+            allocator,
+            device.memory,
+            device.logged,
+            terms.has_series,
+            device.stamps,
         )
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
-    figures, calls, segments = allocator.figures(), device.calls, device.logged.rows()
+    figures, segments = allocator.figures(), device.logged.rows()
+    calls, seconds = device.calls, device.seconds
     ended = outcome.out_of_memory_row
     addresses = outcome.take_addresses()
     if not isinstance(device.memory, LedgerMemory):
         _return_memory(requests, allocator, addresses, ended)
+    device.require_apart(requests)
     return OnlineResult(
         requested_peak=figures.requested_peak,
         allocated_peak=figures.allocated_peak,
         reserved_peak=figures.reserved_peak,
         device_calls=calls,
         seconds=outcome.seconds,
+        device_seconds=seconds,
         out_of_memory_row=None if ended < 0 else ended,
         reserved=outcome.take_reserved(),
         allocated=outcome.take_allocated(),

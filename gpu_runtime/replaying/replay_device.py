@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from gpu_runtime._core import (
+    BlockStamps,
     CountingMemory,
     CudaMemory,
     DeviceMemory,
     LedgerMemory,
     LedgerStreams,
+    ReplayedStreams,
     SegmentLog,
     SimulatedMemory,
 )
-from gpu_runtime.allocator.call_counts import call_counts
-from planners.errors import DeviceError
+from gpu_runtime.allocator.call_counts import call_counts, call_seconds
+from gpu_runtime.allocator.overwrite_kernels import load_checks
+from planners.errors import DeviceError, GaplessError
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.text.byte_units import counted
 
 PAGE_BYTES = 1 << 21
 # Of a device with more memory than is asked for.
 LEAST_CAPACITY = 1 << 37
 ROOM = 8
+# Of a GPU, for all that a run has; PyTorch takes no more from its pool either.
+MOST_STREAMS = 32
 
 
 @dataclass(frozen=True)
@@ -34,42 +41,95 @@ class ReplayDevice:
     memory: DeviceMemory
     counted: CountingMemory
     logged: SegmentLog
-    # A stream works in some bytes from now on, and is done with all it was given; None on a device
-    # that cannot be told, where a block is freed when that had completed.
-    begin_work: Callable[[int, int, int], None] | None
-    end_work: Callable[[int], None] | None
+    # A stream works in some bytes from now on, and is done with all it was given.
+    begin_work: Callable[[int, int, int], None]
+    end_work: Callable[[int], None]
+    # Where every block is stamped.
+    stamps: BlockStamps | None
+
+    @property
+    def served(self) -> DeviceMemory:
+        """What an allocator is given."""
+        return self.logged if self.stamps is None else self.stamps
 
     @property
     def calls(self) -> Mapping[str, int]:
         """How often the device was asked, by kind; the kinds that there were."""
         return call_counts(self.counted.calls)
 
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Time in the calls of each kind, none on a device that is not timed."""
+        return call_seconds(self.counted.nanoseconds)
+
+    @property
+    def total_nanoseconds(self) -> int:
+        """Time in all calls so far."""
+        return round(1e9 * sum(self.seconds.values()))
+
+    def require_apart(self, requests: RequestSequence) -> None:
+        """Raise where a block was written to while it lived, if blocks are stamped."""
+        found = [] if self.stamps is None else self.stamps.found()
+        if found:
+            first = min(found, key=lambda each: each.number)
+            raise GaplessError(
+                f"no two live blocks share a byte, found {counted(first.words, 'word')} of another "
+                f"block from {first.address:#x} on, in that of request {first.number:,} of "
+                f"{counted(int(requests.size[first.number]), 'byte')}; so in "
+                f"{counted(len(found), 'block')}"
+            )
+
 
 def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
     """Return the device that the terms name; ``DeviceError`` where there is none."""
+    if terms.is_verified and terms.device is OnlineDevice.LEDGER:
+        raise DeviceError(
+            "--verify: a device with memory is needed, simulated or cuda; found ledger"
+        )
     capacity = terms.capacity or max(LEAST_CAPACITY, ROOM * _requested_peak(requests))
-    begin_work: Callable[[int, int, int], None] | None = None
-    end_work: Callable[[int], None] | None = None
+    begin_work: Callable[[int, int, int], None]
+    end_work: Callable[[int], None]
+    # What is beneath a replay's own devices.
     memory: DeviceMemory
+    device: DeviceMemory
     if terms.device is OnlineDevice.LEDGER:
         ledger = LedgerMemory(PAGE_BYTES, capacity, LedgerStreams.WHEN_TOLD)
-        memory, begin_work, end_work = ledger, _no_bytes, ledger.finish
+        memory = device = ledger
+        begin_work, end_work = _no_bytes, ledger.finish
     elif terms.device is OnlineDevice.SIMULATED:
         simulated = SimulatedMemory(PAGE_BYTES, capacity)
-        memory, begin_work, end_work = simulated, simulated.submit, simulated.finish
+        memory = device = simulated
+        begin_work, end_work = simulated.submit, simulated.finish
     else:
         if terms.capacity is not None:
             raise DeviceError("--capacity: a GPU has the memory that it has; leave it out")
         try:
-            memory = CudaMemory(0)
+            device = CudaMemory(0)
+            replayed = _replayed_streams(device, requests)
+            if terms.is_verified:
+                load_checks(device)
         except OSError as error:
             raise DeviceError(f"device cuda: {error}") from None
-    counted = CountingMemory(memory)
-    return ReplayDevice(memory, counted, SegmentLog(counted), begin_work, end_work)
+        memory, begin_work, end_work = replayed, _no_bytes, replayed.finish
+    asked = CountingMemory(memory, is_timed=terms.device is not OnlineDevice.LEDGER)
+    logged = SegmentLog(asked)
+    stamps = BlockStamps(logged, device) if terms.is_verified else None
+    return ReplayDevice(memory, asked, logged, begin_work, end_work, stamps)
+
+
+def _replayed_streams(device: CudaMemory, requests: RequestSequence) -> ReplayedStreams:
+    """Let the recorded streams stand for some of the device; the default one is the same."""
+    replayed = ReplayedStreams(device, other=device.make_stream())
+    replayed.stand_for(0, 0)
+    recorded = sorted(set(requests.stream.tolist()) - {0})
+    handles = [device.make_stream() for _ in recorded[:MOST_STREAMS]]
+    for index, stream in enumerate(recorded):
+        replayed.stand_for(stream, handles[index % MOST_STREAMS])
+    return replayed
 
 
 def _no_bytes(_stream: int, _address: int, _bytes: int) -> None:
-    """Accounts have no bytes that a stream could work in."""
+    """No kernel runs: neither in accounts nor in a GPU's memory is a byte touched."""
 
 
 def _requested_peak(requests: RequestSequence) -> int:

@@ -34,6 +34,8 @@ class OnlineTerms:
     capacity: int | None = None
     # Whether the sums after each row are wanted.
     has_series: bool = False
+    # Whether every block is stamped and looked at, on a device with memory.
+    is_verified: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,9 @@ class OnlineResult:
         Time in the allocator.
     out_of_memory_row
         The row at which the device had no memory, where the run ended; None where it had enough.
+    device_seconds
+        Of these in calls to the device, by kind of call; empty where they were not timed. What was
+        asked beside the counted calls is ``other``.
     reserved, allocated
         Bytes after each row, where they were wanted; int64.
     addresses
@@ -64,6 +69,7 @@ class OnlineResult:
     device_calls: Mapping[str, int]
     seconds: float
     out_of_memory_row: int | None = None
+    device_seconds: Mapping[str, float] = field(default_factory=dict)
     reserved: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     allocated: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     addresses: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -83,6 +89,20 @@ class OnlineResult:
     def stalls(self) -> int:
         """How often the host waited for the device."""
         return sum(self.device_calls.get(name, 0) for name in WAITING_CALLS)
+
+    @property
+    def device_share(self) -> float:
+        """Which part of the time in the allocator calls to the device took."""
+        return sum(self.device_seconds.values()) / self.seconds if self.seconds else 0.0
+
+    def microseconds_an_event(self, rows: int) -> float:
+        """Return the mean time in the allocator over the rows of a run that it was given."""
+        served = rows if self.out_of_memory_row is None else self.out_of_memory_row
+        return 1e6 * self.seconds / served if served else 0.0
+
+    def microseconds_a_call(self, kind: str) -> float:
+        """Return the mean time of a kind of call that there was."""
+        return 1e6 * self.device_seconds[kind] / self.device_calls[kind]
 
     @property
     def call_count(self) -> int:

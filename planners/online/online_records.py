@@ -20,6 +20,7 @@ class OnlineFields(TypedDict):
     stalls: int | None
     out_of_memory_row: int | None
     seconds: float | None
+    device_seconds: dict[str, float] | None
     reason: str
 
 
@@ -61,5 +62,6 @@ def online_fields(row: OnlineRow) -> OnlineFields:
         "stalls": None if result is None else result.stalls,
         "out_of_memory_row": None if result is None else result.out_of_memory_row,
         "seconds": None if result is None else result.seconds,
+        "device_seconds": None if result is None else dict(result.device_seconds),
         "reason": row.reason,
     }

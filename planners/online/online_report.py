@@ -17,6 +17,7 @@ COLUMNS = (
 )  # fmt: skip
 FAILED_STYLE = "bold red"
 INCOMPLETE_STYLE = "yellow"
+APART = "every block was stamped when it was handed out, and whole when it was freed"
 FROM_LIFETIMES = (
     "the requests are not recorded: each tensor is asked for at its first step, of its producer's "
     "stream, and freed behind its last"
@@ -57,10 +58,42 @@ def calls_table(run: OnlineRun) -> Table:
     return Table(columns_of("device calls", *kinds), rows, turns=True)
 
 
+def times_table(run: OnlineRun) -> Table:
+    """Return the table of microseconds: an event's, and a call's of each kind that was timed."""
+    results = {
+        row.label: row.result for row in run.rows if row.result and row.result.device_seconds
+    }
+    kinds = list(dict.fromkeys(kind for result in results.values() for kind in timed_calls(result)))
+    rows = [
+        Row(
+            [
+                label,
+                three_digits(result.microseconds_an_event(run.requests.row_count)),
+                f"{100 * result.device_share:.1f} %",
+                *(
+                    three_digits(result.microseconds_a_call(kind))
+                    if kind in timed_calls(result)
+                    else "-"
+                    for kind in kinds
+                ),
+            ]
+        )
+        for label, result in results.items()
+    ]
+    return Table(columns_of("us", "an event", "of it in calls", *kinds), rows, turns=True)
+
+
+def timed_calls(result: OnlineResult) -> list[str]:
+    """Return the kinds of call that a device was asked and that were timed."""
+    return [kind for kind in _asked(result) if kind in result.device_seconds]
+
+
 def online_notes(run: OnlineRun) -> list[str]:
     """Return the lines below the tables: where requests come from, and what did not end well."""
     lines = [] if run.requests.is_recorded else [FROM_LIFETIMES]
     lines += [f"{row.label}: {one_line(row.reason)}" for row in run.rows if row.reason]
+    if run.terms.is_verified and run.rows and all(row.result is not None for row in run.rows):
+        lines.append(APART)
     if run.left_out:
         lines.append(f"interrupted; not run: {', '.join(run.left_out)}")
     return lines

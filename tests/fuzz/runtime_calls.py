@@ -293,6 +293,19 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
 }  # fmt: skip
 
 # What is not called, and why.
+# A device trusts who maps and unmaps, and so does what lies over it in a replay.
+TRUSTING = (_core.DeviceMemory, _core.ReplayedStreams, _core.BlockStamps)
 LEFT_OUT = {
+    **{
+        f"{kind.__name__}.{name}": "a device trusts its allocator"
+        for kind in TRUSTING
+        for name, value in vars(kind).items()
+        if callable(value) and not name.startswith("_")
+    },
+    "ReplayedStreams": "over a device that trusts its allocator",
+    "BlockStamps": "over a device that trusts its allocator",
+    "Overwritten": "stamps alone return it",
+    **dict.fromkeys(of(_core.Overwritten), "stamps alone return it"),
+    "CudaMemory.make_stream": "without a driver there is no such device",
     "CudaMemory.load_checks": "an image goes to the driver as it is, and only ours are given to it",
 }

@@ -21,7 +21,7 @@ from planners.files.problem_file import write_problem
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence
-from planners.online.online_report import FROM_LIFETIMES
+from planners.online.online_report import APART, FROM_LIFETIMES
 from planners.registry import register_online, remove_online
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace
 
@@ -143,6 +143,28 @@ def test_a_device_in_the_memory_of_the_host(recording: Path) -> None:
     assert simulated["device"] == "simulated"
     for ours, theirs in zip(ledger["results"], simulated["results"], strict=True):
         assert ours["reserved_peak"] == theirs["reserved_peak"]
+
+
+def test_calls_are_timed_on_a_device_that_is_more_than_accounts(recording: Path) -> None:
+    *_, above, caching, expandable = replay(
+        recording, "--device", "simulated", "--allocators", "pytorch-*"
+    ).stdout.splitlines()
+    assert above.split()[:3] == ["us", "an", "event"]
+    # Of a kind of call that there was not there is no mean.
+    assert "-" in caching.split()[3:]
+    assert "-" in expandable.split()[3:]
+    for row in record(recording, "--device", "simulated")["results"]:
+        # What was asked beside the counted calls is timed only.
+        assert row["device_calls"].keys() == row["device_seconds"].keys() - {"other"}
+        assert 0 < sum(row["device_seconds"].values()) <= row["seconds"]
+    assert all(row["device_seconds"] == {} for row in record(recording)["results"])
+
+
+def test_every_block_is_looked_at(recording: Path) -> None:
+    answer = replay(recording, "--device", "simulated", "--verify")
+    assert answer.exit_code == 0
+    assert answer.stdout.splitlines()[-1] == APART
+    assert "a device with memory is needed" in replay(recording, "--verify").stdout
 
 
 def test_a_snapshot_is_replayed(tmp_path: Path) -> None:

@@ -12,9 +12,25 @@ namespace gapless::runtime {
 
 void bind_device(nb::module_& module) {
     nb::class_<DeviceMemory>(module, "DeviceMemory", "What an allocator asks of a device.")
-        .def_prop_ro("page_bytes", &DeviceMemory::page_bytes);
+        .def_prop_ro("page_bytes", &DeviceMemory::page_bytes)
+        .def("free_bytes", &DeviceMemory::free_bytes)
+        .def("reserve_range", &DeviceMemory::reserve_range, "bytes"_a)
+        .def("release_range", &DeviceMemory::release_range, "address"_a, "bytes"_a)
+        .def("create_pages", &DeviceMemory::create_pages, "bytes"_a)
+        .def("release_pages", &DeviceMemory::release_pages, "pages"_a)
+        .def("map", &DeviceMemory::map, "address"_a, "pages"_a, "bytes"_a)
+        .def("set_access", &DeviceMemory::set_access, "address"_a, "bytes"_a)
+        .def("unmap", &DeviceMemory::unmap, "address"_a, "bytes"_a)
+        .def("allocate_plain", &DeviceMemory::allocate_plain, "bytes"_a)
+        .def("release_plain", &DeviceMemory::release_plain, "address"_a)
+        .def("synchronize", &DeviceMemory::synchronize)
+        .def("record_event", &DeviceMemory::record_event, "stream"_a)
+        .def("is_done", &DeviceMemory::is_done, "event"_a)
+        .def("make_wait", &DeviceMemory::make_wait, "stream"_a, "event"_a)
+        .def("destroy_event", &DeviceMemory::destroy_event, "event"_a);
     nb::class_<CudaMemory, DeviceMemory>(module, "CudaMemory", "A CUDA device, by the driver.")
         .def(nb::init<int>(), "device"_a)
+        .def("make_stream", &CudaMemory::make_stream)
         .def_prop_ro("capability", &CudaMemory::capability)
         .def(
             "load_checks",

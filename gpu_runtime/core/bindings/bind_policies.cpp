@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "bindings.h"
+#include "device/block_stamps.h"
 #include "device/counting_memory.h"
+#include "device/replayed_streams.h"
 #include "device/segment_log.h"
 #include "numpy_arrays.h"
 #include "policies/gmlake.h"
@@ -27,7 +29,7 @@ namespace {
 constexpr std::size_t kSegmentColumns = 3;
 
 void bind_calls(nb::module_& module) {
-    nb::class_<DeviceCalls>(module, "DeviceCalls", "How often a device was asked, by kind.")
+    nb::class_<DeviceCalls>(module, "DeviceCalls", "A number for each kind of call to a device.")
         .def_ro("reserve_range", &DeviceCalls::reserve_range)
         .def_ro("release_range", &DeviceCalls::release_range)
         .def_ro("create_pages", &DeviceCalls::create_pages)
@@ -41,12 +43,14 @@ void bind_calls(nb::module_& module) {
         .def_ro("record_event", &DeviceCalls::record_event)
         .def_ro("await_event", &DeviceCalls::await)
         .def_ro("make_wait", &DeviceCalls::make_wait)
-        .def_ro("seconds", &DeviceCalls::seconds, "In all of these, where they are timed.");
-    nb::class_<CountingMemory, DeviceMemory>(module, "CountingMemory",
-                                             "A device that counts what it is asked.")
+        .def_ro("other", &DeviceCalls::other);
+    nb::class_<CountingMemory, DeviceMemory>(
+        module, "CountingMemory", "A device that counts what it is asked, and may time it.")
         .def(nb::init<DeviceMemory&, bool>(), "memory"_a, "is_timed"_a = false,
              nb::keep_alive<1, 2>())
-        .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); });
+        .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); })
+        .def_prop_ro("nanoseconds",
+                     [](const CountingMemory& memory) { return memory.nanoseconds(); });
     nb::class_<SegmentLog, DeviceMemory>(module, "SegmentLog",
                                          "A device that remembers what memory came when.")
         .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
@@ -62,6 +66,29 @@ void bind_calls(nb::module_& module) {
                 return to_rows(std::move(rows), kSegmentColumns);
             },
             "Rows (address, bytes, row of the replay).");
+}
+
+void bind_replayed(nb::module_& module) {
+    nb::class_<ReplayedStreams, DeviceMemory>(
+        module, "ReplayedStreams",
+        "A device on which the streams of a recorded run stand for some that there are.")
+        .def(nb::init<DeviceMemory&, Stream>(), "memory"_a, "other"_a, nb::keep_alive<1, 2>())
+        .def("stand_for", &ReplayedStreams::stand_for, "recorded"_a, "handle"_a)
+        .def("finish", &ReplayedStreams::finish, "recorded"_a);
+    nb::class_<Overwritten>(module, "Overwritten", "A block that was written to while it lived.")
+        .def_ro("number", &Overwritten::comparison)
+        .def_ro("address", &Overwritten::first)
+        .def_ro("words", &Overwritten::words);
+    nb::class_<BlockStamps, DeviceMemory>(
+        module, "BlockStamps",
+        "A device whose blocks are filled when they are handed out, and looked at when freed.")
+        .def(nb::init<DeviceMemory&, DeviceMemory&>(), "memory"_a, "device"_a,
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("hand_out", &BlockStamps::hand_out, "number"_a, "address"_a, "bytes"_a)
+        .def("take_back", &BlockStamps::take_back, "number"_a)
+        .def("take_back_after", &BlockStamps::take_back_after, "number"_a, "stream"_a)
+        .def("take_back_all", &BlockStamps::take_back_all)
+        .def("found", &BlockStamps::found);
 }
 
 void bind_listing(nb::module_& module) {
@@ -117,6 +144,7 @@ void bind_serving(nb::module_& module) {
         .def("figures", &ServingPolicy::figures, WithoutPython())
         .def("reset_peaks", &ServingPolicy::reset_peaks, WithoutPython())
         .def("calls", &ServingPolicy::calls, WithoutPython())
+        .def("nanoseconds", &ServingPolicy::nanoseconds, WithoutPython())
         .def("check", &ServingPolicy::check, WithoutPython());
 }
 
@@ -270,12 +298,12 @@ void bind_replay(nb::module_& module) {
     module.def(
         "replay",
         [](const RequestLog& log, OnlineAllocator& allocator, DeviceMemory& memory,
-           SegmentLog* segments, bool has_series) {
-            return replay(log, allocator, side_streams_of(memory), segments, has_series,
+           SegmentLog* segments, bool has_series, BlockStamps* stamps) {
+            return replay(log, allocator, side_streams_of(memory), {segments, stamps}, has_series,
                           heed_signals);
         },
         "log"_a, "allocator"_a, "memory"_a, "segments"_a.none() = nb::none(),
-        "has_series"_a = false, WithoutPython(),
+        "has_series"_a = false, "stamps"_a.none() = nb::none(), WithoutPython(),
         "Make the requests of a recorded run to an allocator over a device.");
 }
 
@@ -283,6 +311,7 @@ void bind_replay(nb::module_& module) {
 
 void bind_policies(nb::module_& module) {
     bind_calls(module);
+    bind_replayed(module);
     bind_listing(module);
     bind_online(module);
     bind_serving(module);

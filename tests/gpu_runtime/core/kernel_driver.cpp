@@ -38,12 +38,13 @@ int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned
                    unsigned, unsigned, void* stream, void** arguments, void**) {
     if (blocks == 0 || threads != 256 || captured.count(stream) != 0) return 1;
     if (launches_to_failure >= 0 && launches_to_failure-- == 0) return 999;
-    const u64 address = *static_cast<u64*>(arguments[0]), bytes = *static_cast<u64*>(arguments[1]);
+    const u64 address = *static_cast<u64*>(arguments[0]), bytes = *static_cast<u64*>(arguments[1]),
+              words = *static_cast<u64*>(arguments[2]);
     if (function == &stamp_handle) {
-        stamp_free(address, bytes);
+        stamp_free(address, bytes, words);
     } else {
-        compare_free(address, bytes, *static_cast<u64*>(arguments[2]),
-                     *static_cast<Slot**>(arguments[3]));
+        compare_free(address, bytes, words, *static_cast<u64*>(arguments[3]),
+                     *static_cast<Slot**>(arguments[4]));
     }
     return 0;
 }

@@ -75,7 +75,7 @@ void OverwriteCheck::stamp_new(Address address, std::size_t bytes) noexcept {
     try {
         Past& past = free_[address] = {
             .begin = address, .end = address + bytes, .tenant = {}, .stream = own_stream_};
-        stamp(address, bytes, own_stream_);
+        stamp(address, bytes, own_stream_, address);
         past.is_stamped = past.is_loose = true;
     } catch (const std::exception&) {
         // It is handed out unseen.
@@ -104,7 +104,7 @@ void OverwriteCheck::stamp_freed(const Block& block) {
         const StreamMark until_now(*this, stream);
         make_wait(block.stream, until_now.event());
     }
-    stamp(block.address, block.bytes, block.stream);
+    stamp(block.address, block.bytes, block.stream, block.address);
 }
 
 void OverwriteCheck::enter(const Block& block, std::int64_t step) noexcept {
@@ -122,7 +122,9 @@ void OverwriteCheck::enter(const Block& block, std::int64_t step) noexcept {
 void OverwriteCheck::compare_stamped(const Comparison& comparison) {
     Address begin = 0, end = 0;
     const auto compare_stretch = [&] {
-        if (begin < end) compare(begin, end - begin, comparison.after.stream, next_ - 1);
+        if (begin < end) {
+            compare(begin, end - begin, comparison.after.stream, next_ - 1, begin);
+        }
     };
     for (const Past& past : comparison.pasts) {
         if (!past.is_stamped) continue;
@@ -140,7 +142,7 @@ void OverwriteCheck::compare_all() {
         if (!past.is_stamped || is_captured(past.stream)) continue;
         past.is_loose = true;
         add({.pasts = {past}, .after = {}});
-        compare(past.begin, past.end - past.begin, past.stream, next_ - 1);
+        compare(past.begin, past.end - past.begin, past.stream, next_ - 1, past.begin);
     }
 }
 

@@ -1,4 +1,4 @@
-// A device that counts what it is asked, by kind, and how long it takes.
+// A device that counts what it is asked, by kind, and may time it.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace gapless::runtime {
 
-// Refused calls count as well: they cost as much.
+// A number for each kind of call.
 struct DeviceCalls {
     std::uint64_t reserve_range = 0;
     std::uint64_t release_range = 0;
@@ -24,94 +24,110 @@ struct DeviceCalls {
     std::uint64_t record_event = 0;
     std::uint64_t await = 0;
     std::uint64_t make_wait = 0;
-    double seconds = 0;  // in all of these, where they are timed
+    std::uint64_t other = 0;  // questions, and events that are destroyed
 };
 
+// A clock is read twice a call, which is much beside a call to an account.
 class CountingMemory final : public ForwardingMemory {
   public:
     explicit CountingMemory(DeviceMemory& memory, bool is_timed = false)
         : ForwardingMemory(memory), is_timed_(is_timed) {}
 
+    // Refused calls count as well: they cost as much.
     const DeviceCalls& calls() const { return calls_; }
+    // In all calls of a kind; 0 where they are not timed.
+    const DeviceCalls& nanoseconds() const { return nanoseconds_; }
 
+    std::size_t free_bytes() override {
+        return counted(&DeviceCalls::other, [&] { return ForwardingMemory::free_bytes(); });
+    }
+    std::size_t total_bytes() override {
+        return counted(&DeviceCalls::other, [&] { return ForwardingMemory::total_bytes(); });
+    }
     Address reserve_range(std::size_t bytes) override {
-        const Call call(*this, calls_.reserve_range);
-        return ForwardingMemory::reserve_range(bytes);
+        return counted(&DeviceCalls::reserve_range,
+                       [&] { return ForwardingMemory::reserve_range(bytes); });
     }
     void release_range(Address address, std::size_t bytes) override {
-        const Call call(*this, calls_.release_range);
-        ForwardingMemory::release_range(address, bytes);
+        counted(&DeviceCalls::release_range,
+                [&] { ForwardingMemory::release_range(address, bytes); });
     }
     Pages create_pages(std::size_t bytes) override {
-        const Call call(*this, calls_.create_pages);
-        return ForwardingMemory::create_pages(bytes);
+        return counted(&DeviceCalls::create_pages,
+                       [&] { return ForwardingMemory::create_pages(bytes); });
     }
     void release_pages(Pages pages) override {
-        const Call call(*this, calls_.release_pages);
-        ForwardingMemory::release_pages(pages);
+        counted(&DeviceCalls::release_pages, [&] { ForwardingMemory::release_pages(pages); });
     }
     void map(Address address, Pages pages, std::size_t bytes) override {
-        const Call call(*this, calls_.map);
-        ForwardingMemory::map(address, pages, bytes);
+        counted(&DeviceCalls::map, [&] { ForwardingMemory::map(address, pages, bytes); });
     }
     void set_access(Address address, std::size_t bytes) override {
-        const Call call(*this, calls_.set_access);
-        ForwardingMemory::set_access(address, bytes);
+        counted(&DeviceCalls::set_access, [&] { ForwardingMemory::set_access(address, bytes); });
     }
     void unmap(Address address, std::size_t bytes) override {
-        const Call call(*this, calls_.unmap);
-        ForwardingMemory::unmap(address, bytes);
+        counted(&DeviceCalls::unmap, [&] { ForwardingMemory::unmap(address, bytes); });
     }
     Address allocate_plain(std::size_t bytes) override {
-        const Call call(*this, calls_.allocate_plain);
-        return ForwardingMemory::allocate_plain(bytes);
+        return counted(&DeviceCalls::allocate_plain,
+                       [&] { return ForwardingMemory::allocate_plain(bytes); });
     }
     void release_plain(Address address) override {
-        const Call call(*this, calls_.release_plain);
-        ForwardingMemory::release_plain(address);
+        counted(&DeviceCalls::release_plain, [&] { ForwardingMemory::release_plain(address); });
     }
     void synchronize() override {
-        const Call call(*this, calls_.synchronize);
-        ForwardingMemory::synchronize();
+        counted(&DeviceCalls::synchronize, [&] { ForwardingMemory::synchronize(); });
+    }
+    bool is_captured(Stream stream) override {
+        return counted(&DeviceCalls::other, [&] { return ForwardingMemory::is_captured(stream); });
     }
     Event record_event(Stream stream) override {
-        const Call call(*this, calls_.record_event);
-        return ForwardingMemory::record_event(stream);
+        return counted(&DeviceCalls::record_event,
+                       [&] { return ForwardingMemory::record_event(stream); });
+    }
+    bool is_done(Event event) override {
+        return counted(&DeviceCalls::other, [&] { return ForwardingMemory::is_done(event); });
     }
     void await(Event event) override {
-        const Call call(*this, calls_.await);
-        ForwardingMemory::await(event);
+        counted(&DeviceCalls::await, [&] { ForwardingMemory::await(event); });
     }
     void make_wait(Stream stream, Event event) override {
-        const Call call(*this, calls_.make_wait);
-        ForwardingMemory::make_wait(stream, event);
+        counted(&DeviceCalls::make_wait, [&] { ForwardingMemory::make_wait(stream, event); });
+    }
+    void destroy_event(Event event) override {
+        counted(&DeviceCalls::other, [&] { ForwardingMemory::destroy_event(event); });
     }
 
   private:
     using Clock = std::chrono::steady_clock;
 
-    // Lasts as long as a call does, refused or not.
-    class Call {
+    // Adds to a sum however a call ends.
+    class Lap {
       public:
-        Call(CountingMemory& owner, std::uint64_t& count) : owner_(owner) {
-            ++count;
-            if (owner_.is_timed_) begun_ = Clock::now();
+        explicit Lap(std::uint64_t& sum) : sum_(sum), begun_(Clock::now()) {}
+        ~Lap() {
+            const auto taken = Clock::now() - begun_;
+            sum_ += static_cast<std::uint64_t>(
+                std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
         }
-        ~Call() {
-            if (!owner_.is_timed_) return;
-            const std::chrono::duration<double> lasted = Clock::now() - begun_;
-            owner_.calls_.seconds += lasted.count();
-        }
-        Call(const Call&) = delete;
-        Call& operator=(const Call&) = delete;
+        Lap(const Lap&) = delete;
+        Lap& operator=(const Lap&) = delete;
 
       private:
-        CountingMemory& owner_;
-        Clock::time_point begun_;
+        std::uint64_t& sum_;
+        const Clock::time_point begun_;
     };
 
+    template <class Call>
+    auto counted(std::uint64_t DeviceCalls::* kind, const Call& call) -> decltype(call()) {
+        ++(calls_.*kind);
+        if (!is_timed_) return call();
+        const Lap lap(nanoseconds_.*kind);
+        return call();
+    }
+
     const bool is_timed_;
-    DeviceCalls calls_;
+    DeviceCalls calls_, nanoseconds_;
 };
 
 }  // namespace gapless::runtime

@@ -44,15 +44,15 @@ CudaChecks::~CudaChecks() {
     }
 }
 
-void CudaChecks::stamp(Address address, std::uint64_t bytes, Stream stream) const {
-    void* arguments[] = {&address, &bytes};
+void CudaChecks::stamp(Address address, std::uint64_t bytes, Stream stream, Address words) const {
+    void* arguments[] = {&address, &bytes, &words};
     launch(stamp_, bytes, stream, arguments);
 }
 
-void CudaChecks::compare(Address address, std::uint64_t bytes, Stream stream,
-                         std::uint64_t number) const {
+void CudaChecks::compare(Address address, std::uint64_t bytes, Stream stream, std::uint64_t number,
+                         Address words) const {
     Address slots = slots_;
-    void* arguments[] = {&address, &bytes, &number, &slots};
+    void* arguments[] = {&address, &bytes, &words, &number, &slots};
     launch(compare_, bytes, stream, arguments);
 }
 

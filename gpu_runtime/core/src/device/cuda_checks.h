@@ -22,8 +22,9 @@ class CudaChecks {
 
     // As in DeviceMemory.
     Stream stream() const { return reinterpret_cast<Stream>(stream_); }
-    void stamp(Address address, std::uint64_t bytes, Stream stream) const;
-    void compare(Address address, std::uint64_t bytes, Stream stream, std::uint64_t number) const;
+    void stamp(Address address, std::uint64_t bytes, Stream stream, Address words) const;
+    void compare(Address address, std::uint64_t bytes, Stream stream, std::uint64_t number,
+                 Address words) const;
     std::vector<Overwritten> overwritten() const;
 
   private:

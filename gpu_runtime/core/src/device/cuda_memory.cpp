@@ -49,8 +49,17 @@ CudaMemory::CudaMemory(int device) : cuda_(driver()), device_(device), context_(
 }
 
 CudaMemory::~CudaMemory() {
-    const std::lock_guard lock(mapping);
-    std::erase(memories, this);
+    {
+        const std::lock_guard lock(mapping);
+        std::erase(memories, this);
+    }
+    if (streams_.empty()) return;
+    try {
+        const InContext current(cuda_, context_.handle());
+        for (void* stream : streams_) cuda_.destroy_stream(stream);
+    } catch (const DeviceCallError&) {
+        // The context is gone, and its streams with it.
+    }
 }
 
 std::size_t CudaMemory::free_bytes() { return memory_info().first; }
@@ -217,6 +226,14 @@ void CudaMemory::destroy_event(Event event) {
     cuda_.require(cuda_.destroy_event(as_handle(event)), "cuEventDestroy");
 }
 
+Stream CudaMemory::make_stream() {
+    const InContext current(cuda_, context_.handle());
+    void* stream = nullptr;
+    cuda_.require(cuda_.create_stream(&stream, kNonBlocking), "cuStreamCreate");
+    streams_.push_back(stream);
+    return reinterpret_cast<Stream>(stream);
+}
+
 std::pair<int, int> CudaMemory::capability() const {
     const auto attribute = [&](int which) {
         int value = 0;
@@ -238,12 +255,13 @@ const CudaChecks& CudaMemory::loaded_checks() const {
 
 Stream CudaMemory::own_stream() { return loaded_checks().stream(); }
 
-void CudaMemory::stamp(Address address, std::size_t bytes, Stream stream) {
-    loaded_checks().stamp(address, bytes, stream);
+void CudaMemory::stamp(Address address, std::size_t bytes, Stream stream, Address words) {
+    loaded_checks().stamp(address, bytes, stream, words);
 }
 
-void CudaMemory::compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) {
-    loaded_checks().compare(address, bytes, stream, number);
+void CudaMemory::compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number,
+                         Address words) {
+    loaded_checks().compare(address, bytes, stream, number, words);
 }
 
 std::vector<Overwritten> CudaMemory::overwritten() { return loaded_checks().overwritten(); }

@@ -66,14 +66,18 @@ class CudaMemory final : public DeviceMemory {
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 
+    // A stream that is there as long as this.
+    Stream make_stream();
+
     // Compute capability, major and minor.
     std::pair<int, int> capability() const;
     // Takes the kernels that stamp and compare, as a compiler made them for this device; before
     // that there is neither. Once. Throws DeviceCallError, std::logic_error.
     void load_checks(const std::string& image);
     Stream own_stream() override;
-    void stamp(Address address, std::size_t bytes, Stream stream) override;
-    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override;
+    void stamp(Address address, std::size_t bytes, Stream stream, Address words) override;
+    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number,
+                 Address words) override;
     std::vector<Overwritten> overwritten() override;
 
   private:
@@ -94,6 +98,7 @@ class CudaMemory final : public DeviceMemory {
     std::size_t page_bytes_ = 0;
     std::map<Address, std::size_t> open_;  // bytes by address
     std::unique_ptr<CudaChecks> checks_;   // null before they are loaded
+    std::vector<void*> streams_;           // that were made here
 };
 
 }  // namespace gapless::runtime

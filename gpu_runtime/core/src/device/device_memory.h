@@ -106,13 +106,15 @@ class DeviceMemory {
 
     // A stream that nobody else knows.
     virtual Stream own_stream() { refuse_stamps(); }
-    // Work for a stream: fills memory as free_word() says. Whole words of 8 bytes.
-    virtual void stamp(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/) {
+    // Work for a stream: fills memory as free_word() says of addresses from `words` on; those of
+    // free memory are its own. Whole words of 8 bytes.
+    virtual void stamp(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/,
+                       Address /*words*/) {
         refuse_stamps();
     }
     // Work for a stream: finds what is not as stamp() had left it, and stamps that again.
     virtual void compare(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/,
-                         std::uint64_t /*number*/) {
+                         std::uint64_t /*number*/, Address /*words*/) {
         refuse_stamps();
     }
     // What was found so far, at most one a comparison and not more than some; all of it where the

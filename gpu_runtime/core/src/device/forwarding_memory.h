@@ -38,11 +38,12 @@ class ForwardingMemory : public DeviceMemory {
     void make_wait(Stream stream, Event event) override { memory_.make_wait(stream, event); }
     void destroy_event(Event event) override { memory_.destroy_event(event); }
     Stream own_stream() override { return memory_.own_stream(); }
-    void stamp(Address address, std::size_t bytes, Stream stream) override {
-        memory_.stamp(address, bytes, stream);
+    void stamp(Address address, std::size_t bytes, Stream stream, Address words) override {
+        memory_.stamp(address, bytes, stream, words);
     }
-    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override {
-        memory_.compare(address, bytes, stream, number);
+    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number,
+                 Address words) override {
+        memory_.compare(address, bytes, stream, number, words);
     }
     std::vector<Overwritten> overwritten() override { return memory_.overwritten(); }
 

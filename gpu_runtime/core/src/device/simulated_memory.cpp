@@ -358,7 +358,7 @@ void SimulatedMemory::set_captured(Stream stream, bool is_captured) {
     }
 }
 
-void SimulatedMemory::stamp(Address address, std::size_t bytes, Stream stream) {
+void SimulatedMemory::stamp(Address address, std::size_t bytes, Stream stream, Address words) {
     const std::lock_guard lock(mutex_);
     may_fail("stamp");
     if (captured_.contains(stream)) {
@@ -367,12 +367,12 @@ void SimulatedMemory::stamp(Address address, std::size_t bytes, Stream stream) {
     }
     add_work(stream, address, address + bytes);
     for (Address at = address; at < address + bytes; at += kWordBytes) {
-        *static_cast<std::uint64_t*>(as_pointer(at)) = free_word(at);
+        *static_cast<std::uint64_t*>(as_pointer(at)) = free_word(words + (at - address));
     }
 }
 
 void SimulatedMemory::compare(Address address, std::size_t bytes, Stream stream,
-                              std::uint64_t number) {
+                              std::uint64_t number, Address words) {
     const std::lock_guard lock(mutex_);
     may_fail("compare");
     if (captured_.contains(stream)) {
@@ -383,9 +383,10 @@ void SimulatedMemory::compare(Address address, std::size_t bytes, Stream stream,
     Overwritten found{.comparison = number, .first = 0, .words = 0};
     for (Address at = address; at < address + bytes; at += kWordBytes) {
         std::uint64_t& word = *static_cast<std::uint64_t*>(as_pointer(at));
-        if (word == free_word(at)) continue;
+        const std::uint64_t expected = free_word(words + (at - address));
+        if (word == expected) continue;
         if (found.words++ == 0) found.first = at;
-        word = free_word(at);
+        word = expected;
     }
     if (found.words > 0) overwritten_.push_back(found);
 }

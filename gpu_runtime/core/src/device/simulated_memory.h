@@ -51,8 +51,9 @@ class SimulatedMemory final : public DeviceMemory {
     void destroy_event(Event event) override;
     Stream own_stream() override { return kOwnStream; }
     // Both touch the bytes at once, and are work that is not finished.
-    void stamp(Address address, std::size_t bytes, Stream stream) override;
-    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number) override;
+    void stamp(Address address, std::size_t bytes, Stream stream, Address words) override;
+    void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number,
+                 Address words) override;
     std::vector<Overwritten> overwritten() override { return locked(overwritten_); }
 
     // Work for a stream, and the end of all work that it was given so far. Nothing may be unmapped

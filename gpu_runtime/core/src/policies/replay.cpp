@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/ledger_memory.h"
+#include "device/replayed_streams.h"
 #include "device/simulated_memory.h"
 
 namespace gapless::runtime {
@@ -33,13 +34,14 @@ class SideNumbers {
 
 class Replay {
   public:
-    Replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side)
-        : log_(log), allocator_(allocator), side_(side) {
+    Replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
+           const ReplayWitnesses& witnesses)
+        : log_(log), allocator_(allocator), side_(side), witnesses_(witnesses) {
         outcome_.addresses.resize(log.requests().size());
         side_stream_.resize(log.requests().size());
     }
 
-    ReplayOutcome run(SegmentLog* segments, bool has_series, const std::function<void()>& pause) {
+    ReplayOutcome run(bool has_series, const std::function<void()>& pause) {
         const auto begun = std::chrono::steady_clock::now();
         const std::size_t count = log_.rows().size();
         if (has_series) {
@@ -49,7 +51,9 @@ class Replay {
         const OnlineFigures& figures = allocator_.figures();
         for (std::size_t i = 0; i < count; ++i) {
             if (i % kRowsToPause == 0 && pause) pause();
-            if (segments != nullptr) segments->set_row(static_cast<std::int64_t>(i));
+            if (witnesses_.segments != nullptr) {
+                witnesses_.segments->set_row(static_cast<std::int64_t>(i));
+            }
             try {
                 take_row(log_.rows()[i]);
             } catch (const OutOfDeviceMemory&) {
@@ -65,6 +69,7 @@ class Replay {
                 outcome_.allocated.push_back(static_cast<std::int64_t>(figures.allocated_bytes));
             }
         }
+        if (witnesses_.stamps != nullptr) witnesses_.stamps->take_back_all();
         outcome_.seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
         return std::move(outcome_);
@@ -77,11 +82,15 @@ class Replay {
                 break;
             case RequestLog::What::allocate: {
                 const RequestLog::Request& request = log_.requests()[row.block];
-                outcome_.addresses[row.block] = allocator_.allocate(request.bytes, request.stream);
+                const Address address = allocator_.allocate(request.bytes, request.stream);
+                outcome_.addresses[row.block] = address;
+                if (witnesses_.stamps != nullptr) {
+                    witnesses_.stamps->hand_out(row.block, address, request.bytes);
+                }
                 break;
             }
             case RequestLog::What::free:
-                allocator_.free(outcome_.addresses[row.block]);
+                free_now(row.block);
                 break;
             case RequestLog::What::free_later:
                 if (side_.begin) begin_use(row.block);
@@ -90,7 +99,7 @@ class Replay {
                 if (side_.end) {
                     end_use(row.block);
                 } else {
-                    allocator_.free(outcome_.addresses[row.block]);
+                    free_now(row.block);
                 }
                 break;
             case RequestLog::What::give_back:
@@ -99,16 +108,23 @@ class Replay {
         }
     }
 
+    void free_now(std::uint32_t block) {
+        if (witnesses_.stamps != nullptr) witnesses_.stamps->take_back(block);
+        allocator_.free(outcome_.addresses[block]);
+    }
+
     void begin_use(std::uint32_t block) {
         const Stream stream = side_stream_[block] = numbers_.next();
         const Address address = outcome_.addresses[block];
         side_.begin(stream, address, log_.requests()[block].bytes);
         allocator_.use_on(address, stream);
+        if (witnesses_.stamps != nullptr) witnesses_.stamps->take_back_after(block, stream);
         allocator_.free(address);
     }
 
     void end_use(std::uint32_t block) {
         side_.end(side_stream_[block]);
+        if (witnesses_.stamps != nullptr) witnesses_.stamps->take_back(block);
         numbers_.give(side_stream_[block]);
         allocator_.settle();
     }
@@ -116,6 +132,7 @@ class Replay {
     const RequestLog& log_;
     OnlineAllocator& allocator_;
     const SideStreams& side_;
+    const ReplayWitnesses& witnesses_;
     ReplayOutcome outcome_;
     SideNumbers numbers_;
     std::vector<Stream> side_stream_;  // by block
@@ -134,12 +151,17 @@ SideStreams side_streams_of(DeviceMemory& memory) {
                 },
                 [=](Stream stream) { simulated->finish(stream); }};
     }
+    if (auto* const replayed = dynamic_cast<ReplayedStreams*>(&memory)) {
+        return {[](Stream, Address, std::size_t) {},
+                [=](Stream stream) { replayed->finish(stream); }};
+    }
     return {};
 }
 
 ReplayOutcome replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
-                     SegmentLog* segments, bool has_series, const std::function<void()>& pause) {
-    return Replay(log, allocator, side).run(segments, has_series, pause);
+                     const ReplayWitnesses& witnesses, bool has_series,
+                     const std::function<void()>& pause) {
+    return Replay(log, allocator, side, witnesses).run(has_series, pause);
 }
 
 }  // namespace gapless::runtime

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "device/block_stamps.h"
 #include "device/device_memory.h"
 #include "device/segment_log.h"
 #include "policies/online_allocator.h"
@@ -18,8 +19,8 @@ struct SideStreams {
     std::function<void(Stream)> end;
 };
 
-// On a ledger that is told when streams are done, and on a simulated device. On another one there
-// is nothing to call: a free is asked for when it is complete.
+// On a ledger that is told when streams are done, a simulated device and replayed streams. On
+// another one there is nothing to call: a free is asked for when it is complete.
 SideStreams side_streams_of(DeviceMemory& memory);
 
 struct ReplayOutcome {
@@ -30,9 +31,17 @@ struct ReplayOutcome {
     double seconds = 0;                   // in all
 };
 
+// What looks on; each may be null.
+struct ReplayWitnesses {
+    SegmentLog* segments = nullptr;
+    BlockStamps* stamps = nullptr;
+};
+
 // Holds reserved = active + free after each row; throws std::logic_error. Stops where the device
-// has no memory. Calls `pause` now and then, which may throw.
+// has no memory. Calls `pause` now and then, which may throw. Stamped blocks that still live at the
+// end are looked at then.
 ReplayOutcome replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
-                     SegmentLog* segments, bool has_series, const std::function<void()>& pause);
+                     const ReplayWitnesses& witnesses, bool has_series,
+                     const std::function<void()>& pause);
 
 }  // namespace gapless::runtime

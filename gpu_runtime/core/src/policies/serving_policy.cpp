@@ -147,6 +147,11 @@ DeviceCalls ServingPolicy::calls() const {
     return memory_.calls();
 }
 
+DeviceCalls ServingPolicy::nanoseconds() const {
+    const std::lock_guard lock(mutex_);
+    return memory_.nanoseconds();
+}
+
 void ServingPolicy::check() const {
     const std::lock_guard lock(mutex_);
     policy_.check();

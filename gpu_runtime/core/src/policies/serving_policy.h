@@ -57,6 +57,7 @@ class ServingPolicy final : public ServingAllocator {
     void reset_peaks();
     // What the device was asked since the beginning, and how long it took.
     DeviceCalls calls() const;
+    DeviceCalls nanoseconds() const;
     // Holds the policy against its rules. For tests.
     void check() const;
 

@@ -1,0 +1,144 @@
+"""Blocks that are stamped in a replay: two that share bytes are seen, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpu_runtime._core import BlockStamps, ReplayedStreams, SimulatedMemory
+from gpu_runtime.replaying import planned_replay, policy_replay
+from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
+from instances.traces.trace_requests import requests_of_trace
+from planners.model.online_result import OnlineDevice, OnlineTerms
+from planners.model.request_sequence import RequestSequence
+from planners.online.online_run import run_online
+from planners.registry import choose_online
+from tests.gpu_runtime.replaying.recordings import MIB, random_trace
+
+PAGE = 2 * MIB
+OURS = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm", "planned")
+VERIFIED = OnlineTerms(OnlineDevice.SIMULATED, is_verified=True)
+
+
+@pytest.fixture
+def requests() -> RequestSequence:
+    """Return requests of which some are freed long before that is complete."""
+    return requests_of_trace(random_trace(6, 150, streams=2))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_no_policy_shares_bytes_and_stamps_change_none(
+    name: str, requests: RequestSequence
+) -> None:
+    found = [
+        run_online(requests, choose_online(name), terms).rows[0]
+        for terms in (VERIFIED, OnlineTerms(OnlineDevice.SIMULATED))
+    ]
+    assert [row.reason for row in found] == ["", ""]
+    stamped, plain = (row.result for row in found)
+    assert stamped is not None
+    assert plain is not None
+    assert (stamped.reserved_peak, stamped.device_calls) == (
+        plain.reserved_peak, plain.device_calls,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_block_that_is_handed_out_too_early_is_seen(
+    name: str, requests: RequestSequence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_work(_stream: int, _address: int, _bytes: int) -> None:
+        pass
+
+    def impatient(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
+        """Return a device that says too early that a stream is done."""
+        device = open_replay_device(requests, terms)
+        told = ReplayedStreams(device.memory, 0)
+        return replace(device, memory=told, begin_work=no_work)
+
+    for module in (policy_replay, planned_replay):
+        monkeypatch.setattr(module, "open_replay_device", impatient)
+    (row,) = run_online(requests, choose_online(name), VERIFIED).rows
+    assert row.reason.startswith("no two live blocks share a byte, found ")
+
+
+@pytest.mark.parametrize(
+    ("second", "seen"), [(0, [0]), (16, [0]), (96, [0]), (112, []), (-112, [])], ids=str
+)
+def test_a_live_block_is_handed_out_again(second: int, seen: list[int]) -> None:
+    memory = SimulatedMemory(PAGE, 8 * PAGE)
+    address = memory.allocate_plain(PAGE) + 512
+    stamps = BlockStamps(memory, memory)
+    stamps.hand_out(0, address, 100)
+    stamps.hand_out(1, address + second, 100)
+    stamps.take_back_all()
+    assert [(each.number, each.address) for each in stamps.found()] == [
+        (number, address + second) for number in seen
+    ]
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_memory_that_goes_away_beneath_a_block(is_plain: bool) -> None:
+    memory = SimulatedMemory(PAGE, 8 * PAGE)
+    stamps = BlockStamps(memory, memory)
+    if is_plain:
+        address = stamps.allocate_plain(PAGE)
+    else:
+        address = stamps.reserve_range(PAGE)
+        stamps.map(address, stamps.create_pages(PAGE), PAGE)
+        stamps.set_access(address, PAGE)
+    stamps.hand_out(3, address + PAGE - 512, 512)
+    if is_plain:
+        stamps.release_plain(address)
+    else:
+        stamps.unmap(address, PAGE)
+    stamps.take_back_all()
+    assert [each.number for each in stamps.found()] == [3]
+
+
+def test_pages_at_two_addresses_are_one_memory() -> None:
+    memory = SimulatedMemory(PAGE, 8 * PAGE)
+    pages, ranges = memory.create_pages(PAGE), [memory.reserve_range(PAGE) for _ in range(2)]
+    for address in ranges:
+        memory.map(address, pages, PAGE)
+        memory.set_access(address, PAGE)
+    stamps = BlockStamps(memory, memory)
+    for number, address in enumerate(ranges):
+        stamps.hand_out(number, address, PAGE)
+    stamps.take_back(1)
+    assert stamps.found() == []
+    stamps.take_back(0)
+    (found,) = stamps.found()
+    assert (found.number, found.address, found.words) == (0, ranges[0], PAGE // 8)
+
+
+def test_what_comes_behind_a_wait_may_lie_in_a_freed_block() -> None:
+    memory = SimulatedMemory(PAGE, 8 * PAGE)
+    address = memory.allocate_plain(PAGE)
+    for waits, seen in ((True, 0), (False, 1)):
+        stamps = BlockStamps(memory, memory)
+        stamps.hand_out(0, address, PAGE)
+        stamps.take_back_after(0, 7)
+        event = stamps.record_event(7)
+        if waits:
+            stamps.make_wait(3, event)
+        stamps.hand_out(1, address, PAGE)
+        stamps.take_back_all()
+        assert len(stamps.found()) == seen
+
+
+def test_recorded_streams_stand_for_streams_that_there_are() -> None:
+    memory = SimulatedMemory(PAGE, 8 * PAGE)
+    memory.destroy_stream(77)
+    streams = ReplayedStreams(memory, 4)
+    with pytest.raises(OSError, match="no such stream"):
+        memory.record_event(77)
+    streams.stand_for(77, 5)
+    for recorded in (77, 78):
+        event = streams.record_event(recorded)
+        assert not streams.is_done(event)
+        streams.finish(recorded)
+        assert streams.is_done(event)
+        streams.destroy_event(event)
+    assert memory.live_events == 0
