@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,11 @@ from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study
 from evaluation.benchmarks.pages.auto_page import auto_page
 from evaluation.benchmarks.pages.collection_page import collection_page
 from evaluation.benchmarks.pages.density_page import density_page
+from evaluation.benchmarks.pages.device_calls_page import (
+    device_calls_page,
+    piece_sizes,
+    study_device_calls,
+)
 from evaluation.benchmarks.pages.exact_page import exact_page
 from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
@@ -30,6 +36,7 @@ from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
 from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page, measured_now
+from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
@@ -39,6 +46,7 @@ from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, near_names
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
+from planners.text.byte_units import parse_bytes
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
@@ -208,6 +216,32 @@ def replays(
     chosen = files or []
     command = _command("replays", *(path.name for path in chosen))
     _publish(lambda: replays_page(chosen, command), output, *chosen)
+
+
+@app.command(name="device-calls")
+def device_calls(
+    size: Annotated[
+        str, typer.Option("--bytes", metavar="BYTES", help="Memory that is taken: a power of two.")
+    ] = "2GiB",
+    repetitions: Repetitions = 9,
+    record: Annotated[
+        Path | None, typer.Option("--json", help="Keep the seconds of every call here.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Time create, map, set-access and unmap by size of piece (needs a GPU)."""
+    require_targets({"-o": output, "--json": record}, ())
+    total = parse_bytes("--bytes", size)
+    piece_sizes(total)
+    command = _command("device-calls", f"--bytes {size}", f"--repetitions {repetitions}")
+
+    def page() -> Page:
+        study = study_device_calls(open_gpu(), total, repetitions)
+        if record is not None:
+            write_output(record, json.dumps(study.record(), indent=1).encode())
+        return device_calls_page(study, command)
+
+    _publish(page, output)
 
 
 @app.command()

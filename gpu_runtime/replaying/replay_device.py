@@ -104,7 +104,7 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
         if terms.capacity is not None:
             raise DeviceError("--capacity: a GPU has the memory that it has; leave it out")
         try:
-            device = CudaMemory(0)
+            device = open_gpu()
             replayed = _replayed_streams(device, requests)
             if terms.is_verified:
                 load_checks(device)
@@ -115,6 +115,14 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
     logged = SegmentLog(asked)
     stamps = BlockStamps(logged, device) if terms.is_verified else None
     return ReplayDevice(memory, asked, logged, begin_work, end_work, stamps)
+
+
+def open_gpu() -> CudaMemory:
+    """Return the first GPU; ``DeviceError`` where there is none."""
+    try:
+        return CudaMemory(0)
+    except OSError as error:
+        raise DeviceError(f"device cuda: {error}") from None
 
 
 def _replayed_streams(device: CudaMemory, requests: RequestSequence) -> ReplayedStreams:

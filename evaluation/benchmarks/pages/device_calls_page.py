@@ -1,0 +1,114 @@
+"""What the calls cost by which allocators take memory from a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evaluation.benchmarks.measuring.device_calls import (
+    AT_ONCE,
+    CALLS,
+    PLAIN,
+    CallSeconds,
+    mapped_seconds,
+    plain_seconds,
+)
+from evaluation.benchmarks.writing.page import Page, milliseconds
+from gpu_runtime._core import DeviceMemory
+from planners.command_line.progress_line import show_progress
+from planners.errors import GaplessError
+from planners.text.byte_units import human_bytes, three_digits
+
+SMALLEST_PIECE = 2 << 20
+KINDS = (*CALLS[:4], AT_ONCE, *CALLS[4:])
+
+
+@dataclass(frozen=True)
+class DeviceCallStudy:
+    """What all of it costs: mapped in pieces of each size, and plain."""
+
+    repetitions: int
+    mapped: tuple[CallSeconds, ...]
+    plain: CallSeconds
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain values, with seconds by kind of call."""
+        return {"schema": "gapless-device-calls", "version": 1, **asdict(self)}
+
+
+def piece_sizes(total_bytes: int) -> list[int]:
+    """Return the powers of two, from that of a page on, in which memory is taken."""
+    sizes = []
+    size = SMALLEST_PIECE
+    while size <= total_bytes:
+        sizes.append(size)
+        size *= 2
+    if not sizes or total_bytes % sizes[-1]:
+        raise GaplessError(
+            f"--bytes: a power of two from {human_bytes(SMALLEST_PIECE)} on is needed, found "
+            f"{total_bytes:,}"
+        )
+    return sizes
+
+
+def study_device_calls(memory: DeviceMemory, total_bytes: int, repetitions: int) -> DeviceCallStudy:
+    """Measure mapped memory in pieces of each size, and plain memory."""
+    mapped = []
+    for size in piece_sizes(total_bytes):
+        show_progress(f"{_mebibytes(total_bytes)} in pieces of {_mebibytes(size)}")
+        mapped.append(mapped_seconds(memory, total_bytes, size, repetitions))
+    plain = plain_seconds(memory, total_bytes, repetitions)
+    return DeviceCallStudy(repetitions, tuple(mapped), plain)
+
+
+def device_calls_page(study: DeviceCallStudy, command: str) -> Page:
+    """Write what was measured: in all, and a call."""
+    total = _mebibytes(study.plain.total_bytes)
+    page = Page("What a device's calls cost", command)
+    page.say(
+        f"{total} of memory, taken from the device and given back: a range of addresses is "
+        "reserved, pages are created, mapped and opened piece by piece, and go the same way. "
+        f"Medians of {study.repetitions} rounds after one that warms up; the device is idle. "
+        "[How allocators use these calls](../replaying.md)."
+    )
+    allocate, release = (study.plain.seconds[kind] for kind in PLAIN)
+    page.say(
+        f"In one plain allocation the same costs **{milliseconds(allocate)} ms**, and "
+        f"{milliseconds(release)} ms to release it."
+    )
+    page.say(f"## Milliseconds for {total}")
+    page.table(
+        ["piece", "pieces", *KINDS, "taking", "giving back"],
+        [
+            [
+                _mebibytes(each.piece_bytes),
+                f"{each.pieces:,}",
+                *(milliseconds(each.seconds[kind]) for kind in KINDS),
+                milliseconds(_sum(each, CALLS[:4])),
+                milliseconds(_sum(each, CALLS[4:])),
+            ]
+            for each in study.mapped
+        ],
+    )
+    page.say("*Taking* and *giving back* are sums, with access set piece by piece.")
+    page.say("## Microseconds a call")
+    page.table(
+        ["piece", *KINDS],
+        [
+            [
+                _mebibytes(each.piece_bytes),
+                *(three_digits(1e6 * each.seconds[kind] / each.calls(kind)) for kind in KINDS),
+            ]
+            for each in study.mapped
+        ],
+    )
+    return page
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size >> 20:,} MiB"
+
+
+def _sum(each: CallSeconds, kinds: Sequence[str]) -> float:
+    return sum(each.seconds[kind] for kind in kinds)
