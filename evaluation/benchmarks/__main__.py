@@ -25,7 +25,7 @@ from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
 from evaluation.benchmarks.pages.offsets_page import offsets_page
 from evaluation.benchmarks.pages.programs_page import programs_page
-from evaluation.benchmarks.pages.replays_page import replays_page
+from evaluation.benchmarks.pages.replays_page import find_loops, replays_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
@@ -46,6 +46,7 @@ from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, near_names
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
+from planners.model.online_result import OnlineDevice
 from planners.text.byte_units import parse_bytes
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
@@ -208,14 +209,33 @@ def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
 def replays(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Recordings; training loops that are traced here by default."),
+        typer.Argument(
+            help="Recordings, or folders of such; training loops that are traced here by default."
+        ),
     ] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option(metavar="NAME,...", help="Of these loops alone.")
+    ] = None,
+    device: Annotated[
+        OnlineDevice, typer.Option(help="Where memory comes from; times are shown but for ledger.")
+    ] = OnlineDevice.LEDGER,
     output: Output = None,
 ) -> None:
     """Replay what runs asked for under every online allocator."""
-    chosen = files or []
-    command = _command("replays", *(path.name for path in chosen))
-    _publish(lambda: replays_page(chosen, command), output, *chosen)
+    given = files or []
+    chosen = [
+        path for each in given for path in (sorted(each.glob("*.npz")) if each.is_dir() else [each])
+    ]
+    if given and not chosen:
+        raise GaplessError(f"{given[0]}: a folder with recordings (.npz) is needed, found none")
+    names = [name for part in runs or [] for name in part.split(",")]
+    if names and chosen:
+        raise GaplessError("--runs: loops are traced where no file is given; leave one of both out")
+    options = [f"--runs {','.join(names)}"] if names else []
+    options += [] if device is OnlineDevice.LEDGER else [f"--device {device.value}"]
+    command = _command("replays", *options, *(path.name for path in given))
+    loops = find_loops(names)
+    _publish(lambda: replays_page(chosen, command, loops, device), output, *chosen)
 
 
 @app.command(name="device-calls")

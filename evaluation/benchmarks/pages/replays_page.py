@@ -15,15 +15,28 @@ from instances.traces.trace_requests import requests_of_trace
 from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
 from planners.files.formats import read_requests
-from planners.model.online_result import OnlineTerms
+from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
+from planners.online.online_report import timed_calls
 from planners.online.online_run import OnlineRow, OnlineRun, run_online
 from planners.registry import choose_online
-from planners.text.byte_units import counted
+from planners.text.byte_units import counted, three_digits
 
 # Of which the later ones may be planned.
 STEPS = 6
 BYTES_PER_GIB = 1 << 30
+COLUMNS = ("allocator", "reserved", "allocated", "efficiency", "device calls", "stalls")
+TIMED_COLUMNS = ("us an event", "of it in calls")
+DEVICES = {
+    OnlineDevice.LEDGER: "a device of accounts with memory to spare",
+    OnlineDevice.SIMULATED: "memory of this machine",
+    OnlineDevice.CUDA: "the memory of a GPU, on which nothing else runs",
+}
+COUNTED = "All is counted and nothing timed."
+TIMED = (
+    "*us an event* is the mean time in the allocator of a request or a free, in microseconds, all "
+    "iterations included, and *of it in calls* the share that calls to the device took."
+)
 
 
 @dataclass(frozen=True)
@@ -50,14 +63,31 @@ LOOPS = (
 )  # fmt: skip
 
 
-def replays_page(files: Sequence[Path], command: str, loops: Sequence[TracedLoop] = LOOPS) -> Page:
+def find_loops(models: Sequence[str]) -> list[TracedLoop]:
+    """Return the loops of models, or raise ``GaplessError``; all where none is named."""
+    known = {loop.model: loop for loop in LOOPS}
+    unknown = [model for model in models if model not in known]
+    if unknown:
+        raise GaplessError(f"--runs: {', '.join(known)} are known, found {', '.join(unknown)}")
+    return [known[model] for model in models] if models else list(LOOPS)
+
+
+def replays_page(
+    files: Sequence[Path],
+    command: str,
+    loops: Sequence[TracedLoop] = LOOPS,
+    device: OnlineDevice = OnlineDevice.LEDGER,
+) -> Page:
     """Replay recordings, or loops that are traced here where none is given."""
-    page = Page("Replays under online allocators", command)
+    terms = OnlineTerms(device)
+    is_timed = device is not OnlineDevice.LEDGER
+    is_gpu = device is OnlineDevice.CUDA
+    page = Page("Replays on a GPU" if is_gpu else "Replays under online allocators", command)
     page.say(
-        "Every request of a run, made to each online allocator over a device of accounts with "
-        "memory to spare. Peaks in GiB; efficiency is allocated / reserved, the least reserved in "
-        "bold; *stalls* are device calls in which the host waits. All is counted and nothing "
-        "timed. [What this is](../replaying.md)."
+        f"Every request of a run, made to each online allocator over {DEVICES[device]}. Peaks in "
+        "GiB; efficiency is allocated / reserved, the least reserved in bold; *stalls* are device "
+        f"calls in which the host waits. {TIMED if is_timed else COUNTED} "
+        "[What this is](../replaying.md)."
     )
     sources: list[Callable[[], RequestSequence]] = [loop.trace for loop in loops]
     if files:
@@ -70,7 +100,7 @@ def replays_page(files: Sequence[Path], command: str, loops: Sequence[TracedLoop
     for read in sources:
         requests = read()
         show_progress(f"{requests.name}: replaying")
-        run = run_online(requests, choose_online("*"), OnlineTerms())
+        run = run_online(requests, choose_online("*"), terms)
         if run.left_out:
             raise KeyboardInterrupt
         _add_run(page, run)
@@ -81,16 +111,51 @@ def _add_run(page: Page, run: OnlineRun) -> None:
     requests = run.requests
     page.say(f"## {requests.name}")
     page.say(f"{counted(requests.request_count, 'request')}.")
+    results = {row.label: _served(run, row) for row in run.rows}
+    is_timed = run.terms.device is not OnlineDevice.LEDGER
     page.table(
-        ["allocator", "reserved", "allocated", "efficiency", "device calls", "stalls"],
-        [_cells(run, row) for row in run.rows],
+        [*COLUMNS, *(TIMED_COLUMNS if is_timed else ())],
+        [
+            [
+                *_cells(run, row, results[row.label]),
+                *(_times(run, results[row.label]) if is_timed else ()),
+            ]
+            for row in run.rows
+        ],
     )
+    if is_timed:
+        page.say("Calls, each kind with its number and the mean of one in microseconds:")
+        kinds = list(dict.fromkeys(kind for each in results.values() for kind in timed_calls(each)))
+        page.table(
+            ["allocator", *kinds],
+            [
+                [label, *(_calls(result, kind) for kind in kinds)]
+                for label, result in results.items()
+            ],
+        )
 
 
-def _cells(run: OnlineRun, row: OnlineRow) -> list[str | Figure]:
-    result = row.result
-    if result is None or row.reason:
+def _served(run: OnlineRun, row: OnlineRow) -> OnlineResult:
+    if row.result is None or row.reason:
         raise GaplessError(f"{run.requests.name}, {row.label}: {row.reason}; no page is written")
+    return row.result
+
+
+def _times(run: OnlineRun, result: OnlineResult) -> list[str]:
+    return [
+        three_digits(result.microseconds_an_event(run.requests.row_count)),
+        f"{100 * result.device_share:.1f} %",
+    ]
+
+
+def _calls(result: OnlineResult, kind: str) -> str:
+    if kind not in timed_calls(result):
+        return "-"
+    mean = three_digits(result.microseconds_a_call(kind))
+    return f"{result.device_calls[kind]:,} x {mean}"
+
+
+def _cells(run: OnlineRun, row: OnlineRow, result: OnlineResult) -> list[str | Figure]:
     reserved = f"{result.reserved_peak / BYTES_PER_GIB:.3f}"
     return [
         row.label,

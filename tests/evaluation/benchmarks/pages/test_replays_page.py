@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks.pages.replays_page import replays_page
+from evaluation.benchmarks.pages.replays_page import find_loops, replays_page
 from instances.formats.recorded_trace import write_recorded_trace
 from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -26,6 +26,35 @@ def test_each_recording_has_a_table_with_the_least_reserved_in_bold(tmp_path: Pa
     row = next(line for line in first.splitlines() if line.startswith("| pytorch-caching"))
     assert [cell.strip() for cell in row.split("|")[3:-1]] == ["0.004", "18.186 %", "2", "0"]
     assert all(part.count("**") in (2, 4, 6) for part in (first, second))
+
+
+def test_a_device_with_memory_adds_times(tmp_path: Path, main: object) -> None:
+    for name in ("first", "second"):
+        write_recorded_trace(caching_trace(), tmp_path / f"{name}.npz")
+    page = tmp_path / "page.md"
+    given = ("--device", "simulated", tmp_path, "-o", page)
+    assert main("replays", *given) == 0  # type: ignore[operator]
+    text = page.read_text()
+    assert "over memory of this machine" in text
+    first, second = text.split("\n## ")[1:]
+    assert second.startswith("second\n")
+    figures, calls = (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in first.splitlines()
+        if line.startswith("| pytorch-caching")
+    )
+    assert (figures[:5], len(figures)) == (
+        ["pytorch-caching", "0.021", "0.004", "18.186 %", "2"], 8,
+    )  # fmt: skip
+    assert calls[1].startswith("2 x ")
+    assert set(calls[2:]) == {"-"}
+
+
+def test_loops_are_chosen_by_name() -> None:
+    assert [loop.model for loop in find_loops(["resnet-50"])] == ["resnet-50"]
+    assert len(find_loops([])) == 4
+    with pytest.raises(GaplessError, match=r"--runs: bert-base, .* are known, found bert"):
+        find_loops(["bert"])
 
 
 def test_no_page_is_written_where_an_allocator_fails(tmp_path: Path) -> None:
