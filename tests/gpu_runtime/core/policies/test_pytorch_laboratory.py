@@ -1,141 +1,139 @@
-"""Small programs of which it is published what PyTorch's allocator holds after each step.
-
-The numbers are those of "When does fragmentation occur in the CUDA caching allocator?", in MiB.
-"""
+"""PyTorch's two allocators in the experiments of the laboratory, and the real ones beside them."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gpu_runtime._core import (
+    CudaMemory,
+    DeviceMemory,
     LedgerMemory,
     OnlineAllocator,
     OnlineState,
     PytorchCaching,
     PytorchExpandable,
+    SimulatedMemory,
+)
+from tests.gpu_runtime.core.policies.laboratory import (
+    EXPERIMENTS,
+    GIVE_BACK,
+    MIB,
+    Experiment,
+    Laboratory,
+    Step,
+    expected,
+    published_of,
+)
+from tests.gpu_runtime.core.policies.live_laboratory import (
+    STATES,
+    LiveLaboratory,
+    layout_of_snapshot,
+    measure_live,
 )
 
 pytestmark = pytest.mark.core
 
-MIB = 1 << 20
 CAPACITY = 1 << 30
 STATE_NAMES = {OnlineState.ALLOCATED: "active", OnlineState.FREE: "free"}
+ALL = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
-class Laboratory:
-    """An allocator over a ledger, and the blocks of the experiment."""
+class PolicyLaboratory(Laboratory):
+    """A policy over a device."""
 
-    def __init__(self, *, is_expandable: bool) -> None:
-        ledger = LedgerMemory(2 * MIB, CAPACITY)
-        kind = PytorchExpandable if is_expandable else PytorchCaching
-        self.allocator: OnlineAllocator = kind(ledger)
+    def __init__(self, experiment: Experiment, memory: DeviceMemory) -> None:
+        super().__init__()
+        kind = PytorchExpandable if experiment.is_expandable else PytorchCaching
+        self._allocator: OnlineAllocator = kind(memory)
 
-    def allocate(self, count: int, mib: float) -> list[int]:
-        return [self.allocator.allocate(int(mib * MIB)) for _ in range(count)]
+    def allocate(self, size: int) -> object:
+        return self._allocator.allocate(size)
 
-    def free(self, blocks: list[int]) -> None:
-        for block in blocks:
-            assert self.allocator.free(block)
-        self.allocator.check()
+    def free(self, block: object) -> None:
+        assert isinstance(block, int)
+        assert self._allocator.free(block)
+        self._allocator.check()
 
-    def reserved(self) -> float:
-        return self.allocator.figures().reserved_bytes / MIB
+    def give_back(self) -> None:
+        self._allocator.give_back()
+        self._allocator.check()
+
+    def reserved_bytes(self) -> int:
+        return self._allocator.figures().reserved_bytes
 
     def layout(self) -> list[str]:
-        """Return the mapped blocks of each segment, as ``16 active | 4 free``."""
         return [
             " | ".join(
-                f"{block.bytes // MIB} {STATE_NAMES[block.state]}"
+                f"{block.bytes / MIB:g} {STATE_NAMES[block.state]}"
                 for block in segment.blocks
                 if block.state != OnlineState.UNMAPPED
             )
-            for segment in self.allocator.segments()
+            for segment in self._allocator.segments()
         ]
 
 
-def test_a_block_is_split_and_becomes_one_again() -> None:
-    made = Laboratory(is_expandable=False)
-    made.free(made.allocate(1, 32))
-    first, second = made.allocate(2, 16)
-    assert made.layout() == ["16 active | 16 active"]
-    made.free([first])
-    assert made.layout() == ["16 free | 16 active"]
-    made.free([second])
-    assert (made.layout(), made.reserved()) == (["32 free"], 32)
+@ALL
+@pytest.mark.parametrize("kind", [LedgerMemory, SimulatedMemory])
+def test_a_policy_holds_what_is_published(name: str, kind: type[Any]) -> None:
+    experiment = EXPERIMENTS[name]
+    found = PolicyLaboratory(experiment, kind(2 * MIB, CAPACITY)).measure(experiment.steps)
+    assert published_of(found, experiment.steps) == expected(experiment.steps)
 
 
-def test_small_then_large_needs_both_without_expandable_segments() -> None:
-    made = Laboratory(is_expandable=False)
-    small = made.allocate(8, 16)
-    assert (len(made.layout()), made.reserved()) == (8, 128)
-    made.free(small)
-    assert (made.layout(), made.reserved()) == (["16 free"] * 8, 128)
-    made.free(made.allocate(4, 32))
-    assert (len(made.layout()), made.reserved()) == (12, 256)
+@pytest.mark.gpu
+@ALL
+def test_the_real_pytorch_and_a_policy_on_a_gpu_hold_the_same(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    ours = PolicyLaboratory(experiment, CudaMemory(0))
+    found = ours.measure(experiment.steps)
+    live = measure_live(name)
+    # Whatever the last step left is of no use any more.
+    ours.measure((Step(0, None, freed=tuple(ours.live)), Step(0, None, gives_back=True)))
+    assert found == live
+    assert published_of(live, experiment.steps) == expected(experiment.steps)
 
 
-def test_large_then_small_needs_the_large_ones_only() -> None:
-    made = Laboratory(is_expandable=False)
-    made.free(made.allocate(4, 32))
-    assert (made.layout(), made.reserved()) == (["32 free"] * 4, 128)
-    small = made.allocate(8, 16)
-    assert (made.layout(), made.reserved()) == (["16 active | 16 active"] * 4, 128)
-    made.free(small)
-    assert made.reserved() == 128
+def test_what_is_asked_of_pytorch() -> None:
+    """Everything but PyTorch itself: its figures are those of a policy, and its storages end."""
+    experiment = EXPERIMENTS["a block is split and becomes one again"]
+    policy = PolicyLaboratory(experiment, LedgerMemory(2 * MIB, CAPACITY))
+
+    def empty(size: int, *, dtype: str, device: str) -> SimpleNamespace:
+        assert (dtype, device) == ("bytes", "cuda")
+        block = policy.allocate(size)
+        storage = SimpleNamespace(resize_=lambda size: size or policy.free(block))
+        return SimpleNamespace(untyped_storage=lambda: storage)
+
+    def snapshot() -> list[dict[str, Any]]:
+        blocks = [layout.split(" | ") for layout in policy.layout()]
+        states = {name: state for state, name in STATES.items()}
+        return [
+            {
+                "blocks": [
+                    {"size": int(size) * MIB, "state": states[state]}
+                    for size, state in (block.split() for block in each)
+                ]
+            }
+            for each in blocks
+        ]
+
+    cuda = SimpleNamespace(
+        memory_stats=lambda: {"reserved_bytes.all.current": policy.reserved_bytes()},
+        memory_snapshot=snapshot,
+        empty_cache=policy.give_back,
+    )
+    live = LiveLaboratory(SimpleNamespace(empty=empty, uint8="bytes", cuda=cuda))
+    steps = (*experiment.steps, GIVE_BACK)
+    assert live.measure(steps) == expected(steps)
 
 
-def test_pages_are_mapped_as_memory_is_asked_for() -> None:
-    made = Laboratory(is_expandable=True)
-    mapped, free_at_end = [], []
-    for _ in range(8):
-        made.allocate(1, 16)
-        mapped.append(made.reserved())
-        free_at_end.append(made.reserved() - made.allocator.figures().allocated_bytes / MIB)
-    assert mapped == [20, 40, 60, 80, 80, 100, 120, 140]
-    assert free_at_end == [4, 8, 12, 16, 0, 4, 8, 12]
-
-
-def test_the_order_does_not_matter_with_expandable_segments() -> None:
-    made = Laboratory(is_expandable=True)
-    made.free(made.allocate(8, 16))
-    assert made.layout() == ["140 free"]
-    made.free(made.allocate(4, 32))
-    assert (made.layout(), made.reserved()) == (["140 free"], 140)
-
-
-def test_what_lives_keeps_free_memory_apart() -> None:
-    made = Laboratory(is_expandable=True)
-    blocks = made.allocate(4, 16)
-    made.free([blocks[0], blocks[2]])
-    assert made.layout() == ["16 free | 16 active | 16 free | 16 active | 16 free"]
-    assert made.reserved() == 80
-    large = made.allocate(1, 32)
-    assert made.reserved() == 100
-    made.free(large)
-    assert made.layout() == ["16 free | 16 active | 16 free | 16 active | 36 free"]
-    made.free([blocks[1], blocks[3]])
-    assert made.layout() == ["100 free"]
-    made.free(made.allocate(1, 32))
-    assert made.reserved() == 100
-
-
-@pytest.mark.parametrize(("second", "reserved"), [(0.5, 22), (2, 20)])
-def test_small_and_large_requests_share_nothing(second: float, reserved: int) -> None:
-    made = Laboratory(is_expandable=True)
-    made.free(made.allocate(1, 2))
-    assert made.reserved() == 20
-    made.free(made.allocate(1, second))
-    assert made.reserved() == reserved
-    made.allocator.give_back()
-    made.allocator.check()
-    assert (made.reserved(), made.layout()) == (0, [])
-
-
-def test_segments_follow_from_the_request_that_needs_them() -> None:
-    made = Laboratory(is_expandable=False)
-    reserved = []
-    # The third lies in what the second left, and so on.
-    for mib in (1, 1 + 1 / 2048, 10, 10, 10 - 1 / 2048, 10 + 1 / 2048, 10 + 1 / 2048):
-        made.allocate(1, mib)
-        reserved.append(made.reserved())
-    assert reserved == [2, 22, 22, 32, 52, 52, 64]
+def test_a_snapshot_tells_of_blocks() -> None:
+    segment = {
+        "blocks": [
+            {"size": 512 << 10, "state": "active_allocated"}, {"size": 4 * MIB, "state": "inactive"}
+        ]
+    }  # fmt: skip
+    assert layout_of_snapshot([segment]) == ["0.5 active | 4 free"]
