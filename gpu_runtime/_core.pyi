@@ -787,5 +787,8 @@ class ReplayOutcome:
     @property
     def seconds(self) -> float: ...
 
-def replay(log: RequestLog, allocator: OnlineAllocator, memory: DeviceMemory, segments: SegmentLog | None = None, has_series: bool = False, stamps: BlockStamps | None = None) -> ReplayOutcome:
+    @property
+    def late_seconds(self) -> float: ...
+
+def replay(log: RequestLog, allocator: OnlineAllocator, memory: DeviceMemory, segments: SegmentLog | None = None, has_series: bool = False, stamps: BlockStamps | None = None, late_row: int = 0) -> ReplayOutcome:
     """Make the requests of a recorded run to an allocator over a device."""

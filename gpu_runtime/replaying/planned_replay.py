@@ -56,6 +56,7 @@ def replay_planned(
         device_calls=calls,
         seconds=served.seconds,
         device_seconds=seconds,
+        last_iteration_seconds=served.last_iteration_seconds,
         out_of_memory_row=served.out_of_memory_row,
         reserved=np.array(served.reserved, dtype=np.int64),
         allocated=np.array(served.allocated, dtype=np.int64),
@@ -85,6 +86,8 @@ class _PlannedRun:
         self._stamps = device.stamps
         self._has_series = has_series
         self._nanoseconds = 0
+        # Until the last iteration began.
+        self._early_nanoseconds = 0
         self._size = requests.size.tolist()
         self._stream = requests.stream.tolist()
         # Requests that are freed and not complete.
@@ -94,6 +97,13 @@ class _PlannedRun:
     def seconds(self) -> float:
         """Time in the calls of requests and frees."""
         return self._nanoseconds / 1e9
+
+    @property
+    def last_iteration_seconds(self) -> float:
+        """Of these, from the begin of the last iteration on; 0 where it did not come to its end."""
+        if self.out_of_memory_row is not None:
+            return 0.0
+        return (self._nanoseconds - self._early_nanoseconds) / 1e9
 
     def run(self, book_planner: BookPlanner) -> None:
         """Serve all rows, or those until the device has no memory."""
@@ -109,6 +119,8 @@ class _PlannedRun:
                 in_step = True
                 # Making a plan takes none of the allocator's time; its memory does.
                 self._nanoseconds += self._device.total_nanoseconds - taken
+            if row == self._requests.last_iteration_row:
+                self._early_nanoseconds = self._nanoseconds
             begun = time.perf_counter_ns()
             try:
                 self._take(action, request)

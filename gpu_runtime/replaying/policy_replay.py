@@ -70,6 +70,7 @@ def replay_policy(
             device.logged,
             terms.has_series,
             device.stamps,
+            requests.last_iteration_row,
         )
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
@@ -87,6 +88,7 @@ def replay_policy(
         device_calls=calls,
         seconds=outcome.seconds,
         device_seconds=seconds,
+        last_iteration_seconds=outcome.late_seconds if ended < 0 else 0.0,
         out_of_memory_row=None if ended < 0 else ended,
         reserved=outcome.take_reserved(),
         allocated=outcome.take_allocated(),

@@ -55,6 +55,9 @@ class OnlineResult:
     device_seconds
         Of these in calls to the device, by kind of call; empty where they were not timed. What was
         asked beside the counted calls is ``other``.
+    last_iteration_seconds
+        Time in the allocator from the begin of the last iteration on, in which a run repeats what
+        it did before; 0 where that was not reached, all of it where nothing marks iterations.
     reserved, allocated
         Bytes after each row, where they were wanted; int64.
     addresses
@@ -70,6 +73,7 @@ class OnlineResult:
     seconds: float
     out_of_memory_row: int | None = None
     device_seconds: Mapping[str, float] = field(default_factory=dict)
+    last_iteration_seconds: float = 0.0
     reserved: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     allocated: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     addresses: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))

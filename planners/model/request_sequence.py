@@ -62,6 +62,11 @@ class RequestSequence:
         """Number of requests."""
         return len(self.size)
 
+    @property
+    def last_iteration_row(self) -> int:
+        """The row at which the last iteration begins; the first where nothing marks any."""
+        return int(self.iteration_rows.max(initial=0))
+
     def live_after(self, rows: int) -> NDArray[np.int64]:
         """Return the requests of the first rows whose end is not among these."""
         requests = self.request[:rows]

@@ -21,6 +21,7 @@ class OnlineFields(TypedDict):
     out_of_memory_row: int | None
     seconds: float | None
     device_seconds: dict[str, float] | None
+    last_iteration_seconds: float | None
     reason: str
 
 
@@ -63,5 +64,6 @@ def online_fields(row: OnlineRow) -> OnlineFields:
         "out_of_memory_row": None if result is None else result.out_of_memory_row,
         "seconds": None if result is None else result.seconds,
         "device_seconds": None if result is None else dict(result.device_seconds),
+        "last_iteration_seconds": None if result is None else result.last_iteration_seconds,
         "reason": row.reason,
     }

@@ -70,6 +70,7 @@ def times_table(run: OnlineRun) -> Table:
                 label,
                 three_digits(result.microseconds_an_event(run.requests.row_count)),
                 f"{100 * result.device_share:.1f} %",
+                last_microseconds(result, run.requests),
                 *(
                     three_digits(result.microseconds_a_call(kind))
                     if kind in timed_calls(result)
@@ -80,7 +81,17 @@ def times_table(run: OnlineRun) -> Table:
         )
         for label, result in results.items()
     ]
-    return Table(columns_of("us", "an event", "of it in calls", *kinds), rows, turns=True)
+    return Table(
+        columns_of("us", "an event", "of it in calls", "last iteration", *kinds), rows, turns=True
+    )
+
+
+def last_microseconds(result: OnlineResult, requests: RequestSequence) -> str:
+    """Return the mean time of an event of the last iteration; a dash where it did not end."""
+    if not result.last_iteration_seconds:
+        return "-"
+    events = requests.row_count - requests.last_iteration_row
+    return three_digits(1e6 * result.last_iteration_seconds / events)
 
 
 def timed_calls(result: OnlineResult) -> list[str]:

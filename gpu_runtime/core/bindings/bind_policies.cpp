@@ -294,16 +294,17 @@ void bind_replay(nb::module_& module) {
         .def("take_allocated",
              [](ReplayOutcome& outcome) { return to_array(std::move(outcome.allocated)); })
         .def_ro("out_of_memory_row", &ReplayOutcome::out_of_memory_row)
-        .def_ro("seconds", &ReplayOutcome::seconds);
+        .def_ro("seconds", &ReplayOutcome::seconds)
+        .def_ro("late_seconds", &ReplayOutcome::late_seconds);
     module.def(
         "replay",
         [](const RequestLog& log, OnlineAllocator& allocator, DeviceMemory& memory,
-           SegmentLog* segments, bool has_series, BlockStamps* stamps) {
-            return replay(log, allocator, side_streams_of(memory), {segments, stamps}, has_series,
-                          heed_signals);
+           SegmentLog* segments, bool has_series, BlockStamps* stamps, std::int64_t late_row) {
+            return replay(log, allocator, side_streams_of(memory), {segments, stamps},
+                          {has_series, late_row}, heed_signals);
         },
         "log"_a, "allocator"_a, "memory"_a, "segments"_a.none() = nb::none(),
-        "has_series"_a = false, "stamps"_a.none() = nb::none(), WithoutPython(),
+        "has_series"_a = false, "stamps"_a.none() = nb::none(), "late_row"_a = 0, WithoutPython(),
         "Make the requests of a recorded run to an allocator over a device.");
 }
 

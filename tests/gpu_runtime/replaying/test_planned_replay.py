@@ -16,6 +16,7 @@ from instances.traces.trace_requests import requests_of_trace
 from planners.errors import UnknownPlannerError
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestSequence
+from planners.registry import choose_online
 
 MIB = 1 << 20
 STEPS = 6
@@ -61,6 +62,17 @@ def test_steps_are_served_by_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     # One place a request from then on, in every step.
     places = result.addresses.reshape(STEPS, 3)
     assert (places[-2:] == places[-1]).all()
+
+
+@pytest.mark.parametrize("name", ["pytorch-caching", "planned"])
+def test_the_last_iteration_has_a_time_of_its_own(name: str) -> None:
+    (chosen,) = choose_online(name)
+    requests = training()
+    result = chosen.info.build()(requests, OnlineTerms())
+    assert requests.last_iteration_row == 6 * (STEPS - 1)
+    assert 0 < result.last_iteration_seconds < result.seconds
+    ended = chosen.info.build()(requests, OnlineTerms(capacity=MIB))
+    assert (ended.out_of_memory_row, ended.last_iteration_seconds) == (0, 0)
 
 
 def test_without_iterations_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:

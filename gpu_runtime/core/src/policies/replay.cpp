@@ -41,16 +41,18 @@ class Replay {
         side_stream_.resize(log.requests().size());
     }
 
-    ReplayOutcome run(bool has_series, const std::function<void()>& pause) {
+    ReplayOutcome run(const ReplayTerms& terms, const std::function<void()>& pause) {
         const auto begun = std::chrono::steady_clock::now();
+        auto late = begun;
         const std::size_t count = log_.rows().size();
-        if (has_series) {
+        if (terms.has_series) {
             outcome_.reserved.reserve(count);
             outcome_.allocated.reserve(count);
         }
         const OnlineFigures& figures = allocator_.figures();
         for (std::size_t i = 0; i < count; ++i) {
             if (i % kRowsToPause == 0 && pause) pause();
+            if (std::cmp_equal(i, terms.late_row)) late = std::chrono::steady_clock::now();
             if (witnesses_.segments != nullptr) {
                 witnesses_.segments->set_row(static_cast<std::int64_t>(i));
             }
@@ -64,14 +66,15 @@ class Replay {
                 throw std::logic_error("row " + std::to_string(i) +
                                        ": reserved is what is active or free");
             }
-            if (has_series) {
+            if (terms.has_series) {
                 outcome_.reserved.push_back(static_cast<std::int64_t>(figures.reserved_bytes));
                 outcome_.allocated.push_back(static_cast<std::int64_t>(figures.allocated_bytes));
             }
         }
         if (witnesses_.stamps != nullptr) witnesses_.stamps->take_back_all();
-        outcome_.seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+        const auto ended = std::chrono::steady_clock::now();
+        outcome_.seconds = std::chrono::duration<double>(ended - begun).count();
+        outcome_.late_seconds = std::chrono::duration<double>(ended - late).count();
         return std::move(outcome_);
     }
 
@@ -159,9 +162,9 @@ SideStreams side_streams_of(DeviceMemory& memory) {
 }
 
 ReplayOutcome replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
-                     const ReplayWitnesses& witnesses, bool has_series,
+                     const ReplayWitnesses& witnesses, const ReplayTerms& terms,
                      const std::function<void()>& pause) {
-    return Replay(log, allocator, side, witnesses).run(has_series, pause);
+    return Replay(log, allocator, side, witnesses).run(terms, pause);
 }
 
 }  // namespace gapless::runtime

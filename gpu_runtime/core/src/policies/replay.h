@@ -29,6 +29,13 @@ struct ReplayOutcome {
     std::vector<std::int64_t> allocated;  // the same
     std::int64_t out_of_memory_row = -1;  // where it ended
     double seconds = 0;                   // in all
+    double late_seconds = 0;              // from some row on
+};
+
+// What is to be told of a replay beside its figures.
+struct ReplayTerms {
+    bool has_series = false;    // sums after each row
+    std::int64_t late_row = 0;  // from which on time is told apart
 };
 
 // What looks on; each may be null.
@@ -41,7 +48,7 @@ struct ReplayWitnesses {
 // has no memory. Calls `pause` now and then, which may throw. Stamped blocks that still live at the
 // end are looked at then.
 ReplayOutcome replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
-                     const ReplayWitnesses& witnesses, bool has_series,
+                     const ReplayWitnesses& witnesses, const ReplayTerms& terms,
                      const std::function<void()>& pause);
 
 }  // namespace gapless::runtime

@@ -44,7 +44,7 @@ def test_a_device_with_memory_adds_times(tmp_path: Path, main: object) -> None:
         if line.startswith("| pytorch-caching")
     )
     assert (figures[:5], len(figures)) == (
-        ["pytorch-caching", "0.021", "0.004", "18.186 %", "2"], 8,
+        ["pytorch-caching", "0.021", "0.004", "18.186 %", "2"], 9,
     )  # fmt: skip
     assert calls[1].startswith("2 x ")
     assert set(calls[2:]) == {"-"}
