@@ -256,7 +256,8 @@ def device_calls(
     command = _command("device-calls", f"--bytes {size}", f"--repetitions {repetitions}")
 
     def page() -> Page:
-        study = study_device_calls(open_gpu(), total, repetitions)
+        gpu = open_gpu()
+        study = study_device_calls(gpu, gpu.name, total, repetitions)
         if record is not None:
             write_output(record, json.dumps(study.record(), indent=1).encode())
         return device_calls_page(study, command)

@@ -87,8 +87,8 @@ def times_table(run: OnlineRun) -> Table:
 
 
 def last_microseconds(result: OnlineResult, requests: RequestSequence) -> str:
-    """Return the mean time of an event of the last iteration; a dash where it did not end."""
-    if not result.last_iteration_seconds:
+    """Return the mean time of an event of the last iteration; a dash where none came to its end."""
+    if not (result.last_iteration_seconds and requests.iteration_rows.size):
         return "-"
     events = requests.row_count - requests.last_iteration_row
     return three_digits(1e6 * result.last_iteration_seconds / events)

@@ -28,6 +28,8 @@ KINDS = (*CALLS[:4], AT_ONCE, *CALLS[4:])
 class DeviceCallStudy:
     """What all of it costs: mapped in pieces of each size, and plain."""
 
+    # What the memory is taken from.
+    device: str
     repetitions: int
     mapped: tuple[CallSeconds, ...]
     plain: CallSeconds
@@ -52,14 +54,16 @@ def piece_sizes(total_bytes: int) -> list[int]:
     return sizes
 
 
-def study_device_calls(memory: DeviceMemory, total_bytes: int, repetitions: int) -> DeviceCallStudy:
+def study_device_calls(
+    memory: DeviceMemory, device: str, total_bytes: int, repetitions: int
+) -> DeviceCallStudy:
     """Measure mapped memory in pieces of each size, and plain memory."""
     mapped = []
     for size in piece_sizes(total_bytes):
         show_progress(f"{_mebibytes(total_bytes)} in pieces of {_mebibytes(size)}")
         mapped.append(mapped_seconds(memory, total_bytes, size, repetitions))
     plain = plain_seconds(memory, total_bytes, repetitions)
-    return DeviceCallStudy(repetitions, tuple(mapped), plain)
+    return DeviceCallStudy(device, repetitions, tuple(mapped), plain)
 
 
 def device_calls_page(study: DeviceCallStudy, command: str) -> Page:
@@ -67,7 +71,7 @@ def device_calls_page(study: DeviceCallStudy, command: str) -> Page:
     total = _mebibytes(study.plain.total_bytes)
     page = Page("What a device's calls cost", command)
     page.say(
-        f"{total} of memory, taken from the device and given back: a range of addresses is "
+        f"{total} of memory, taken from {study.device} and given back: a range of addresses is "
         "reserved, pages are created, mapped and opened piece by piece, and go the same way. "
         f"Medians of {study.repetitions} rounds after one that warms up; the device is idle. "
         "[How allocators use these calls](../replaying.md)."

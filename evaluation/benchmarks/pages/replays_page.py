@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evaluation.benchmarks.writing.figure import Figure, efficiency
 from evaluation.benchmarks.writing.page import Page
+from gpu_runtime.replaying.replay_device import open_gpu
 from instances.extract.eager.recording import record
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.traces.trace_requests import requests_of_trace
@@ -30,7 +31,6 @@ TIMED_COLUMNS = ("us an event", "of it in calls", "in the last iteration")
 DEVICES = {
     OnlineDevice.LEDGER: "a device of accounts with memory to spare",
     OnlineDevice.SIMULATED: "memory of this machine",
-    OnlineDevice.CUDA: "the memory of a GPU, on which nothing else runs",
 }
 COUNTED = "All is counted and nothing timed."
 TIMED = (
@@ -85,8 +85,8 @@ def replays_page(
     is_gpu = device is OnlineDevice.CUDA
     page = Page("Replays on a GPU" if is_gpu else "Replays under online allocators", command)
     page.say(
-        f"Every request of a run, made to each online allocator over {DEVICES[device]}. Peaks in "
-        "GiB; efficiency is allocated / reserved, the least reserved in bold; *stalls* are device "
+        f"Every request of a run, made to each online allocator over {_described(device)}. Peaks "
+        "in GiB; efficiency is allocated / reserved, the least reserved in bold; *stalls* are device "
         f"calls in which the host waits. {TIMED if is_timed else COUNTED} "
         "[What this is](../replaying.md)."
     )
@@ -106,6 +106,12 @@ def replays_page(
             raise KeyboardInterrupt
         _add_run(page, run)
     return page
+
+
+def _described(device: OnlineDevice) -> str:
+    if device is OnlineDevice.CUDA:
+        return f"the memory of {open_gpu().name}, on which nothing else runs"
+    return DEVICES[device]
 
 
 def _add_run(page: Page, run: OnlineRun) -> None:

@@ -1,4 +1,5 @@
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
@@ -31,6 +32,7 @@ void bind_device(nb::module_& module) {
     nb::class_<CudaMemory, DeviceMemory>(module, "CudaMemory", "A CUDA device, by the driver.")
         .def(nb::init<int>(), "device"_a)
         .def("make_stream", &CudaMemory::make_stream)
+        .def_prop_ro("name", &CudaMemory::name)
         .def_prop_ro("capability", &CudaMemory::capability)
         .def(
             "load_checks",

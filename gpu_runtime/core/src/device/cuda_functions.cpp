@@ -53,6 +53,7 @@ CudaFunctions open_driver() {
     find(library, "cuDeviceCanAccessPeer", cuda.can_reach);
     find(library, "cuStreamGetCtx", cuda.stream_context);
     find(library, "cuDeviceGetAttribute", cuda.attribute);
+    find(library, "cuDeviceGetName", cuda.device_name);
     find(library, "cuModuleLoadData", cuda.load_module);
     find(library, "cuModuleUnload", cuda.unload_module);
     find(library, "cuModuleGetFunction", cuda.find_kernel);

@@ -74,6 +74,7 @@ struct CudaFunctions {
     Status (*can_reach)(int*, int, int);
     Status (*stream_context)(void*, void**);
     Status (*attribute)(int*, int, int);
+    Status (*device_name)(char*, int, int);
     Status (*load_module)(void**, const void*);
     Status (*unload_module)(void*);
     Status (*find_kernel)(void**, void*, const char*);

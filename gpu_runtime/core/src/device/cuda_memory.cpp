@@ -234,6 +234,12 @@ Stream CudaMemory::make_stream() {
     return reinterpret_cast<Stream>(stream);
 }
 
+std::string CudaMemory::name() const {
+    char name[128] = {};
+    cuda_.require(cuda_.device_name(name, sizeof(name), device_), "cuDeviceGetName");
+    return name;
+}
+
 std::pair<int, int> CudaMemory::capability() const {
     const auto attribute = [&](int which) {
         int value = 0;

@@ -69,6 +69,8 @@ class CudaMemory final : public DeviceMemory {
     // A stream that is there as long as this.
     Stream make_stream();
 
+    // As its maker calls it.
+    std::string name() const;
     // Compute capability, major and minor.
     std::pair<int, int> capability() const;
     // Takes the kernels that stamp and compare, as a compiler made them for this device; before

@@ -30,7 +30,7 @@ TOTAL = 8 * MIB
 
 def test_a_row_for_each_size_and_all_goes_back() -> None:
     memory = SimulatedMemory(2 * MIB, TOTAL)
-    study = study_device_calls(memory, TOTAL, repetitions=2)
+    study = study_device_calls(memory, "memory of a host", TOTAL, repetitions=2)
     assert (memory.created_bytes, memory.mapped_bytes, memory.reserved_ranges) == (0, 0, 0)
     assert [(each.piece_bytes // MIB, each.pieces) for each in study.mapped] == [
         (2, 4), (4, 2), (8, 1),
@@ -57,7 +57,7 @@ def test_the_page_has_both_tables() -> None:
     found = mapped_seconds(SimulatedMemory(2 * MIB, TOTAL), TOTAL, 4 * MIB, 1)
     seconds = {kind: number / 1e3 for number, kind in enumerate((*CALLS, AT_ONCE), 1)}
     mapped = type(found)(TOTAL, 4 * MIB, seconds)
-    text = device_calls_page(DeviceCallStudy(1, (mapped,), plain), "command").render()
+    text = device_calls_page(DeviceCallStudy("a device", 1, (mapped,), plain), "command").render()
     in_all, a_call = (
         next(line for line in part.splitlines() if line.startswith("| 4 MiB"))
         for part in text.split("\n## ")[1:]
@@ -93,6 +93,7 @@ def test_the_command_over_a_driver(tmp_path: Path) -> None:
     assert "`python -m evaluation.benchmarks device-calls --bytes 8MiB --repetitions 2`" in said
     found = json.loads(record.read_text())
     assert (found["schema"], len(found["mapped"])) == ("gapless-device-calls", 3)
+    assert found["device"] == "a stand-in"
 
 
 @pytest.mark.gpu
