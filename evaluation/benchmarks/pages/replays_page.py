@@ -86,8 +86,8 @@ def replays_page(
     page = Page("Replays on a GPU" if is_gpu else "Replays under online allocators", command)
     page.say(
         f"Every request of a run, made to each online allocator over {_described(device)}. Peaks "
-        "in GiB; efficiency is allocated / reserved, the least reserved in bold; *stalls* are device "
-        f"calls in which the host waits. {TIMED if is_timed else COUNTED} "
+        "in GiB; efficiency is allocated / reserved, the least reserved in bold; *stalls* are "
+        f"device calls in which the host waits. {TIMED if is_timed else COUNTED} "
         "[What this is](../replaying.md)."
     )
     sources: list[Callable[[], RequestSequence]] = [loop.trace for loop in loops]

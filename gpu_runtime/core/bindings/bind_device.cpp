@@ -27,6 +27,7 @@ void bind_device(nb::module_& module) {
         .def("synchronize", &DeviceMemory::synchronize)
         .def("record_event", &DeviceMemory::record_event, "stream"_a)
         .def("is_done", &DeviceMemory::is_done, "event"_a)
+        .def("await_event", &DeviceMemory::await, "event"_a)
         .def("make_wait", &DeviceMemory::make_wait, "stream"_a, "event"_a)
         .def("destroy_event", &DeviceMemory::destroy_event, "event"_a);
     nb::class_<CudaMemory, DeviceMemory>(module, "CudaMemory", "A CUDA device, by the driver.")

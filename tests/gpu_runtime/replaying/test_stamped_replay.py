@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -113,19 +114,29 @@ def test_pages_at_two_addresses_are_one_memory() -> None:
     assert (found.number, found.address, found.words) == (0, ranges[0], PAGE // 8)
 
 
-def test_what_comes_behind_a_wait_may_lie_in_a_freed_block() -> None:
+@pytest.mark.parametrize(
+    ("wait", "seen"),
+    [
+        (lambda stamps, event: stamps.make_wait(3, event), 0),
+        (lambda stamps, event: stamps.await_event(event), 0),
+        (lambda stamps, _event: stamps.synchronize(), 0),
+        (lambda stamps, _event: stamps.await_event(stamps.record_event(8)), 1),
+        (lambda stamps, event: stamps.destroy_event(event), 1),
+    ],
+    ids=["device", "host", "all", "another", "none"],
+)
+def test_what_comes_behind_a_wait_may_lie_in_a_freed_block(
+    wait: Callable[[BlockStamps, int], None], seen: int
+) -> None:
     memory = SimulatedMemory(PAGE, 8 * PAGE)
     address = memory.allocate_plain(PAGE)
-    for waits, seen in ((True, 0), (False, 1)):
-        stamps = BlockStamps(memory, memory)
-        stamps.hand_out(0, address, PAGE)
-        stamps.take_back_after(0, 7)
-        event = stamps.record_event(7)
-        if waits:
-            stamps.make_wait(3, event)
-        stamps.hand_out(1, address, PAGE)
-        stamps.take_back_all()
-        assert len(stamps.found()) == seen
+    stamps = BlockStamps(memory, memory)
+    stamps.hand_out(0, address, PAGE)
+    stamps.take_back_after(0, 7)
+    wait(stamps, stamps.record_event(7))
+    stamps.hand_out(1, address, PAGE)
+    stamps.take_back_all()
+    assert len(stamps.found()) == seen
 
 
 def test_recorded_streams_stand_for_streams_that_there_are() -> None:
@@ -141,4 +152,12 @@ def test_recorded_streams_stand_for_streams_that_there_are() -> None:
         streams.finish(recorded)
         assert streams.is_done(event)
         streams.destroy_event(event)
+    for wait in (streams.await_event, lambda _event: streams.synchronize()):
+        event = streams.record_event(78)
+        streams.make_wait(77, event)
+        assert not streams.is_done(event)
+        wait(event)
+        assert streams.is_done(event)
+        streams.destroy_event(event)
+    assert [(each.waiting, each.awaited) for each in memory.waits] == [(5, 4)] * 2
     assert memory.live_events == 0
