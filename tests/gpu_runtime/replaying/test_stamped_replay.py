@@ -15,7 +15,7 @@ from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import run_online
 from planners.registry import choose_online
-from tests.gpu_runtime.replaying.recordings import MIB, random_trace
+from tests.gpu_runtime.replaying.recordings import MIB, caching_requests, random_trace
 
 PAGE = 2 * MIB
 OURS = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm", "planned")
@@ -45,23 +45,45 @@ def test_no_policy_shares_bytes_and_stamps_change_none(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_a_block_that_is_handed_out_too_early_is_seen(
-    name: str, requests: RequestSequence, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let replays have a device that says too early that a stream is done."""
+
     def no_work(_stream: int, _address: int, _bytes: int) -> None:
         pass
 
-    def impatient(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
-        """Return a device that says too early that a stream is done."""
+    def opened(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
         device = open_replay_device(requests, terms)
         told = ReplayedStreams(device.memory, 0)
         return replace(device, memory=told, begin_work=no_work)
 
     for module in (policy_replay, planned_replay):
-        monkeypatch.setattr(module, "open_replay_device", impatient)
+        monkeypatch.setattr(module, "open_replay_device", opened)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", OURS)
+def test_a_block_that_is_handed_out_too_early_is_seen(name: str, requests: RequestSequence) -> None:
     (row,) = run_online(requests, choose_online(name), VERIFIED).rows
     assert row.reason.startswith("no two live blocks share a byte, found ")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", OURS)
+def test_what_lives_at_the_end_is_looked_at(name: str) -> None:
+    """The first of two blocks is freed, and never complete.
+
+    event          0   1   2   3   4   5
+    30 MiB         [---)~~~~~~~~~~~~~~~~
+    30 MiB                 [------------
+    1 byte                     [---)~~~)
+    """
+    requests = caching_requests(
+        event_count=6, size=[30 * MIB, 30 * MIB, 1], alloc=[0, 2, 3], free_requested=[1, 6, 4],
+        freed=[6, 6, 5], address=[1, 2, 3], segments=[],
+    )  # fmt: skip
+    (row,) = run_online(requests, choose_online(name), VERIFIED).rows
+    assert row.reason.endswith("in that of request 0 of 31,457,280 bytes; so in 1 block")
 
 
 @pytest.mark.parametrize(
