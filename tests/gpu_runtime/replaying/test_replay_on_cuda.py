@@ -59,6 +59,23 @@ def test_each_allocator_does_over_a_driver_what_it_does_over_a_ledger() -> None:
     assert lines[-1] == "0 0 0 0 0"
 
 
+def test_the_kernels_tell_blocks_apart() -> None:
+    code = """
+        from gpu_runtime._core import BlockStamps, CudaMemory
+
+        memory = CudaMemory(0)
+        memory.load_checks(b"image\\0")
+        address = memory.allocate_plain(1 << 21)
+        stamps = BlockStamps(memory, memory)
+        for number, offset in enumerate((0, 1024, 1536)):
+            stamps.hand_out(number, address + offset, 1000)
+        stamps.take_back_all()
+        print([(each.number, each.address - address, each.words) for each in stamps.found()])
+    """
+    # Rounded up to 1,008 bytes, of which the third has the second's last 496.
+    assert output_of(code, stand_in()) == "[(1, 1536, 62)]\n"
+
+
 @pytest.mark.gpu
 def test_each_allocator_serves_all_on_a_gpu_and_gives_all_back() -> None:
     memory = CudaMemory(0)
