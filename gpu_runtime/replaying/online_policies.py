@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gpu_runtime.allocator import policy_choice
 from gpu_runtime.allocator.policy_choice import FRAGMENTATION_LIMIT_MIB, PAGE_MIB
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.policy_replay import replay_policy
+from gpu_runtime.replaying.stweaver_replay import replay_stweaver
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.registry import register_online
@@ -61,3 +64,20 @@ def planned(
 ) -> OnlineResult:
     """Planned memory: iterations as steps, served by plans of the steps before them."""
     return replay_planned(requests, terms, planner, time_limit)
+
+
+@register_online("stweaver", source="Huang et al. 2026, sections 5.2 and 6")
+def stweaver(
+    requests: RequestSequence,
+    terms: OnlineTerms,
+    *,
+    planner: str = "homosize",
+    time_limit: float = 3.0,
+    reuse: Literal["layers", "none"] = "layers",
+    static: bool = True,
+) -> OnlineResult:
+    """A static pool planned ahead, its idle bytes for dynamic requests, a cache for the rest."""
+    replayed = replay_stweaver(
+        requests, terms, planner, time_limit, reuse=reuse == "layers", static=static
+    )
+    return replayed.result

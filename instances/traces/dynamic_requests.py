@@ -31,6 +31,7 @@ from instances.traces.iterations import iteration_phases
 from planners.model.columns import BoolColumn, IntColumn
 
 MAX_COMPARED = 64
+NO_PARTNER = -1
 
 
 def find_dynamic_requests(
@@ -49,8 +50,8 @@ def find_dynamic_requests(
         counterparts = iteration_phases(trace, other)
         for phase, requests in enumerate(inside):
             there = counterparts[phase] if phase < len(counterparts) else requests[:0]
-            partner = pair_requests(_keys(trace, requests), _keys(trace, there))
-            dynamic[requests[[not found for found in partner]]] = True
+            partner = find_partners(_keys(trace, requests), _keys(trace, there))
+            dynamic[requests[partner == NO_PARTNER]] = True
     matching = [any(fnmatchcase(name, pattern) for pattern in modules)
                 for name in trace.module_names]  # fmt: skip
     if any(matching):
@@ -69,23 +70,26 @@ def _compared_with(trace: AllocationTrace, iteration: int) -> list[int]:
     return [int(number) for number in later[np.sort(nearest)]]
 
 
-def pair_requests(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[bool]:
-    """Tell which entries of one sequence have a partner in another that runs much alike."""
-    paired = [False] * len(ours)
+def find_partners(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> IntColumn:
+    """Return the partner of each entry of one sequence in another that runs much alike, -1 for none.
+
+    Partners ascend.
+    """
+    partner = np.full(len(ours), NO_PARTNER, dtype=np.int64)
     last_ours, last_theirs = -1, -1
     for at, there in [*ascending_pairs(ours, theirs), (len(ours), len(theirs))]:
         left, right = last_ours + 1, last_theirs + 1
         while left < at and right < there and ours[left] == theirs[right]:
-            paired[left] = True
+            partner[left] = right
             left, right = left + 1, right + 1
         stop, back = at - 1, there - 1
         while stop >= left and back >= right and ours[stop] == theirs[back]:
-            paired[stop] = True
+            partner[stop] = back
             stop, back = stop - 1, back - 1
         if at < len(ours):
-            paired[at] = True
+            partner[at] = there
         last_ours, last_theirs = at, there
-    return paired
+    return partner
 
 
 def _keys(trace: AllocationTrace, requests: IntColumn) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
 from planners.model.columns import BoolColumn, IntColumn
-from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.model.request_sequence import NOWHERE, RequestAction, RequestSequence
 
 GROWING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_alloc", "segment_map")]
 LEAVING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_free", "segment_unmap")]
@@ -52,7 +52,28 @@ def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
         address=trace.address[asked],
         segments=_segments(trace, np.flatnonzero(action == RequestAction.ALLOCATE), event),
         iteration_rows=np.searchsorted(event, begins),
+        phase=_phases(trace, event),
+        module=_modules(trace, asked[request], action),
+        module_names=trace.module_names,
     )
+
+
+def _phases(trace: AllocationTrace, event: IntColumn) -> IntColumn:
+    """Return the number of each row's phase within its iteration; none without marks."""
+    if not trace.iteration_count:
+        return np.empty(0, dtype=np.int64)
+    mark = np.searchsorted(trace.mark_event, event, side="right") - 1
+    first = np.searchsorted(trace.mark_iteration, trace.mark_iteration)
+    return np.where(mark < 0, NOWHERE, mark - first[mark])
+
+
+def _modules(trace: AllocationTrace, request: IntColumn, action: IntColumn) -> IntColumn:
+    """Return the module in which each row happens; none where none has a name."""
+    if not trace.module_names:
+        return np.empty(0, dtype=np.int64)
+    begins = action == RequestAction.ALLOCATE
+    module = np.where(begins, trace.alloc_module[request], trace.free_module[request])
+    return np.where(action == RequestAction.GIVE_BACK, NOWHERE, module)
 
 
 def _goes_with_next(action: IntColumn, request: IntColumn) -> BoolColumn:

@@ -12,6 +12,9 @@ from planners.errors import InstanceError
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem, Safety
 
+# In no phase and in no module.
+NOWHERE = -1
+
 
 class RequestAction(enum.IntEnum):
     """What a row of a sequence tells of."""
@@ -51,6 +54,25 @@ class RequestSequence:
     segments: IntColumn = field(default_factory=lambda: np.empty((0, 5), dtype=np.int64))
     # The rows at which iterations begin, where something marks them.
     iteration_rows: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    # One entry a row, or none: the number of the computation phase within its iteration, -1 before
+    # the first; and the index into `module_names` of the module in which the row happens, -1 for
+    # none.
+    phase: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    module: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    module_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("phase", "module"):
+            column = getattr(self, name)
+            if len(column) not in (0, self.row_count):
+                raise InstanceError(
+                    f"field {name}: one entry a row is needed, or none, found {len(column)} for "
+                    f"{self.row_count} rows of field action"
+                )
+            for row in np.flatnonzero(column < NOWHERE)[:1].tolist():
+                raise InstanceError(
+                    f"field {name}, row {row}: -1 or more is needed, found {column[row]}"
+                )
 
     @property
     def row_count(self) -> int:
@@ -66,6 +88,19 @@ class RequestSequence:
     def last_iteration_row(self) -> int:
         """The row at which the last iteration begins; the first where nothing marks any."""
         return int(self.iteration_rows.max(initial=0))
+
+    @property
+    def allocation_rows(self) -> IntColumn:
+        """The row at which each request is made."""
+        return np.flatnonzero(self.action == RequestAction.ALLOCATE)
+
+    @property
+    def completion_rows(self) -> IntColumn:
+        """The row at which the block of each request is free; the number of rows where never."""
+        completed = np.flatnonzero(self.action == RequestAction.FREE_COMPLETED)
+        rows = np.full(self.request_count, self.row_count, dtype=np.int64)
+        rows[self.request[completed]] = completed
+        return rows
 
     def live_after(self, rows: int) -> NDArray[np.int64]:
         """Return the requests of the first rows whose end is not among these."""
@@ -103,4 +138,15 @@ def requests_of_problem(problem: Problem) -> RequestSequence:
         event=step[order],
         size=problem.size[asked],
         stream=stream.astype(np.int64),
+        phase=_row_places(problem.phase_start, problem.phase_end, asked, order),
+        module=_row_places(problem.layer_start, problem.layer_end, asked, order),
     )
+
+
+def _row_places(
+    begin: IntColumn | None, end: IntColumn | None, asked: IntColumn, order: IntColumn
+) -> IntColumn:
+    """Return where each row happens, of columns that tell of tensors; none where they do not."""
+    if begin is None or end is None:
+        return np.empty(0, dtype=np.int64)
+    return np.maximum(np.concatenate([end[asked], begin[asked]])[order], NOWHERE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.dynamic_requests import find_dynamic_requests, pair_requests
+from instances.traces.dynamic_requests import NO_PARTNER, find_dynamic_requests, find_partners
 from instances.traces.iterations import iteration_phases, iteration_window
 from instances.traces.trace_problem import iteration_problem, slice_problem, whole_problem
 from planners.errors import InstanceError
@@ -200,16 +201,16 @@ def longest_common(ours: Sequence[int], theirs: Sequence[int]) -> int:
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12))
 def test_what_is_paired_is_a_common_subsequence(ours: list[int], theirs: list[int]) -> None:
-    paired = pair_requests(ours, theirs)
-    kept = [value for value, found in zip(ours, paired, strict=True) if found]
-    rest = iter(theirs)
-    assert all(value in rest for value in kept)
+    partners = find_partners(ours, theirs).tolist()
+    kept = [(value, at) for value, at in zip(ours, partners, strict=True) if at != NO_PARTNER]
+    assert all(theirs[at] == value for value, at in kept)
+    assert all(first < second for (_, first), (_, second) in pairwise(kept))
     assert len(kept) <= longest_common(ours, theirs)
 
 
 @given(st.lists(st.integers(0, 4), max_size=30))
 def test_iterations_that_are_alike_pair_whole(sizes: list[int]) -> None:
-    assert all(pair_requests(sizes, sizes))
+    assert find_partners(sizes, sizes).tolist() == list(range(len(sizes)))
 
 
 def test_static_requests_around_dynamic_ones_are_found() -> None:
@@ -225,7 +226,7 @@ def test_static_requests_around_dynamic_ones_are_found() -> None:
         return made
 
     ours, theirs = run(1), run(2)
-    paired = pair_requests(ours, theirs)
+    paired = (find_partners(ours, theirs) != NO_PARTNER).tolist()
     static = [found for size, found in zip(ours, paired, strict=True) if size < 10**6]
     dynamic = [found for size, found in zip(ours, paired, strict=True) if size >= 10**6]
     assert all(static)

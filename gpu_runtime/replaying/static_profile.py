@@ -1,0 +1,210 @@
+"""What profiled iterations of a run tell STWeaver: what is static, and when dynamic requests live.
+
+Note: what stands for STWeaver's hooks
+--------------------------------------
+Rationale. STWeaver knows of each request, when it is made, whether it is static and which layers
+allocate and free it: hooks on the modules of the program tell. A recording has the modules of a
+traced run, and of others none.
+
+Approach. Static is what the profiled iteration and the one before it both ask for: requests of one
+module and size, paired in their order, phase by phase. The requests of each iteration are paired
+with the static ones of the profiled iteration in the same way. A dynamic request may lie where the
+static plan is idle from the first event of the layer that allocates it to the last event of the
+layer that frees it, as profiled. Where no module is known, the static events around stand for
+layers: from the last one before the request to the first one after its free.
+
+Limits. Pairing sees an iteration as a whole, and which layer frees a request is read from its free.
+Hooks know the first at once, and the paper takes the second for known. A request that by chance has
+one size in both profiled iterations counts as static. What outlives its iteration but is not there
+from the beginning of the next to its end is left to the caching allocator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from instances.traces.dynamic_requests import NO_PARTNER, find_partners
+from planners.model.columns import BoolColumn, IntColumn
+from planners.model.problem import Problem
+from planners.model.request_sequence import NOWHERE, RequestSequence
+
+# The first iteration makes the optimizer's state.
+PROFILED_ITERATION = 1
+# PyTorch rounds requests up to it.
+PLACE_BYTES = 512
+NO_TENSOR = -1
+
+
+@dataclass(frozen=True, eq=False)
+class StaticProfile:
+    """The static requests of a run as a problem, and what each request of the run is to it."""
+
+    # A tensor is a request of the profiled iteration, or from before the first. Steps are the rows
+    # before the first iteration, then those of the profiled one.
+    static: Problem
+    # One entry a request of the run: the tensor in whose place it belongs, -1 for none.
+    tensor: IntColumn
+    # One row a request: steps ``[begin, end)`` in which a dynamic one lives; none where they are
+    # equal.
+    span: IntColumn
+
+
+def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
+    """Return what the second iteration of a run, beside the first, tells; None without two.
+
+    Static requests are those of the stream that makes most of them: in one pool streams would
+    have to wait for each other.
+    """
+    if len(requests.iteration_rows) <= PROFILED_ITERATION or not len(requests.phase):
+        return None
+    run = _Run(requests)
+    profiled = run.phases(PROFILED_ITERATION)
+    before = run.phases(PROFILED_ITERATION - 1)
+    is_static = np.zeros(requests.request_count, dtype=np.bool_)
+    for ours, theirs in zip(profiled, before, strict=False):
+        is_static[ours[run.partners(ours, theirs) != NO_PARTNER]] = True
+    static, chosen = _problem(requests, run, is_static)
+    tensor = np.full(requests.request_count, NO_TENSOR, dtype=np.int64)
+    tensor[chosen] = np.arange(len(chosen))
+    span = np.zeros((requests.request_count, 2), dtype=np.int64)
+    visits = _visits(requests, run)
+    for iteration in range(len(requests.iteration_rows)):
+        if iteration != PROFILED_ITERATION:
+            for ours, theirs in zip(run.phases(iteration), profiled, strict=False):
+                theirs = theirs[is_static[theirs]]
+                partner = run.partners(ours, theirs)
+                found = partner != NO_PARTNER
+                tensor[ours[found]] = tensor[theirs[partner[found]]]
+        dynamic = np.concatenate(run.phases(iteration))
+        dynamic = dynamic[tensor[dynamic] == NO_TENSOR]
+        span[dynamic] = _spans(run, static, tensor, dynamic, iteration)
+        if visits is not None:
+            span[dynamic] = visits.spans(requests, run, dynamic, span[dynamic])
+    return StaticProfile(static, tensor, span)
+
+
+class _Run:
+    """When each request is made and freed, and what is asked for in each phase."""
+
+    def __init__(self, requests: RequestSequence) -> None:
+        self.made, self.freed = requests.allocation_rows, requests.completion_rows
+        streams, count = np.unique(requests.stream, return_counts=True)
+        self.is_poolable: BoolColumn = requests.stream == streams[count.argmax()]
+        self._requests = requests
+        # Rows before the first iteration, and between them and the profiled one.
+        self.setup = int(requests.iteration_rows[0])
+        self.skipped = int(requests.iteration_rows[PROFILED_ITERATION]) - self.setup
+        self._bounds = [*requests.iteration_rows.tolist(), requests.row_count]
+        modules = requests.module[self.made] if len(requests.module) else np.zeros_like(self.made)
+        self._keys = list(zip(modules.tolist(), requests.size.tolist(), strict=True))
+
+    def window(self, iteration: int) -> tuple[int, int]:
+        """Return the rows of an iteration, half-open."""
+        return self._bounds[iteration], self._bounds[iteration + 1]
+
+    def phases(self, iteration: int) -> list[IntColumn]:
+        """Return the requests of each phase that are freed within the iteration."""
+        begin, end = self.window(iteration)
+        first, last = np.searchsorted(self.made, [begin, end])
+        inside = np.arange(first, last)
+        inside = inside[(self.freed[first:last] < end) & self.is_poolable[first:last]]
+        phase = self._requests.phase[self.made[inside]]
+        cuts = np.searchsorted(phase, np.arange(int(phase.max(initial=-1)) + 2))
+        return [inside[a:b] for a, b in pairwise(cuts.tolist())]
+
+    def partners(self, ours: IntColumn, theirs: IntColumn) -> IntColumn:
+        """Return where among others each request has its partner, -1 for none."""
+        sides = ([self._keys[request] for request in side.tolist()] for side in (ours, theirs))
+        return find_partners(*sides)
+
+
+@dataclass(frozen=True, eq=False)
+class _Visits:
+    """The first and the last step in which a module allocates or frees, phase by phase."""
+
+    phase_count: int
+    first: IntColumn
+    last: IntColumn
+
+    def spans(
+        self, requests: RequestSequence, run: _Run, dynamic: IntColumn, otherwise: IntColumn
+    ) -> IntColumn:
+        """Return the steps from the begin of the one layer to the end of the other."""
+        made, freed = run.made[dynamic], run.freed[dynamic]
+        known = (requests.module[made] != NOWHERE) & (requests.module[freed] != NOWHERE)
+        first = self.first[_visit(requests, made, self.phase_count)]
+        last = self.last[_visit(requests, freed, self.phase_count)]
+        # A layer that was not seen in the profile has no time.
+        first = np.where(first > last, 0, first)
+        last = np.where(first > last, first, last + 1)
+        return np.where(known[:, None], np.column_stack([first, last]), otherwise)
+
+
+def _visits(requests: RequestSequence, run: _Run) -> _Visits | None:
+    if not len(requests.module):
+        return None
+    begin, end = run.window(PROFILED_ITERATION)
+    phases = int(requests.phase.max()) + 1
+    modules = int(requests.module.max()) + 1
+    rows = begin + np.flatnonzero(requests.module[begin:end] != NOWHERE)
+    visit = _visit(requests, rows, phases)
+    # The entry behind the last stands for rows outside of modules.
+    first = np.full(modules * phases + 1, end, dtype=np.int64)
+    last = np.full(modules * phases + 1, -1, dtype=np.int64)
+    np.minimum.at(first, visit, rows - run.skipped)
+    np.maximum.at(last, visit, rows - run.skipped)
+    return _Visits(phases, first, last)
+
+
+def _visit(requests: RequestSequence, rows: IntColumn, phases: int) -> IntColumn:
+    module, phase = requests.module[rows], requests.phase[rows]
+    return np.where(module == NOWHERE, -1, module * phases + phase)
+
+
+def _spans(
+    run: _Run, static: Problem, tensor: IntColumn, dynamic: IntColumn, iteration: int
+) -> IntColumn:
+    """Return the steps from the static event before each request to the one after its free."""
+    begin, end = run.window(iteration)
+    first, last = np.searchsorted(run.made, [begin, end])
+    inside = first + np.flatnonzero(tensor[first:last] != NO_TENSOR)
+    before = np.full(end - begin, run.setup, dtype=np.int64)
+    after = np.full(end - begin, int(static.end.max(initial=0)), dtype=np.int64)
+    for rows, steps in ((run.made, static.start), (run.freed, static.end)):
+        row = rows[inside] - begin
+        within = row < end - begin
+        step = steps[tensor[inside]]
+        before[row[within]] = step[within]
+        after[row[within]] = step[within]
+    before = np.maximum.accumulate(before)
+    after = np.minimum.accumulate(after[::-1])[::-1]
+    lower, upper = before[run.made[dynamic] - begin], after[run.freed[dynamic] - begin]
+    return np.column_stack([lower, np.maximum(lower + 1, upper)])
+
+
+def _problem(
+    requests: RequestSequence, run: _Run, is_static: BoolColumn
+) -> tuple[Problem, IntColumn]:
+    """Return the problem of what is static, and the request of each of its tensors."""
+    setup, skipped = run.setup, run.skipped
+    begin, end = run.window(PROFILED_ITERATION)
+    lasts = (run.made < begin) & (run.freed >= end)
+    chosen = np.flatnonzero(is_static | (lasts | (run.freed <= setup)) & run.is_poolable)
+    made, freed = run.made[chosen], run.freed[chosen]
+    # What lasts is made before the first iteration, or in its course, as the optimizer's state is.
+    start = np.where(made < setup, made, np.maximum(made, begin) - skipped)
+    phase_count = int(requests.phase[begin:end].max()) + 1
+    rows = np.minimum(freed, requests.row_count - 1)
+    problem = Problem(
+        -(-requests.size[chosen] // PLACE_BYTES) * PLACE_BYTES,
+        start,
+        np.where(freed <= setup, freed, np.minimum(freed, end) - skipped),
+        alignment=np.full(len(chosen), PLACE_BYTES),
+        phase_start=np.where(lasts[chosen], NOWHERE, requests.phase[made]),
+        phase_end=np.where(lasts[chosen], phase_count, requests.phase[rows]),
+        name=f"{requests.name}, static",
+    )
+    return problem, chosen

@@ -1,0 +1,209 @@
+"""STWeaver over the requests of a run: a static pool, its idle bytes, and a caching allocator."""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpu_runtime._core import PytorchCaching, PytorchSettings
+from gpu_runtime.replaying.policy_replay import replay_policy
+from gpu_runtime.replaying.static_pool import StaticPool
+from gpu_runtime.replaying.static_profile import (
+    NO_TENSOR,
+    PLACE_BYTES,
+    StaticProfile,
+    profile_static_requests,
+)
+from planners.dynamic.idle_space import idle_space
+from planners.errors import InvalidPlanError
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.plan import Plan
+from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.run import run
+
+# A dynamic request that may lie nowhere in the pool.
+NO_SPACE = -1
+
+
+class Served(enum.IntEnum):
+    """How STWeaver served a request."""
+
+    # Static, at its planned place.
+    PLANNED = 0
+    # Static, by the caching allocator: something was in its place.
+    DISPLACED = 1
+    # Dynamic, in bytes of the pool that are idle.
+    REUSED = 2
+    # Dynamic, by the caching allocator.
+    FALLBACK = 3
+
+
+@dataclass(frozen=True, eq=False)
+class StweaverReplay:
+    """What STWeaver made of a run, and how."""
+
+    result: OnlineResult
+    # Bytes of the static pool.
+    pool_bytes: int
+    # One entry a request: a :class:`Served`.
+    served: IntColumn
+
+
+def replay_stweaver(
+    requests: RequestSequence,
+    terms: OnlineTerms,
+    planner: str,
+    time_limit: float,
+    *,
+    reuse: bool = True,
+    static: bool = True,
+) -> StweaverReplay:
+    """Make the requests to STWeaver, after a run of which its first two iterations were profiled.
+
+    The pool is there before the first request. Without `reuse` dynamic requests go to the caching
+    allocator, and without `static` all do. So do all where nothing marks two iterations.
+
+    Source: Huang et al. 2026, sections 6 and 8.4.
+    """
+    profile = profile_static_requests(requests) if static else None
+    if profile is None:
+        nothing = np.full(requests.request_count, Served.FALLBACK, dtype=np.int64)
+        return StweaverReplay(_cache(requests, terms), 0, nothing)
+    plan = _plan(profile, planner, time_limit)
+    begun = time.perf_counter()
+    served, offset = _serve(requests, profile, plan, reuse=reuse)
+    seconds = time.perf_counter() - begun
+    in_pool = (served == Served.PLANNED) | (served == Served.REUSED)
+    offset[~in_pool] = NO_SPACE
+    result = _with_pool(requests, terms, offset, plan.peak)
+    return StweaverReplay(replace(result, seconds=result.seconds + seconds), plan.peak, served)
+
+
+def _cache(requests: RequestSequence, terms: OnlineTerms) -> OnlineResult:
+    return replay_policy(
+        requests, terms, lambda memory: PytorchCaching(memory, PytorchSettings()), "plain"
+    )
+
+
+def _plan(profile: StaticProfile, planner: str, time_limit: float) -> Plan:
+    result = run(profile.static, planner, Budget(time_limit_seconds=time_limit))
+    if result.plan is None:
+        raise InvalidPlanError(
+            f"planner {planner}: a plan of the static requests is needed, found none: "
+            f"{result.status}, {result.reason}"
+        )
+    return result.plan
+
+
+def _serve(
+    requests: RequestSequence, profile: StaticProfile, plan: Plan, *, reuse: bool
+) -> tuple[IntColumn, IntColumn]:
+    """Return how each request is served, and its offset where that is in the pool."""
+    space = np.full(requests.request_count, NO_SPACE, dtype=np.int64)
+    lists: list[list[tuple[int, int]]] = []
+    if reuse:
+        dynamic = np.flatnonzero(profile.span[:, 0] < profile.span[:, 1])
+        space[dynamic], cuts, intervals = idle_space(
+            profile.static, plan, profile.span[dynamic]
+        )
+        pairs = [(start, end) for start, end in intervals.tolist()]
+        bounds = cuts.tolist()
+        lists = [pairs[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    served = np.full(requests.request_count, Served.FALLBACK, dtype=np.int64)
+    offset = np.full(requests.request_count, NO_SPACE, dtype=np.int64)
+    pool = StaticPool()
+    tensor, spaces, planned = profile.tensor.tolist(), space.tolist(), plan.offsets.tolist()
+    size = _place_bytes(requests).tolist()
+    taken: dict[int, int] = {}
+    for action, request in zip(requests.action.tolist(), requests.request.tolist(), strict=True):
+        if action == RequestAction.ALLOCATE:
+            place: int | None = None
+            if tensor[request] != NO_TENSOR:
+                place = planned[tensor[request]]
+                is_free = pool.take(place, size[request])
+                served[request] = Served.PLANNED if is_free else Served.DISPLACED
+                if not is_free:
+                    continue
+            elif spaces[request] != NO_SPACE:
+                place = pool.best_fit(lists[spaces[request]], size[request])
+                if place is None:
+                    continue
+                pool.take(place, size[request])
+                served[request] = Served.REUSED
+            if place is not None:
+                taken[request] = offset[request] = place
+        elif action == RequestAction.FREE_COMPLETED and request in taken:
+            pool.free(taken.pop(request))
+    return served, offset
+
+
+def _with_pool(
+    requests: RequestSequence, terms: OnlineTerms, offset: IntColumn, pool_bytes: int
+) -> OnlineResult:
+    """Return the result of a run whose pool is asked for first, and the rest of a cache."""
+    in_pool = offset != NO_SPACE
+    is_cached = (requests.action == RequestAction.GIVE_BACK) | ~in_pool[requests.request]
+    rows = np.flatnonzero(is_cached)
+    number = np.cumsum(~in_pool)
+    cached = replace(
+        requests,
+        action=np.append(RequestAction.ALLOCATE, requests.action[rows]),
+        request=np.append(0, number[requests.request[rows]]),
+        event=np.append(0, requests.event[rows]),
+        size=np.append(pool_bytes, requests.size[~in_pool]),
+        stream=np.append(0, requests.stream[~in_pool]),
+        is_recorded=False,
+        phase=requests.phase[:0],
+        module=requests.module[:0],
+    )
+    result = replay_policy(
+        cached,
+        replace(terms, has_series=True),
+        lambda memory: PytorchCaching(memory, PytorchSettings()),
+    )
+    # The row of each row of the cache, the pool's among them.
+    row_of = np.append(0, rows)
+    ended = result.out_of_memory_row
+    row_count = requests.row_count if ended is None else int(row_of[ended])
+    # The last row of the cache at each row.
+    at = np.cumsum(is_cached)[:row_count]
+    reserved = result.reserved[at]
+    allocated = result.allocated[at] - result.allocated[:1]
+    allocated += _live(requests, np.where(in_pool, _place_bytes(requests), 0))[:row_count]
+    requested = _live(requests, requests.size)[:row_count]
+    addresses = np.where(in_pool, result.addresses[0] + offset, result.addresses[number])
+    addresses[requests.allocation_rows >= row_count] = 0
+    segments = result.segments.copy()
+    segments[:, 0] = row_of[segments[:, 0]]
+    return replace(
+        result,
+        requested_peak=int(requested.max(initial=0)),
+        allocated_peak=int(allocated.max(initial=0)),
+        out_of_memory_row=None if ended is None else row_count,
+        reserved=reserved if terms.has_series else reserved[:0],
+        allocated=allocated if terms.has_series else allocated[:0],
+        addresses=addresses,
+        segments=segments,
+    )
+
+
+def _place_bytes(requests: RequestSequence) -> IntColumn:
+    return -(-requests.size // PLACE_BYTES) * PLACE_BYTES
+
+
+def _live(requests: RequestSequence, size: IntColumn) -> IntColumn:
+    """Return the bytes of requests that are not freed after each row; `size` has one a request."""
+    change = np.zeros(requests.row_count, dtype=np.int64)
+    change[requests.allocation_rows] = size
+    frees = np.flatnonzero(
+        (requests.action == RequestAction.FREE_REQUESTED)
+        | (requests.action == RequestAction.FREE_COMPLETED)
+    )
+    _, first = np.unique(requests.request[frees], return_index=True)
+    change[frees[first]] = -size[requests.request[frees[first]]]
+    return np.cumsum(change)
