@@ -181,8 +181,10 @@ def _spans(
         after[row[within]] = step[within]
     before = np.maximum.accumulate(before)
     after = np.minimum.accumulate(after[::-1])[::-1]
-    lower, upper = before[run.made[dynamic] - begin], after[run.freed[dynamic] - begin]
-    return np.column_stack([lower, np.maximum(lower + 1, upper)])
+    made, freed = run.made[dynamic] - begin, run.freed[dynamic] - begin
+    # Static frees may come later than profiled: no span ends before what came within it.
+    upper = np.maximum(after[freed], before[freed] + 1)
+    return np.column_stack([before[made], upper])
 
 
 def _problem(
