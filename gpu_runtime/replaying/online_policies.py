@@ -76,7 +76,7 @@ def stweaver(
     reuse: Literal["layers", "none"] = "layers",
     static: bool = True,
 ) -> OnlineResult:
-    """A static pool planned ahead, its idle bytes for dynamic requests, a cache for the rest."""
+    """Plan a static pool, lend its idle bytes to dynamic requests, and cache the rest."""
     replayed = replay_stweaver(
         requests, terms, planner, time_limit, reuse=reuse == "layers", static=static
     )

@@ -37,12 +37,11 @@ class StaticPool:
         """
         best, least = None, 0
         starts, ends = self._start, self._end
-        for begin, end in intervals:
-            if end - begin < size:
+        for first, end in intervals:
+            if end - first < size:
                 continue
-            at = bisect_left(starts, begin)
-            if at and ends[at - 1] > begin:
-                begin = ends[at - 1]
+            at = bisect_left(starts, first)
+            begin = max(first, ends[at - 1]) if at else first
             # Between the live blocks, and behind the last.
             while begin < end:
                 inside = at < len(starts) and starts[at] < end

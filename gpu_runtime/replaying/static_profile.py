@@ -74,10 +74,10 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
     for iteration in range(len(requests.iteration_rows)):
         if iteration != PROFILED_ITERATION:
             for ours, theirs in zip(run.phases(iteration), profiled, strict=False):
-                theirs = theirs[is_static[theirs]]
-                partner = run.partners(ours, theirs)
+                planned = theirs[is_static[theirs]]
+                partner = run.partners(ours, planned)
                 found = partner != NO_PARTNER
-                tensor[ours[found]] = tensor[theirs[partner[found]]]
+                tensor[ours[found]] = tensor[planned[partner[found]]]
         dynamic = np.concatenate(run.phases(iteration))
         dynamic = dynamic[tensor[dynamic] == NO_TENSOR]
         span[dynamic] = _spans(run, static, tensor, dynamic, iteration)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,12 +109,10 @@ def _serve(
     lists: list[list[tuple[int, int]]] = []
     if reuse:
         dynamic = np.flatnonzero(profile.span[:, 0] < profile.span[:, 1])
-        space[dynamic], cuts, intervals = idle_space(
-            profile.static, plan, profile.span[dynamic]
-        )
+        space[dynamic], cuts, intervals = idle_space(profile.static, plan, profile.span[dynamic])
         pairs = [(start, end) for start, end in intervals.tolist()]
         bounds = cuts.tolist()
-        lists = [pairs[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        lists = [pairs[a:b] for a, b in pairwise(bounds)]
     served = np.full(requests.request_count, Served.FALLBACK, dtype=np.int64)
     offset = np.full(requests.request_count, NO_SPACE, dtype=np.int64)
     pool = StaticPool()
@@ -174,8 +173,8 @@ def _with_pool(
     at = np.cumsum(is_cached)[:row_count]
     reserved = result.reserved[at]
     allocated = result.allocated[at] - result.allocated[:1]
-    allocated += _live(requests, np.where(in_pool, _place_bytes(requests), 0))[:row_count]
-    requested = _live(requests, requests.size)[:row_count]
+    allocated += requests.live_bytes(np.where(in_pool, _place_bytes(requests), 0))[:row_count]
+    requested = requests.live_bytes(requests.size)[:row_count]
     addresses = np.where(in_pool, result.addresses[0] + offset, result.addresses[number])
     addresses[requests.allocation_rows >= row_count] = 0
     segments = result.segments.copy()
@@ -194,16 +193,3 @@ def _with_pool(
 
 def _place_bytes(requests: RequestSequence) -> IntColumn:
     return -(-requests.size // PLACE_BYTES) * PLACE_BYTES
-
-
-def _live(requests: RequestSequence, size: IntColumn) -> IntColumn:
-    """Return the bytes of requests that are not freed after each row; `size` has one a request."""
-    change = np.zeros(requests.row_count, dtype=np.int64)
-    change[requests.allocation_rows] = size
-    frees = np.flatnonzero(
-        (requests.action == RequestAction.FREE_REQUESTED)
-        | (requests.action == RequestAction.FREE_COMPLETED)
-    )
-    _, first = np.unique(requests.request[frees], return_index=True)
-    change[frees[first]] = -size[requests.request[frees[first]]]
-    return np.cumsum(change)

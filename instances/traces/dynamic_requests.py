@@ -71,9 +71,9 @@ def _compared_with(trace: AllocationTrace, iteration: int) -> list[int]:
 
 
 def find_partners(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> IntColumn:
-    """Return the partner of each entry of one sequence in another that runs much alike, -1 for none.
+    """Return the partner of each entry of one sequence in another that runs much alike.
 
-    Partners ascend.
+    Partners ascend; -1 stands for none.
     """
     partner = np.full(len(ours), NO_PARTNER, dtype=np.int64)
     last_ours, last_theirs = -1, -1

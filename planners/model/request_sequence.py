@@ -102,6 +102,17 @@ class RequestSequence:
         rows[self.request[completed]] = completed
         return rows
 
+    def live_bytes(self, size: IntColumn) -> IntColumn:
+        """Return the bytes of requests that are not freed after each row; `size` has one each."""
+        change = np.zeros(self.row_count, dtype=np.int64)
+        change[self.allocation_rows] = size
+        ends = (RequestAction.FREE_REQUESTED, RequestAction.FREE_COMPLETED)
+        frees = np.flatnonzero(np.isin(self.action, ends))
+        _, first = np.unique(self.request[frees], return_index=True)
+        change[frees[first]] = -size[self.request[frees[first]]]
+        live: IntColumn = np.cumsum(change)
+        return live
+
     def live_after(self, rows: int) -> NDArray[np.int64]:
         """Return the requests of the first rows whose end is not among these."""
         requests = self.request[:rows]

@@ -25,7 +25,7 @@ from planners.online.online_report import APART, FROM_LIFETIMES
 from planners.registry import register_online, remove_online
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace
 
-OURS = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm", "planned")
+OURS = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm", "planned", "stweaver")
 KEYS = {
     "schema", "version", "environment", "instance", "file", "check", "recorded", "events",
     "requests", "device", "capacity", "left_out", "results",

@@ -89,3 +89,25 @@ def test_iterations_begin_at_the_first_row_from_their_mark_on() -> None:
         mark_microbatch=[0, 0, 0, 0], mark_iteration=[0, 0, 1, 2],
     )  # fmt: skip
     assert requests.iteration_rows.tolist() == [0, 2, 3]
+
+
+def test_rows_happen_in_phases_and_modules() -> None:
+    phases = [Phase.FORWARD, Phase.BACKWARD, Phase.FORWARD]
+    marks: dict[str, Any] = {
+        "mark_event": [2, 4, 7], "mark_phase": phases, "mark_microbatch": [0, 0, 0],
+        "mark_iteration": [3, 3, 4],
+    }  # fmt: skip
+    modules: dict[str, Any] = {
+        "alloc_module": [-1, 1, 0], "free_module": [1, 0, -1], "module_names": ["net", "net.a"],
+    }  # fmt: skip
+    columns = [5, 6, 7], [0, 2, 4], [3, 5, 8], [3, 7, 8]
+    found = trace(*columns, **marks, **modules, segments=[(6, 1, 64, 9, 0)])
+    assert rows(found) == [
+        (0, ALLOCATE, 0), (2, ALLOCATE, 1), (3, COMPLETED, 0), (4, ALLOCATE, 2),
+        (5, REQUESTED, 1), (6, GIVE_BACK, 0), (7, COMPLETED, 1), (8, COMPLETED, 2),
+    ]  # fmt: skip
+    assert found.phase.tolist() == [-1, 0, 0, 1, 1, 1, 0, 0]
+    assert found.module.tolist() == [-1, 1, 1, 0, 0, -1, 0, -1]
+    assert found.module_names == ("net", "net.a")
+    unknown = trace(*columns)
+    assert len(unknown.phase) == len(unknown.module) == 0

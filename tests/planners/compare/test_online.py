@@ -48,10 +48,10 @@ def test_a_recording_has_all_of_them_in_a_table_of_their_own(
     assert above == "online, run: 6 events, 3 requests, 1 stream"
     assert heading.split()[:2] == ["online", "allocator"]
     names = [row.removeprefix("*").split()[0] for row in rows]
-    assert names == [*OURS, "gmlake", "vpmm", "planned"]
+    assert names == [*OURS, "gmlake", "vpmm", "planned", "stweaver"]
     # 34 MiB live, which whole pages of 2 MiB hold.
     assert [name for name, row in zip(names, rows, strict=True) if row[0] == "*"] == [
-        "gmlake", "vpmm", "planned",
+        "gmlake", "vpmm", "planned", "stweaver",
     ]  # fmt: skip
 
 

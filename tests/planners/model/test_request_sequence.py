@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from planners.errors import InstanceError
@@ -47,6 +50,45 @@ def test_a_request_comes_from_the_stream_of_its_producer() -> None:
     requests = requests_of_problem(Problem([5, 6], graph=graph))
     assert requests.size.tolist() == [6, 5]
     assert requests.stream.tolist() == [3, 8]
+
+
+def test_rows_happen_in_the_phases_and_layers_of_an_instance() -> None:
+    problem = Problem(
+        [4, 6], [1, 0], [5, 3], phase_start=[0, -1], phase_end=[1, 0],
+        layer_start=[7, -1], layer_end=[8, 9],
+    )  # fmt: skip
+    requests = requests_of_problem(problem)
+    assert [row[1:] for row in rows(requests)] == [
+        (ALLOCATE, 0), (ALLOCATE, 1), (FREE, 0), (FREE, 1),
+    ]  # fmt: skip
+    assert requests.phase.tolist() == [-1, 0, 0, 1]
+    assert requests.module.tolist() == [-1, 7, 9, 8]
+    nowhere = requests_of_problem(Problem([4], [0], [1]))
+    assert len(nowhere.phase) == len(nowhere.module) == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [([0], "one entry a row is needed, or none, found 1 for 2 rows"),
+     ([0, -2], "row 1: -1 or more is needed, found -2")],
+)  # fmt: skip
+@pytest.mark.parametrize("field", ["phase", "module"])
+def test_where_rows_happen_is_checked(field: str, column: list[int], message: str) -> None:
+    requests = requests_of_problem(Problem([4], [0], [1]))
+    with pytest.raises(InstanceError, match=f"field {field}.*{message}"):
+        replace(requests, **{field: np.array(column)})  # type: ignore[arg-type]
+
+
+def test_rows_and_live_bytes_of_requests() -> None:
+    allocate, later, completed = ALLOCATE, RequestAction.FREE_REQUESTED, FREE
+    action = np.array([allocate, allocate, later, allocate, completed])
+    request = np.array([0, 1, 0, 2, 0])
+    size = np.array([5, 7, 1])
+    requests = RequestSequence("late", action, request, np.arange(5), size, np.zeros(3, np.int64))
+    assert requests.allocation_rows.tolist() == [0, 1, 3]
+    assert requests.completion_rows.tolist() == [4, 5, 5]
+    assert requests.live_bytes(size).tolist() == [5, 12, 7, 8, 8]
+    assert requests.live_bytes(np.array([0, 7, 0])).tolist() == [0, 7, 7, 7, 7]
 
 
 def test_explicit_pairs_have_no_time() -> None:
