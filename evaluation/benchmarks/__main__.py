@@ -29,7 +29,7 @@ from evaluation.benchmarks.pages.replays_page import find_loops, replays_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
-from evaluation.benchmarks.pages.stweaver_page import stweaver_page
+from evaluation.benchmarks.pages.stweaver_page import MIXTURES, stweaver_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
@@ -271,12 +271,17 @@ def stweaver(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Recorded mixtures, beside those traced here.")
     ] = None,
+    traced: Annotated[
+        bool, typer.Option("--traced/--no-traced", help="Whether mixtures are traced here.")
+    ] = True,
     output: Output = None,
 ) -> None:
     """Mixtures of experts under STWeaver, part by part, beside every other online allocator."""
     chosen = files or []
-    command = _command("stweaver", *(path.name for path in chosen))
-    _publish(lambda: stweaver_page(chosen, command), output, *chosen)
+    options = [] if traced else ["--no-traced"]
+    command = _command("stweaver", *options, *(path.name for path in chosen))
+    mixtures = MIXTURES if traced else ()
+    _publish(lambda: stweaver_page(chosen, command, mixtures), output, *chosen)
 
 
 @app.command()

@@ -151,17 +151,16 @@ def _visits(requests: RequestSequence, run: _Run) -> _Visits | None:
     modules = int(requests.module.max()) + 1
     rows = begin + np.flatnonzero(requests.module[begin:end] != NOWHERE)
     visit = _visit(requests, rows, phases)
-    # The entry behind the last stands for rows outside of modules.
-    first = np.full(modules * phases + 1, end, dtype=np.int64)
-    last = np.full(modules * phases + 1, -1, dtype=np.int64)
+    first = np.full(modules * phases, end, dtype=np.int64)
+    last = np.full(modules * phases, -1, dtype=np.int64)
     np.minimum.at(first, visit, rows - run.skipped)
     np.maximum.at(last, visit, rows - run.skipped)
     return _Visits(phases, first, last)
 
 
 def _visit(requests: RequestSequence, rows: IntColumn, phases: int) -> IntColumn:
-    module, phase = requests.module[rows], requests.phase[rows]
-    return np.where(module == NOWHERE, -1, module * phases + phase)
+    # Outside of modules it is below 0, and says nothing.
+    return requests.module[rows] * phases + requests.phase[rows]
 
 
 def _spans(

@@ -160,4 +160,5 @@ def _row_places(
     """Return where each row happens, of columns that tell of tensors; none where they do not."""
     if begin is None or end is None:
         return np.empty(0, dtype=np.int64)
-    return np.maximum(np.concatenate([end[asked], begin[asked]])[order], NOWHERE)
+    places: IntColumn = np.concatenate([end[asked], begin[asked]])[order]
+    return np.maximum(places, NOWHERE)

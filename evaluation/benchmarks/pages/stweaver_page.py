@@ -90,26 +90,27 @@ class Claim:
     judged: Callable[[MixtureRun], tuple[str, bool]]
 
 
-def stweaver_page(
-    files: Sequence[Path], command: str, mixtures: Sequence[RoutedMixture] = MIXTURES
-) -> Page:
+def stweaver_page(files: Sequence[Path], command: str, mixtures: Sequence[RoutedMixture]) -> Page:
     """Replay mixtures that are traced here, and recorded ones."""
+    if not files and not mixtures:
+        raise GaplessError("stweaver: at least one recording or traced mixture is needed")
     page = Page("STWeaver on mixtures of experts", command)
     page.say(
         "Every request of a run, made to STWeaver as its paper describes it (Huang et al. 2026, "
         "sections 5.2 and 6): a static pool planned ahead by `homosize`, dynamic requests by best "
         "fit into bytes of the pool that stay idle while their layers run, the rest by PyTorch's "
         "caching allocator. The first two iterations are profiled; the figures are peaks of the "
-        "whole run, made again under the plan. All is counted and nothing timed. [What is known "
-        "to whom](../replaying.md#stweaver)."
+        "whole run, made again under the plan. `planned` has no run before, and learns in this "
+        "one. All is counted and nothing timed. [What STWeaver is taken to "
+        "know](../replaying.md#stweaver)."
     )
     sources: list[Callable[[], RequestSequence]] = [partial(read_requests, path) for path in files]
     sources += [partial(_traced, mixture) for mixture in mixtures]
     runs = [_replayed(read()) for read in sources]
     page.say(
-        "N and R are without and with recomputation: training loops of Qwen2-MoE traced without a "
-        "GPU, whose experts get numbers of tokens that are drawn for every microbatch. "
-        + " ".join(_counts(run) for run in runs)
+        "Runs called N and R, without and with recomputation, are training loops of Qwen2-MoE "
+        "traced without a GPU, whose experts get numbers of tokens that are drawn for every "
+        "microbatch. " + " ".join(_counts(run) for run in runs)
     )
     _add_composition(page, runs)
     _add_parts(page, runs)

@@ -22,8 +22,8 @@ def random_training(
 ) -> AllocationTrace:
     """Return a loop of forward and backward passes with some weights before them.
 
-    The static requests of a step come and go in one order, but for a free where it `varies`. Dynamic
-    ones are made on any of the streams, and no two have one size, which is never whole KiB.
+    The static requests of a step come and go in one order, but for a free where it `varies`.
+    Dynamic ones are made on any of the streams, and no two have one size, which is never whole KiB.
     """
     rng = random.Random(seed)
     order = _order(rng, static)
@@ -53,8 +53,9 @@ def random_training(
     ends = [now if event < 0 else event for event in freed]
     event, phase, iteration = zip(*marks, strict=True)
     return AllocationTrace(
-        now, size, alloc, ends, ends, stream=stream, mark_event=event, mark_phase=phase,
-        mark_microbatch=[0] * len(marks), mark_iteration=iteration, name=f"training {seed}",
+        now, size, alloc, ends, ends, stream=stream, address=range(1, len(size) + 1),
+        mark_event=event, mark_phase=phase, mark_microbatch=[0] * len(marks),
+        mark_iteration=iteration, name=f"training {seed}",
     )  # fmt: skip
 
 

@@ -19,10 +19,10 @@ STEPS = 3
 #   static                      [-------)
 #   dynamic                                 [---)  (both end at once but for the order)
 STATIC = (1000, 2000)
-MODULES = ("model.first", "model.expert", "model.last")
+MODULES = ("model.first", "model.expert", "model.last", "model.new")
 
 
-def profile(*, modules: bool) -> StaticProfile:
+def profile(*, modules: bool, last_module: int = 1) -> StaticProfile:
     size, alloc, freed, made_in, freed_in = [7000], [0], [8 * STEPS + 2], [-1], [-1]
     for step in range(STEPS):
         at = 2 + 8 * step
@@ -30,7 +30,7 @@ def profile(*, modules: bool) -> StaticProfile:
         alloc += [at, at + 1, at + 2, at + 5]
         freed += [at + 7, at + 3, at + 4, at + 6]
         made_in += [0, 1, 0, 1]
-        freed_in += [2, 1, 0, 1]
+        freed_in += [2, 1, 0, 1 if step < STEPS - 1 else last_module]
     known = {"alloc_module": made_in, "free_module": freed_in, "module_names": MODULES}
     found = profile_static_requests(
         requests_of_trace(
@@ -68,6 +68,16 @@ def test_without_modules_static_events_stand_for_layers() -> None:
 def test_a_span_lasts_from_one_layer_to_the_other() -> None:
     # The expert's first and last events are those of its dynamic requests.
     assert profile(modules=True).span[[2, 4, 6, 8]].tolist() == [[2, 8]] * 4
+
+
+def test_a_layer_that_was_not_profiled_has_no_time() -> None:
+    spans = profile(modules=True, last_module=3).span.tolist()
+    assert (spans[10], spans[12]) == ([2, 8], [0, 0])
+
+
+def test_outside_of_modules_static_events_stand_for_layers() -> None:
+    spans = profile(modules=True, last_module=-1).span.tolist()
+    assert (spans[10], spans[12]) == ([2, 8], [5, 8])
 
 
 def test_one_iteration_is_no_profile() -> None:
