@@ -17,8 +17,8 @@ from instances.traces.allocation_trace import AllocationTrace
 
 MODEL = "qwen2-moe"
 SEED = 0
-# Of a Dirichlet distribution; the busiest expert gets about twice its share.
-EVENNESS = 8.0
+# Of a Dirichlet distribution: the busiest of 30 experts gets about twice its share, or ten times.
+EVEN, UNEVEN = 8.0, 0.3
 LOOP = TraceSettings(4, microbatches=2, precision="bfloat16")
 
 
@@ -31,12 +31,14 @@ class RoutedMixture:
     experts: int = 30
     batch: int = 8
     seq: int = 1024
+    evenness: float = EVEN
     loop: TraceSettings = LOOP
 
     @property
     def name(self) -> str:
-        """As the paper's Table 3 names settings: with or without recomputation."""
-        return f"{MODEL}, {'R' if self.checkpointing else 'N'}"
+        """As the paper names settings, N or R: without or with recomputation."""
+        setting = "R" if self.checkpointing else "N"
+        return f"{MODEL}, {setting}{', uneven' if self.evenness < 1 else ''}"
 
     def trace(self) -> AllocationTrace:
         """Return all requests of the training loop."""
@@ -54,11 +56,11 @@ class RoutedMixture:
 
     def _build(self, settings: StepSettings) -> tuple[Any, dict[str, Any]]:
         module, batch = build_qwen2_moe(settings, num_experts=self.experts)
-        route_by_chance(module)
+        route_by_chance(module, self.evenness)
         return module, batch
 
 
-def route_by_chance(module: Any) -> None:
+def route_by_chance(module: Any, evenness: float) -> None:
     """Let each sparse block of one rank deal its tokens by numbers drawn anew for each pass.
 
     A layer that is recomputed deals as it did before.
@@ -68,7 +70,7 @@ def route_by_chance(module: Any) -> None:
 
     def draw(*_: object) -> None:
         for block in blocks:
-            block.shares = random.dirichlet([EVENNESS] * len(block.experts))
+            block.shares = random.dirichlet([evenness] * len(block.experts))
 
     for block in blocks:
         block.forward = _Routed(block)

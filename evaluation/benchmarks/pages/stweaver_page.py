@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.benchmarks.cases.routed_mixture import RoutedMixture
+from evaluation.benchmarks.cases.routed_mixture import EVEN, UNEVEN, RoutedMixture
 from evaluation.benchmarks.published.stweaver_figures import (
     ADDED_BY_REUSE,
     FRAGMENTATION,
@@ -30,7 +30,11 @@ from planners.online.online_run import OnlineRun, run_online
 from planners.registry import choose_online
 from planners.text.byte_units import counted
 
-MIXTURES = (RoutedMixture(checkpointing=False), RoutedMixture(checkpointing=True))
+MIXTURES = tuple(
+    RoutedMixture(checkpointing, evenness=evenness)
+    for evenness in (EVEN, UNEVEN)
+    for checkpointing in (False, True)
+)
 PLANNER, TIME_LIMIT = "homosize", 3.0
 BYTES_PER_GIB = 1 << 30
 WHOLE = "stweaver"
@@ -110,7 +114,7 @@ def stweaver_page(files: Sequence[Path], command: str, mixtures: Sequence[Routed
     page.say(
         "Runs called N and R, without and with recomputation, are training loops of Qwen2-MoE "
         "traced without a GPU, whose experts get numbers of tokens that are drawn for every "
-        "microbatch. " + " ".join(_counts(run) for run in runs)
+        "microbatch, even ones or uneven ones. " + " ".join(_counts(run) for run in runs)
     )
     _add_composition(page, runs)
     _add_parts(page, runs)
