@@ -36,6 +36,7 @@ PROFILED_ITERATION = 1
 # PyTorch rounds requests up to it.
 PLACE_BYTES = 512
 NO_TENSOR = -1
+NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +54,10 @@ class StaticProfile:
 
 
 def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
-    """Return what the second iteration of a run, beside the first, tells; None without two.
+    """Return what the second iteration of a run, beside the first, tells.
 
-    Static requests are those of the stream that makes most of them: in one pool streams would
-    have to wait for each other.
+    None where there are no two, or nothing is static. Static requests are those of the stream that
+    makes most of them: in one pool streams would have to wait for each other.
     """
     if len(requests.iteration_rows) <= PROFILED_ITERATION or not len(requests.phase):
         return None
@@ -67,6 +68,8 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
     for ours, theirs in zip(profiled, before, strict=False):
         is_static[ours[run.partners(ours, theirs) != NO_PARTNER]] = True
     static, chosen = _problem(requests, run, is_static)
+    if not len(chosen):
+        return None
     tensor = np.full(requests.request_count, NO_TENSOR, dtype=np.int64)
     tensor[chosen] = np.arange(len(chosen))
     span = np.zeros((requests.request_count, 2), dtype=np.int64)
@@ -78,7 +81,7 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
                 partner = run.partners(ours, planned)
                 found = partner != NO_PARTNER
                 tensor[ours[found]] = tensor[planned[partner[found]]]
-        dynamic = np.concatenate(run.phases(iteration))
+        dynamic = np.concatenate([NOTHING, *run.phases(iteration)])
         dynamic = dynamic[tensor[dynamic] == NO_TENSOR]
         span[dynamic] = _spans(run, static, tensor, dynamic, iteration)
         if visits is not None:
@@ -144,7 +147,7 @@ class _Visits:
 
 
 def _visits(requests: RequestSequence, run: _Run) -> _Visits | None:
-    if not len(requests.module):
+    if requests.module.max(initial=NOWHERE) == NOWHERE:
         return None
     begin, end = run.window(PROFILED_ITERATION)
     phases = int(requests.phase.max()) + 1
@@ -197,7 +200,7 @@ def _problem(
     made, freed = run.made[chosen], run.freed[chosen]
     # What lasts is made before the first iteration, or in its course, as the optimizer's state is.
     start = np.where(made < setup, made, np.maximum(made, begin) - skipped)
-    phase_count = int(requests.phase[begin:end].max()) + 1
+    phase_count = int(requests.phase[begin:end].max(initial=0)) + 1
     rows = np.minimum(freed, requests.row_count - 1)
     problem = Problem(
         -(-requests.size[chosen] // PLACE_BYTES) * PLACE_BYTES,

@@ -163,3 +163,17 @@ def test_a_planner_without_a_plan_is_an_error() -> None:
             replay_stweaver(requests, OnlineTerms(), "refusing", LIMIT)
     finally:
         remove("refusing")
+
+
+@pytest.mark.parametrize("module", [[], [-1, -1], [0, -1]])
+@pytest.mark.parametrize("marks", [[0, 0], [0, 4], [2, 3], [4, 4]])
+def test_iterations_may_be_empty(marks: list[int], module: list[int]) -> None:
+    modules = {"alloc_module": module, "free_module": module, "module_names": ["net"]}
+    trace = AllocationTrace(
+        4, [700, 800], [0, 2], [1, 3], [1, 3], mark_event=marks, mark_phase=[0, 0],
+        mark_microbatch=[0, 0], mark_iteration=[0, 1], **(modules if module else {}),
+    )  # fmt: skip
+    requests = requests_of_trace(trace)
+    replay = replayed(requests)
+    require_apart(requests, replay)
+    assert replay.result.requested_peak == 800
