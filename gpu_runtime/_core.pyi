@@ -665,7 +665,7 @@ class PytorchExpandable(OnlineAllocator):
 class GmlakeRules:
     """The constants of virtual memory stitching."""
 
-    def __init__(self, chunk_bytes: int = 2097152, fragmentation_limit_bytes: int = 134217728, gives_whole_blocks: bool = True, most_stitched: int = 4096, most_stitched_bytes: int = 4398046511104) -> None: ...
+    def __init__(self, chunk_bytes: int = 2097152, fragmentation_limit_bytes: int = 134217728, limits_blocks: bool = False, most_stitched: int = 4096, most_stitched_bytes: int = 4398046511104) -> None: ...
 
 class GmlakeStates:
     """How often a request found what it found."""

@@ -37,10 +37,12 @@ def pytorch_expandable(*, settings: str = "") -> MakePolicy:
     return lambda memory: PytorchExpandable(memory, made)
 
 
-def gmlake(*, fragmentation_limit_mib: int = FRAGMENTATION_LIMIT_MIB) -> MakePolicy:
+def gmlake(
+    *, fragmentation_limit_mib: int = FRAGMENTATION_LIMIT_MIB, limits_blocks: bool = False
+) -> MakePolicy:
     """Stitch free blocks that are apart."""
     limit = _bytes("fragmentation_limit_mib", fragmentation_limit_mib)
-    rules = GmlakeRules(fragmentation_limit_bytes=limit)
+    rules = GmlakeRules(fragmentation_limit_bytes=limit, limits_blocks=limits_blocks)
     return lambda memory: Gmlake(memory, rules)
 
 

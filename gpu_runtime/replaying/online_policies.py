@@ -40,9 +40,12 @@ def gmlake(
     terms: OnlineTerms,
     *,
     fragmentation_limit_mib: int = FRAGMENTATION_LIMIT_MIB,
+    limits_blocks: bool = False,
 ) -> OnlineResult:
-    """Stitch free blocks that are apart; below the limit they are neither split nor stitched."""
-    make = policy_choice.gmlake(fragmentation_limit_mib=fragmentation_limit_mib)
+    """Stitch free blocks that are apart, for requests not below the limit."""
+    make = policy_choice.gmlake(
+        fragmentation_limit_mib=fragmentation_limit_mib, limits_blocks=limits_blocks
+    )
     return replay_policy(requests, terms, make)
 
 

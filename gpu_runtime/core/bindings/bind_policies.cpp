@@ -200,17 +200,17 @@ void bind_gmlake(nb::module_& module) {
         .def(
             "__init__",
             [](GmlakeRules* made, std::size_t chunk_bytes, std::size_t fragmentation_limit_bytes,
-               bool gives_whole_blocks, std::size_t most_stitched,
+               bool limits_blocks, std::size_t most_stitched,
                std::size_t most_stitched_bytes) {
                 new (made) GmlakeRules{.chunk_bytes = chunk_bytes,
                                        .fragmentation_limit_bytes = fragmentation_limit_bytes,
-                                       .gives_whole_blocks = gives_whole_blocks,
+                                       .limits_blocks = limits_blocks,
                                        .most_stitched = most_stitched,
                                        .most_stitched_bytes = most_stitched_bytes};
             },
             "chunk_bytes"_a = GmlakeRules().chunk_bytes,
             "fragmentation_limit_bytes"_a = GmlakeRules().fragmentation_limit_bytes,
-            "gives_whole_blocks"_a = GmlakeRules().gives_whole_blocks,
+            "limits_blocks"_a = GmlakeRules().limits_blocks,
             "most_stitched"_a = GmlakeRules().most_stitched,
             "most_stitched_bytes"_a = GmlakeRules().most_stitched_bytes);
     nb::class_<GmlakeStates>(module, "GmlakeStates", "How often a request found what it found.")

@@ -45,7 +45,8 @@ GmlakeBlock& Gmlake::best_fit(GmlakePool& pool, std::size_t bytes) {
         return *exact;
     }
     if (GmlakeBlock* const larger = find_larger(pool, bytes)) {
-        const bool is_split = larger->bytes >= rules_.fragmentation_limit_bytes;
+        const bool is_split =
+            !rules_.limits_blocks || larger->bytes >= rules_.fragmentation_limit_bytes;
         GmlakeBlock& found = is_split ? pools_.split(*larger, bytes) : *larger;
         ++(is_split ? states_.single : states_.whole);
         return found;
@@ -54,9 +55,7 @@ GmlakeBlock& Gmlake::best_fit(GmlakePool& pool, std::size_t bytes) {
 }
 
 GmlakeBlock* Gmlake::find_larger(const GmlakePool& pool, std::size_t bytes) const {
-    const std::size_t least =
-        rules_.gives_whole_blocks ? bytes : std::max(bytes, rules_.fragmentation_limit_bytes);
-    const auto found = pool.inactive.lower_bound({least, 0, nullptr});
+    const auto found = pool.inactive.lower_bound({bytes, 0, nullptr});
     return found == pool.inactive.end() ? nullptr : found->block;
 }
 
@@ -64,9 +63,10 @@ GmlakeBlock* Gmlake::find_larger(const GmlakePool& pool, std::size_t bytes) cons
 GmlakeBlock& Gmlake::gather(GmlakePool& pool, std::size_t bytes) {
     std::vector<GmlakeBlock*> parts;
     std::size_t found = 0;
-    for (auto next = pool.inactive.rbegin(); next != pool.inactive.rend() && found < bytes &&
-                                             next->bytes >= rules_.fragmentation_limit_bytes;
+    for (auto next = pool.inactive.rbegin(); next != pool.inactive.rend() && found < bytes;
          ++next) {
+        const std::size_t limited = rules_.limits_blocks ? next->bytes : bytes;
+        if (limited < rules_.fragmentation_limit_bytes) break;
         parts.push_back(next->block);
         found += next->bytes;
     }

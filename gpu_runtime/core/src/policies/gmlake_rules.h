@@ -9,10 +9,10 @@ namespace gapless::runtime {
 struct GmlakeRules {
     // Physical memory comes in chunks; requests for less are small.
     std::size_t chunk_bytes = std::size_t{2} << 20;
-    // Smaller blocks are neither split nor stitched: the paper's example.
+    // Nothing is stitched for smaller requests: the paper's example.
     std::size_t fragmentation_limit_bytes = std::size_t{128} << 20;
-    // Whether a block too small to be split serves a smaller request as a whole.
-    bool gives_whole_blocks = true;
+    // The other reading of it: smaller blocks are neither split nor stitched, but serve as a whole.
+    bool limits_blocks = false;
     // Stitched blocks that are kept, and bytes of their addresses.
     std::size_t most_stitched = 4096;
     std::size_t most_stitched_bytes = std::size_t{4} << 40;

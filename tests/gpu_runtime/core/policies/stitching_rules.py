@@ -19,7 +19,7 @@ class NoMemoryError(Exception):
 class Rules:
     chunk: int
     limit: int
-    gives_whole: bool
+    limits_blocks: bool
     most_stitched: int
     most_stitched_bytes: int
     capacity: int
@@ -149,19 +149,18 @@ class StitchingAllocator:
         if exact:
             self.states["exact"] += 1
             return exact[0]
-        large = [block for block in inactive if self.bytes_of(block) >= self.rules.limit]
-        larger = [
-            block
-            for block in (inactive if self.rules.gives_whole else large)
-            if self.bytes_of(block) > wanted
-        ]
-        if larger and larger[0] not in large:
+        larger = [block for block in inactive if self.bytes_of(block) > wanted]
+        if larger and self.rules.limits_blocks and self.bytes_of(larger[0]) < self.rules.limit:
             self.states["whole"] += 1
             return larger[0]
         if larger:
             self.states["single"] += 1
             return self.split(larger[0], wanted)
-        return self.gather(large, wanted, stream)
+        if self.rules.limits_blocks:
+            inactive = [block for block in inactive if self.bytes_of(block) >= self.rules.limit]
+        elif wanted < self.rules.limit:
+            inactive = []
+        return self.gather(inactive, wanted, stream)
 
     def gather(self, candidates: list[Primitive], wanted: int, stream: int) -> Block:
         parts: list[Primitive] = []

@@ -29,7 +29,7 @@ class Lake:
         self,
         *,
         limit: int = 0,
-        gives_whole: bool = True,
+        limits_blocks: bool = False,
         most_stitched: int = 1000,
         most_stitched_bytes: int = PLENTY,
         capacity: int = PLENTY,
@@ -38,7 +38,7 @@ class Lake:
             LedgerMemory(CHUNK, capacity * CHUNK),
             GmlakeRules(
                 fragmentation_limit_bytes=limit * CHUNK,
-                gives_whole_blocks=gives_whole,
+                limits_blocks=limits_blocks,
                 most_stitched=most_stitched,
                 most_stitched_bytes=most_stitched_bytes * CHUNK,
             ),
@@ -236,24 +236,43 @@ def test_steps_that_are_alike_soon_find_all_they_need() -> None:
     assert lake.counts()[2] == 78
 
 
-@pytest.mark.parametrize("gives_whole", [True, False])
-def test_blocks_below_the_limit_are_neither_split_nor_stitched(gives_whole: bool) -> None:
-    lake = Lake(limit=6, gives_whole=gives_whole)
+def test_nothing_is_stitched_for_requests_below_the_limit() -> None:
+    lake = Lake(limit=6)
+    lake.free_blocks(3, 2)
+    lake.allocate(5)
+    assert lake.counts() == (3, 0, 10)
+    assert lake.states() == {"insufficient": 3}
+
+
+def test_requests_at_the_limit_are_stitched_of_blocks_below_it() -> None:
+    lake = Lake(limit=6)
+    lake.free_blocks(3, 2)
+    lake.allocate(6)
+    assert lake.counts() == (3, 1, 6)
+    assert lake.listing(OnlineState.ALLOCATED) == [6]
+
+
+def test_requests_below_the_limit_split_blocks() -> None:
+    lake = Lake(limit=6)
+    lake.free_blocks(4)
+    lake.allocate(1)
+    assert lake.listing(OnlineState.ALLOCATED) == [1]
+    assert lake.listing(OnlineState.FREE) == [3]
+    assert lake.states() == {"insufficient": 1, "single": 1}
+
+
+def test_where_blocks_are_limited_those_below_are_neither_split_nor_stitched() -> None:
+    lake = Lake(limit=6, limits_blocks=True)
     lake.free_blocks(5, 4)
     lake.allocate(3)
     lake.allocate(9)
-    if gives_whole:
-        assert lake.listing(OnlineState.ALLOCATED) == [4, 9]
-        assert lake.states() == {"insufficient": 3, "whole": 1}
-        assert lake.counts() == (3, 0, 18)
-    else:
-        assert lake.listing(OnlineState.ALLOCATED) == [3, 9]
-        assert lake.states() == {"insufficient": 4}
-        assert lake.counts() == (4, 0, 21)
+    assert lake.listing(OnlineState.ALLOCATED) == [4, 9]
+    assert lake.states() == {"insufficient": 3, "whole": 1}
+    assert lake.counts() == (3, 0, 18)
 
 
-def test_blocks_at_the_limit_are_split() -> None:
-    lake = Lake(limit=6)
+def test_where_blocks_are_limited_those_at_the_limit_are_split() -> None:
+    lake = Lake(limit=6, limits_blocks=True)
     lake.free_blocks(6)
     lake.allocate(1)
     assert lake.counts() == (2, 1, 6)

@@ -30,7 +30,7 @@ def some_rules(random: Random) -> Rules:
     return Rules(
         chunk=CHUNK,
         limit=random.choice([0, 2, 3, 6]) * CHUNK,
-        gives_whole=random.random() < 0.5,
+        limits_blocks=random.random() < 0.5,
         most_stitched=random.choice([1, 4, 1000]),
         most_stitched_bytes=random.choice([30, 10**6]) * CHUNK,
         capacity=(60 if is_scarce else 10**6) * CHUNK,
@@ -48,7 +48,7 @@ class Both:
             GmlakeRules(
                 chunk_bytes=rules.chunk,
                 fragmentation_limit_bytes=rules.limit,
-                gives_whole_blocks=rules.gives_whole,
+                limits_blocks=rules.limits_blocks,
                 most_stitched=rules.most_stitched,
                 most_stitched_bytes=rules.most_stitched_bytes,
             ),
