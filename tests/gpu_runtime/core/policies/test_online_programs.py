@@ -98,16 +98,29 @@ def sanitized() -> Path:
     return compile_cpp("online_programs", SOURCES, options)
 
 
-ORDERS, FAILURES = 60, 2
+# Calls of the allocator and the first seed; seeds.
+ORDERS, FAILURES = ("150000", "0"), ("2",)
 RUNS = [
-    *(("orders", policy, ORDERS) for policy in POLICIES),
-    *(("failures", policy, FAILURES) for policy in POLICIES),
+    *(("orders", policy, *ORDERS) for policy in POLICIES),
+    *(("failures", policy, *FAILURES) for policy in POLICIES),
 ]
 
 
-@one_by_one("kind", RUNS, first=len(POLICIES))
-def test_no_byte_is_used_too_early_and_nothing_is_lost(kind: tuple[str, str, int]) -> None:
-    assert run_cpp(sanitized(), *map(str, kind)) == (0, PASSED, "")
+@one_by_one("run", RUNS, first=len(POLICIES))
+def test_no_byte_is_used_too_early_and_nothing_is_lost(run: tuple[str, ...]) -> None:
+    assert run_cpp(sanitized(), *run) == (0, PASSED, "")
+
+
+# Ten million calls a policy, in parts whose seeds are their own.
+PARTS, CALLS_OF_A_PART, SEEDS_OF_A_PART = 20, 500_000, 1000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first_seed", range(0, PARTS * SEEDS_OF_A_PART, SEEDS_OF_A_PART))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_ten_million_calls_use_no_byte_too_early(policy: str, first_seed: int) -> None:
+    ended = run_cpp(sanitized(), "orders", policy, str(CALLS_OF_A_PART), str(first_seed))
+    assert ended == (0, PASSED, "")
 
 
 @cache
@@ -131,6 +144,7 @@ def test_a_rule_that_is_left_out_is_seen(mutation: Mutation) -> None:
     else:
         # A header, which any of them may include.
         program = compile_cpp("program", SOURCES, [], headers=[folder])
-    status, _, said = run_cpp(program, mutation.kind, mutation.policy, str(ORDERS))
+    amount = ORDERS if mutation.kind == "orders" else FAILURES
+    status, _, said = run_cpp(program, mutation.kind, mutation.policy, *amount)
     assert status != 0
     assert said.startswith("online_programs: seed ")
