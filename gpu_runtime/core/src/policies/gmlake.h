@@ -46,9 +46,9 @@ struct GmlakeStates {
 // a new one, and those from it on are stitched of blocks however small. The paper has it for
 // blocks: smaller ones would be neither split nor stitched. Then either a small request holds a
 // whole block below the limit or what is below it serves its own size only; either way a training
-// loop reserves 1.4 to 4 times what lives, which the paper's 5 to 10 percent of fragmentation rule
-// out. Its authors' code asks the request, and so does their manual. `limits_blocks` has the other
-// reading.
+// loop reserves up to four times what lives, which the paper's 5 to 10 percent of fragmentation
+// rule out. Its authors' code asks the request, and stitches the largest free blocks of any size.
+// `limits_blocks` has the other reading.
 // Stitched blocks above either bound leave, the least recently used first, if none of their
 // parts is active. A request is out of memory when the device has none though everything idle was
 // given back to it, as in the allocator that the paper's is built into.
@@ -57,7 +57,8 @@ struct GmlakeStates {
 // keep changing leave pieces that none of them can have. The paper's blocks do not grow together
 // either, while the authors' code splits in place, as PyTorch does, and joins neighbours; and it
 // gives the beginning of a stitched block to smaller requests, and gets a whole new block where
-// free ones are too few: here the paper is followed. There are no pools of a graph's own: a
+// free ones are too few, and stitches nothing while the device has memory, unless it is told to:
+// here the paper is followed. There are no pools of a graph's own: a
 // captured stream has what it had, which stays.
 class Gmlake final : public OnlineAllocator {
   public:
