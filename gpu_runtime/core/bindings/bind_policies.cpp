@@ -200,8 +200,7 @@ void bind_gmlake(nb::module_& module) {
         .def(
             "__init__",
             [](GmlakeRules* made, std::size_t chunk_bytes, std::size_t fragmentation_limit_bytes,
-               bool limits_blocks, std::size_t most_stitched,
-               std::size_t most_stitched_bytes) {
+               bool limits_blocks, std::size_t most_stitched, std::size_t most_stitched_bytes) {
                 new (made) GmlakeRules{.chunk_bytes = chunk_bytes,
                                        .fragmentation_limit_bytes = fragmentation_limit_bytes,
                                        .limits_blocks = limits_blocks,
