@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpu_runtime._core import PytorchCaching, PytorchSettings
+from gpu_runtime.allocator import policy_choice
 from gpu_runtime.replaying.policy_replay import replay_policy
 from gpu_runtime.replaying.static_pool import StaticPool
 from gpu_runtime.replaying.static_profile import (
@@ -86,9 +86,7 @@ def replay_stweaver(
 
 
 def _cache(requests: RequestSequence, terms: OnlineTerms) -> OnlineResult:
-    return replay_policy(
-        requests, terms, lambda memory: PytorchCaching(memory, PytorchSettings()), "plain"
-    )
+    return replay_policy(requests, terms, policy_choice.pytorch_caching(), "plain")
 
 
 def _plan(profile: StaticProfile, planner: str, time_limit: float) -> Plan:
@@ -163,7 +161,7 @@ def _with_pool(
     result = replay_policy(
         cached,
         replace(terms, has_series=True),
-        lambda memory: PytorchCaching(memory, PytorchSettings()),
+        policy_choice.pytorch_caching(),
     )
     # The row of each row of the cache, the pool's among them.
     row_of = np.append(0, rows)
