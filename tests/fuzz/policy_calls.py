@@ -123,6 +123,7 @@ def servings(case: Case) -> None:
         _core.ServingPolicy.check(allocator)
     read(_core.ServingPolicy.figures(allocator))
     read(_core.ServingPolicy.calls(allocator))
+    read(_core.ServingPolicy.nanoseconds(allocator))
     del allocator
     # It goes on by itself.
     case.call("OnlineAllocator.allocate", Online.allocate, asked, PAGE, 0)
@@ -231,7 +232,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     servings: (
         "ServingAllocator", *methods(Serving, "allocate", "free", "use_on", "give_back"),
         "ServingPolicy",
-        *methods(_core.ServingPolicy, "figures", "calls", "reset_peaks", "check"),
+        *methods(_core.ServingPolicy, "figures", "calls", "nanoseconds", "reset_peaks", "check"),
     ),
     replays: (
         "RecordedAction", *of(_core.RequestLog), "replay", *of(_core.ReplayOutcome),
