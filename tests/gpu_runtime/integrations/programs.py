@@ -61,7 +61,11 @@ class Run:
             self.memory = planned_memory(self.device)
 
     def step(self) -> AbstractContextManager[None]:
-        return self.memory.step() if self.memory else nullcontext()
+        if self.memory is None:
+            return nullcontext()
+        # Steps so short would be over before the first plan.
+        self.memory.wait_for_planning()
+        return self.memory.step()
 
     def batch(self, number: int) -> Tensor:
         drawn = torch.randn(self.rows, 64, 256, generator=torch.Generator().manual_seed(number))

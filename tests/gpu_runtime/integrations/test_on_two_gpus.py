@@ -15,7 +15,7 @@ def require_same_bits(name: str, folder: Path) -> None:
     for native, planned in zip(*run_on_two(name, "cuda", folder), strict=True):
         assert planned["losses"] == native["losses"] != []
         assert planned["parameters"] == native["parameters"] != ""
-        assert planned["report"]["planned_steps"] >= 3
+        assert planned["report"]["planned_steps"] >= 3, planned["report"]
         assert planned["report"]["planned_requests"] > 100
 
 
