@@ -268,7 +268,7 @@ def test_a_range_does_not_change_streams_while_one_is_captured(captured: int) ->
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
-def test_memory_of_a_stream_that_is_captured_stays(is_plain: bool) -> None:
+def test_no_memory_leaves_while_a_stream_is_captured(is_plain: bool) -> None:
     memory = SimulatedMemory(PAGE, 512 * PAGE)
     allocator = PlannedAllocator(memory, is_plain)
     blocks = [allocator.allocate(16 * PAGE, stream) for stream in (3, 4)]
@@ -276,7 +276,7 @@ def test_memory_of_a_stream_that_is_captured_stays(is_plain: bool) -> None:
         allocator.free(block)
     memory.set_captured(3, True)
     allocator.give_back()
-    assert memory.created_bytes == 16 * PAGE
+    assert memory.created_bytes == 32 * PAGE
     assert allocator.allocate(16 * PAGE, 3) == blocks[0]
     memory.set_captured(3, False)
     allocator.free(blocks[0])
@@ -336,3 +336,26 @@ def test_memory_of_a_stream_that_is_gone_is_given_back(is_plain: bool) -> None:
     assert allocator.figures().refused_frees == 0
     allocator.give_back()
     assert memory.created_bytes == 0
+
+
+def test_who_used_a_block_and_did_not_tell_is_waited_for() -> None:
+    # The second stream reads what the first one made; the third one gets the bytes next.
+    steps = Steps([(PAGE, 0), (PAGE, PAGE), (PAGE, 0)], [1, 2, 3])
+    steps.allocator.begin_step()
+    made = steps.allocator.allocate(PAGE, 1)
+    steps.allocator.allocate(PAGE, 2)
+    steps.memory.submit(2)
+    steps.memory.submit(2)
+    steps.allocator.free(made)
+    steps.memory.submit(2)
+    assert steps.allocator.allocate(PAGE, 3) == made
+    assert (3, 2, 2) in steps.waits()
+
+
+def test_frames_leave_when_nobody_is_at_work_there() -> None:
+    memory = SimulatedMemory(PAGE, 512 * PAGE)
+    allocator = PlannedAllocator(memory)
+    made = allocator.allocate(16 * PAGE, 1)
+    memory.submit(2, made, 16 * PAGE)  # which nobody told of
+    allocator.free(made)
+    assert allocator.give_back() == 16 * PAGE

@@ -27,8 +27,8 @@ constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
 // without. A block that is freed is withheld; when memory is asked for, or given back, after the
 // capture, its streams are marked, which is later than the free and hence safe. A range whose
 // stream would have to be marked is not handed to another stream: the request lies elsewhere.
-// Nor do its frames move. What the stream was given before the capture is done outside of the
-// graph, so that marks from before it are good.
+// Nor do frames move, since the device cannot be waited for. What the stream was given before the
+// capture is done outside of the graph, so that marks from before it are good.
 // Limits. A capture that begins in another thread between the question and the mark is not seen.
 // Nor is what a graph does to a block that was freed when the graph runs, which is the program's
 // fault under any allocator.

@@ -13,6 +13,10 @@ namespace {
 // Of a block that waits for what is not marked yet.
 constexpr std::int64_t kNoTicket = std::numeric_limits<std::int64_t>::max();
 
+void add_stream(std::vector<Stream>& streams, Stream stream) {
+    if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
+}
+
 }  // namespace
 
 BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics)
@@ -115,7 +119,8 @@ void BlockHeap::free(Block& block) {
             return;
         }
     } else if (block.is_handed_over) {
-        block.used_on.push_back(block.stream);
+        for (const Stream stream : known_streams_) add_stream(block.used_on, stream);
+        add_stream(block.used_on, block.stream);
     }
     std::vector<Stream> streams = std::exchange(block.used_on, {});
     StreamMarks marks;
@@ -144,8 +149,20 @@ std::shared_ptr<StreamMark> BlockHeap::mark(Stream stream) {
         return std::make_shared<StreamMark>(memory_, stream);
     } catch (const StreamIsGone&) {
         gone_.insert(stream);
+        forget(stream);
         throw;
     }
+}
+
+void BlockHeap::know(Stream stream) {
+    if (stream == last_known_) return;
+    last_known_ = stream;
+    add_stream(known_streams_, stream);
+}
+
+void BlockHeap::forget(Stream stream) {
+    std::erase(known_streams_, stream);
+    last_known_ = kNoStream;
 }
 
 StreamMarks BlockHeap::marks_of(const std::vector<Stream>& streams) {
@@ -181,9 +198,8 @@ void BlockHeap::mark_withheld() {
 
 void BlockHeap::use_on(Block& block, Stream stream) {
     if (stream == block.stream) return;
-    if (std::ranges::find(block.used_on, stream) == block.used_on.end()) {
-        block.used_on.push_back(stream);
-    }
+    know(stream);
+    add_stream(block.used_on, stream);
 }
 
 BlockHeap::Unsettled BlockHeap::unsettled() {
@@ -309,6 +325,7 @@ void BlockHeap::absorb(Block& block) {
 
 Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
     if (!gone_.empty()) gone_.erase(stream);
+    know(stream);
     block.state = BlockState::used;
     block.stream = stream;
     block.marks.clear();
@@ -404,14 +421,14 @@ void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) 
             if (mark->stream() == block->stream) is_marked = true;
             if (mark->stream() != stream) marks.push_back(mark);
         }
-        if (!is_marked) unmarked.push_back(block->stream);
+        if (!is_marked) add_stream(unmarked, block->stream);
         if (block == &last) break;
     }
-    // Blocks side by side often have the same history.
-    std::ranges::sort(unmarked);
-    for (const auto& other :
-         std::ranges::subrange(unmarked.begin(), std::ranges::unique(unmarked).begin())) {
-        marks.push_back(mark(other));
+    if (!unmarked.empty()) {
+        // See Note [Streams that nobody told of].
+        for (const Stream other : known_streams_) add_stream(unmarked, other);
+        std::erase(unmarked, stream);
+        for (const Stream other : unmarked) marks.push_back(mark(other));
     }
     std::ranges::sort(marks);
     marks.erase(std::ranges::unique(marks).begin(), marks.end());
@@ -420,6 +437,7 @@ void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) 
         for (const auto& mark : marks) memory_.make_wait(stream, mark->event());
     } catch (const StreamIsGone&) {
         gone_.insert(stream);
+        forget(stream);
         throw;
     }
 }

@@ -44,9 +44,9 @@ enum class FrameSize : std::uint8_t { page, large };
 // there is room, since what lies in it may be in the way. Streams. A free range belongs to the
 // stream whose work used it last: work that is submitted later to the same stream runs later. In
 // the arena a range may go to another stream all the same, as planned. That one then waits, on the
-// device, for a mark of what the former had been given when it freed the block; where none was
-// made, because the plan did not foresee it, for a mark made now, which is later and hence safe as
-// well. The host never waits. Outside of the arena a block that other streams used comes back when
+// device, for marks of what streams had been given when the block was freed; where none were made,
+// because the plan did not foresee it, for marks made now, which are later and hence safe as well.
+// The host never waits. Outside of the arena a block that other streams used comes back when
 // they are seen to be done, so that none waits for another without need.
 
 // Note [Blocks in order]
@@ -64,6 +64,19 @@ enum class FrameSize : std::uint8_t { page, large };
 // when all that lives has moved twice, blocks go where they fit best.
 // Limits. Where what outlives a step is made one by one between what does not, each piece keeps up
 // to two pages.
+
+// Note [Streams that nobody told of]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A stream may use a block that another one asked for without record_stream(), where the
+// program lets the first one wait before it uses memory again: fully sharded training frees its
+// gradients, which the stream of reductions asked for, while the optimizer reads them elsewhere,
+// and has that stream wait at the next reduction. PyTorch's allocator keeps such bytes for that
+// stream, so that this is safe there. A mark of that stream alone, made when the block was freed,
+// says nothing of the optimizer; frames that left by it once ended a training. Approach. Whoever
+// used a block was given its work before the block was freed. So bytes that change their stream
+// have marks of all streams that ever had a block, made at the free or later, and frames leave when
+// the device as a whole is done. Limits. Bytes that change their stream are not held back by one
+// that never had a block of its own nor was told of by record_stream().
 
 // Note [Streams that are gone]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -126,7 +139,6 @@ class BlockHeap {
         };
         std::vector<Run> runs;
         StreamMarks marks;
-        bool is_of_gone = false;  // of a stream that cannot be marked
         std::size_t bytes = 0;
         std::size_t frames = 0;
     };
@@ -231,14 +243,15 @@ class BlockHeap {
     void take_out(Block*& block);
     // Notes a stream that is gone; throws as StreamMark does.
     std::shared_ptr<StreamMark> mark(Stream stream);
+    void know(Stream stream);
+    void forget(Stream stream);
     StreamMarks marks_of(const std::vector<Stream>& streams);
     void disown(const std::set<Stream>& gone);
     void withhold(Block& block, const StreamMarks& marks);
     void mark_withheld();
     void come_back(Block& block);
     void replace_arena(std::size_t bytes);
-    // Of those that have free memory.
-    std::set<Stream> captured_streams() const;
+    bool is_capturing() const;
     struct Range {
         Address begin = 0, end = 0;
     };
@@ -295,6 +308,8 @@ class BlockHeap {
     std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, in the order of their ends
     std::vector<Unmarked> unmarked_;          // of withheld blocks
     std::set<Stream> gone_;                   // and not waited for since
+    std::vector<Stream> known_streams_;       // that ever had a block
+    Stream last_known_ = kNoStream;
     std::vector<Frame> spare_;
     std::size_t spare_bytes_ = 0;
     std::size_t reserved_bytes_ = 0;

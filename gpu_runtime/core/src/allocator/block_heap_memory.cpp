@@ -198,28 +198,20 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
                                         const Range& kept) {
     for (auto& [stream, heap] : heaps_) add_latest(heap);
     Leaving leaving;
+    if (is_capturing()) return leaving;
     if (is_plain_) {
         take_idle_extents(leaving, bytes, arena_kept);
     } else {
         take_idle_frames(leaving, bytes, arena_kept, kept);
     }
+    if (leaving.runs.empty()) return leaving;
     try {
-        std::set<Stream> streams;
-        std::set<std::shared_ptr<StreamMark>> marks;
-        for (const Leaving::Run& run : leaving.runs) {
-            for (const Block* block = run.first;; block = block->behind) {
-                streams.insert(block->stream);
-                marks.insert(block->marks.begin(), block->marks.end());
-                if (block == run.last) break;
-            }
-        }
-        streams.erase(kNoStream);
-        leaving.marks.assign(marks.begin(), marks.end());
-        for (const Stream stream : streams) {
+        // See Note [Streams that nobody told of]; those of other devices have marks of their own.
+        for (const Stream stream : std::vector(known_streams_)) {
             try {
                 leaving.marks.push_back(mark(stream));
             } catch (const StreamIsGone&) {
-                leaving.is_of_gone = true;
+                // What it had is done with all else of the device.
             }
         }
     } catch (...) {
@@ -229,15 +221,10 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
     return leaving;
 }
 
-std::set<Stream> BlockHeap::captured_streams() const {
-    std::set<Stream> streams;
-    for (const auto& [stream, heap] : heaps_) {
-        if (!heap.free.empty()) streams.insert(stream);
-    }
-    for (const auto& [address, block] : arena_free_) streams.insert(block->stream);
-    streams.erase(kNoStream);
-    std::erase_if(streams, [&](Stream stream) { return !memory_.is_captured(stream); });
-    return streams;
+// The device cannot be waited for while a graph is captured.
+bool BlockHeap::is_capturing() const {
+    return std::ranges::any_of(known_streams_,
+                               [&](Stream stream) { return memory_.is_captured(stream); });
 }
 
 void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
@@ -255,10 +242,8 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
 // The largest first. Of the arena last, from its end on, and only behind an address. A frame may
 // lie across blocks that differ in who used them.
 std::vector<BlockHeap::Idle> BlockHeap::idle_ranges(Address arena_kept, const Range& kept) {
-    const std::set<Stream> captured = captured_streams();
     std::vector<Idle> idle;
     for (auto& [stream, heap] : heaps_) {
-        if (captured.contains(stream)) continue;
         for (auto entry = heap.free.rbegin();
              entry != heap.free.rend() && entry->bytes >= page_bytes_; ++entry) {
             Block* const block = entry->block;
@@ -274,7 +259,6 @@ std::vector<BlockHeap::Idle> BlockHeap::idle_ranges(Address arena_kept, const Ra
     for (auto entry = arena_free_.rbegin();
          entry != arena_free_.rend() && entry->second->end() > arena_kept; ++entry) {
         Block* const block = entry->second;
-        if (captured.contains(block->stream)) continue;
         if (idle.size() > outside && block->end() == idle.back().begin) {
             idle.back().first = block;
             idle.back().begin = block->address;
@@ -296,14 +280,12 @@ std::vector<BlockHeap::Idle> BlockHeap::idle_ranges(Address arena_kept, const Ra
 }
 
 void BlockHeap::take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept) {
-    const std::set<Stream> captured = captured_streams();
     for (const Extent& extent : extents_) {
         if (leaving.bytes >= bytes) break;
         if (&extent == arena_ && arena_kept > 0) continue;
         bool is_idle = true;
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
             is_idle = is_idle && block->state == BlockState::free;
-            is_idle = is_idle && !captured.contains(block->stream);
         }
         if (is_idle) take(leaving, first_.at(&extent), extent.begin(), extent.end());
     }
@@ -341,7 +323,7 @@ void BlockHeap::put_back(const Leaving& leaving) {
 }
 
 void BlockHeap::await(const Leaving& leaving) const {
-    if (leaving.is_of_gone) memory_.synchronize();
+    memory_.synchronize();
     for (const auto& mark : leaving.marks) memory_.await(mark->event());
 }
 
