@@ -814,8 +814,34 @@ class ReplayOutcome:
     @property
     def seconds(self) -> float: ...
 
-    @property
-    def late_seconds(self) -> float: ...
+class PolicyReplay:
+    """The requests of a recorded run, made to a policy."""
 
-def replay(log: RequestLog, allocator: OnlineAllocator, memory: DeviceMemory, segments: SegmentLog | None = None, has_series: bool = False, stamps: BlockStamps | None = None, late_row: int = 0) -> ReplayOutcome:
-    """Make the requests of a recorded run to an allocator over a device."""
+    def __init__(self, log: RequestLog, allocator: OnlineAllocator, memory: DeviceMemory, segments: SegmentLog | None = None, has_series: bool = False, stamps: BlockStamps | None = None) -> None: ...
+
+    def run_to(self, row: int) -> None:
+        """Make the rows before one that were not made yet."""
+
+    def end(self) -> ReplayOutcome: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def out_of_memory_row(self) -> int: ...
+
+class PlannedReplay:
+    """The requests of a recorded run, made to planned memory."""
+
+    def __init__(self, log: RequestLog, allocator: PlannedAllocator, memory: DeviceMemory, segments: SegmentLog | None = None, has_series: bool = False, stamps: BlockStamps | None = None) -> None: ...
+
+    def run_to(self, row: int) -> None:
+        """Make the rows before one that were not made yet."""
+
+    def end(self) -> ReplayOutcome: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def out_of_memory_row(self) -> int: ...

@@ -6,18 +6,19 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_runtime._core import (
     DeviceMemory,
     LedgerMemory,
     OnlineAllocator,
+    PlannedAllocator,
+    PolicyReplay,
     RecordedAction,
+    ReplayOutcome,
     RequestLog,
-    replay,
 )
 from gpu_runtime.replaying.recorded_memory import plain_addresses, range_addresses
-from gpu_runtime.replaying.replay_device import open_replay_device
+from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from planners.errors import DeviceError, InstanceError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
@@ -62,39 +63,65 @@ def replay_policy(
     if isinstance(device.memory, LedgerMemory):
         _dictate(device.memory, requests, dictated)
     allocator = make(device.served)
+    replay = PolicyReplay(
+        core_log(requests),
+        allocator,
+        device.memory,
+        device.logged,
+        terms.has_series,
+        device.stamps,
+    )
     try:
-        outcome = replay(
-            core_log(requests),
-            allocator,
-            device.memory,
-            device.logged,
-            terms.has_series,
-            device.stamps,
-            requests.last_iteration_row,
-        )
+        replay.run_to(requests.last_iteration_row)
+        early_seconds = replay.seconds
+        replay.run_to(requests.row_count)
+        outcome = replay.end()
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
-    figures, segments = allocator.figures(), device.logged.rows()
-    calls, seconds = device.calls, device.seconds
-    ended = outcome.out_of_memory_row
-    addresses = outcome.take_addresses()
-    if not isinstance(device.memory, LedgerMemory):
-        _return_memory(requests, allocator, addresses, ended)
+    result = replay_result(device, allocator, outcome, outcome.seconds - early_seconds)
+    return_memory(requests, device, allocator, result)
     device.require_apart(requests)
+    return result
+
+
+def replay_result(
+    device: ReplayDevice,
+    allocator: OnlineAllocator | PlannedAllocator,
+    outcome: ReplayOutcome,
+    last_iteration_seconds: float,
+) -> OnlineResult:
+    """Return what is told of a replay that has just ended, with the arrays of its outcome."""
+    figures, ended = allocator.figures(), outcome.out_of_memory_row
     return OnlineResult(
         requested_peak=figures.requested_peak,
         allocated_peak=figures.allocated_peak,
         reserved_peak=figures.reserved_peak,
-        device_calls=calls,
+        device_calls=device.calls,
         seconds=outcome.seconds,
-        device_seconds=seconds,
-        last_iteration_seconds=outcome.late_seconds if ended < 0 else 0.0,
+        device_seconds=device.seconds,
+        last_iteration_seconds=last_iteration_seconds if ended < 0 else 0.0,
         out_of_memory_row=None if ended < 0 else ended,
         reserved=outcome.take_reserved(),
         allocated=outcome.take_allocated(),
-        addresses=addresses.astype(np.int64),
-        segments=segments[:, [2, 0, 1]],
+        addresses=outcome.take_addresses().astype(np.int64),
+        segments=device.logged.rows()[:, [2, 0, 1]],
     )
+
+
+def return_memory(
+    requests: RequestSequence,
+    device: ReplayDevice,
+    allocator: OnlineAllocator | PlannedAllocator,
+    result: OnlineResult,
+) -> None:
+    """Give all memory back, which the next allocator needs, where there is some."""
+    if isinstance(device.memory, LedgerMemory):
+        return
+    ended = result.out_of_memory_row
+    live = requests.live_after(requests.row_count if ended is None else ended)
+    for address in result.addresses[live].tolist():
+        allocator.free(address)
+    allocator.give_back()
 
 
 def core_log(requests: RequestSequence) -> RequestLog:
@@ -115,16 +142,3 @@ def _dictate(ledger: LedgerMemory, requests: RequestSequence, dictated: Dictated
             ledger.dictate_ranges(range_addresses(requests).tolist())
     except ValueError as error:
         raise InstanceError(f"{requests.name}, segments: {error}") from None
-
-
-def _return_memory(
-    requests: RequestSequence,
-    allocator: OnlineAllocator,
-    addresses: NDArray[np.uint64],
-    ended: int,
-) -> None:
-    """Give all memory back, which the next allocator needs."""
-    live = requests.live_after(requests.row_count if ended < 0 else ended)
-    for address in addresses[live].tolist():
-        allocator.free(address)
-    allocator.give_back()

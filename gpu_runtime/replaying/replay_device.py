@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +40,6 @@ class ReplayDevice:
     memory: DeviceMemory
     counted: CountingMemory
     logged: SegmentLog
-    # A stream works in some bytes from now on, and is done with all it was given.
-    begin_work: Callable[[int, int, int], None]
-    end_work: Callable[[int], None]
     # Where every block is stamped.
     stamps: BlockStamps | None
 
@@ -62,9 +59,9 @@ class ReplayDevice:
         return call_seconds(self.counted.nanoseconds)
 
     @property
-    def total_nanoseconds(self) -> int:
+    def total_seconds(self) -> float:
         """Time in all calls so far."""
-        return round(1e9 * sum(self.seconds.values()))
+        return sum(self.seconds.values())
 
     def require_apart(self, requests: RequestSequence) -> None:
         """Raise where a block was written to while it lived, if blocks are stamped."""
@@ -86,34 +83,27 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
             "--verify: a device with memory is needed, simulated or cuda; found ledger"
         )
     capacity = terms.capacity or max(LEAST_CAPACITY, ROOM * _requested_peak(requests))
-    begin_work: Callable[[int, int, int], None]
-    end_work: Callable[[int], None]
     # What is beneath a replay's own devices.
     memory: DeviceMemory
     device: DeviceMemory
     if terms.device is OnlineDevice.LEDGER:
-        ledger = LedgerMemory(PAGE_BYTES, capacity, LedgerStreams.WHEN_TOLD)
-        memory = device = ledger
-        begin_work, end_work = _no_bytes, ledger.finish
+        memory = device = LedgerMemory(PAGE_BYTES, capacity, LedgerStreams.WHEN_TOLD)
     elif terms.device is OnlineDevice.SIMULATED:
-        simulated = SimulatedMemory(PAGE_BYTES, capacity)
-        memory = device = simulated
-        begin_work, end_work = simulated.submit, simulated.finish
+        memory = device = SimulatedMemory(PAGE_BYTES, capacity)
     else:
         if terms.capacity is not None:
             raise DeviceError("--capacity: a GPU has the memory that it has; leave it out")
         try:
-            device = open_gpu()
-            replayed = _replayed_streams(device, requests)
+            device = gpu = open_gpu()
+            memory = _replayed_streams(gpu, requests)
             if terms.is_verified:
-                load_checks(device)
+                load_checks(gpu)
         except OSError as error:
             raise DeviceError(f"device cuda: {error}") from None
-        memory, begin_work, end_work = replayed, _no_bytes, replayed.finish
     asked = CountingMemory(memory, is_timed=terms.device is not OnlineDevice.LEDGER)
     logged = SegmentLog(asked)
     stamps = BlockStamps(logged, device) if terms.is_verified else None
-    return ReplayDevice(memory, asked, logged, begin_work, end_work, stamps)
+    return ReplayDevice(memory, asked, logged, stamps)
 
 
 def open_gpu() -> CudaMemory:
@@ -133,10 +123,6 @@ def _replayed_streams(device: CudaMemory, requests: RequestSequence) -> Replayed
     for index, stream in enumerate(recorded):
         replayed.stand_for(stream, handles[index % MOST_STREAMS])
     return replayed
-
-
-def _no_bytes(_stream: int, _address: int, _bytes: int) -> None:
-    """No kernel runs: neither in accounts nor in a GPU's memory is a byte touched."""
 
 
 def _requested_peak(requests: RequestSequence) -> int:

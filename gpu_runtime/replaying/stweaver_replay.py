@@ -155,6 +155,7 @@ def _with_pool(
         size=np.append(pool_bytes, requests.size[~in_pool]),
         stream=np.append(0, requests.stream[~in_pool]),
         is_recorded=False,
+        iteration_rows=1 + np.searchsorted(rows, requests.iteration_rows),
         phase=requests.phase[:0],
         module=requests.module[:0],
     )

@@ -16,9 +16,14 @@ PAGE = 1 << 21
 SIZES = (0, 1, 512, 513, 5000, 1 << 20, PAGE, 3 * PAGE + 1, 11 * PAGE)
 STREAMS = (0, 1, 2, 1 << 62)
 ADDRESSES = (0, PAGE, 1 << 40, (1 << 64) - PAGE)
+REPLAYS: tuple[tuple[str, Any], ...] = (
+    ("PolicyReplay", _core.PolicyReplay),
+    ("PlannedReplay", _core.PlannedReplay),
+)
 
 Online = _core.OnlineAllocator
 Serving = _core.ServingAllocator
+Planned = _core.PlannedAllocator
 Ledger = _core.LedgerMemory
 
 
@@ -193,18 +198,26 @@ def replays(case: Case) -> None:
     log = case.call("RequestLog", _core.RequestLog, *request_rows(rng))
     memory = Ledger(PAGE, rng.choice((4, 500)) * PAGE, _core.LedgerStreams.WHEN_TOLD)
     segments = _core.SegmentLog(memory)
-    allocator = policy(case, segments)
-    if log is None or allocator is None:
+    name, kind = rng.choice(REPLAYS)
+    asked = policy(case, segments) if kind is _core.PolicyReplay else Planned(segments)
+    if log is None or asked is None:
         return
     read(log)
-    has_series = rng.random() < 0.5
-    outcome = case.call("replay", _core.replay, log, allocator, memory, segments, has_series)
-    if outcome is None:
+    made = case.call(name, kind, log, asked, memory, segments, rng.random() < 0.5)
+    if made is None:
         return
-    read(outcome)
-    for name in ("take_addresses", "take_allocated", "take_reserved"):
-        case.call(f"ReplayOutcome.{name}", getattr(_core.ReplayOutcome, name), outcome)
-    Online.check(allocator)
+    for row in (rng.randint(0, log.row_count), rng.choice((-1, 1 << 40)), log.row_count):
+        case.call(f"{name}.run_to", kind.run_to, made, row)
+        read(made)
+    for _ in range(2):
+        outcome = case.call(f"{name}.end", kind.end, made)
+        if outcome is None:
+            break
+        read(outcome)
+        for taken in ("take_addresses", "take_allocated", "take_reserved"):
+            case.call(f"ReplayOutcome.{taken}", getattr(_core.ReplayOutcome, taken), outcome)
+        case.call(f"{name}.run_to", kind.run_to, made, log.row_count)
+    type(asked).check(asked)
 
 
 def of(kind: type) -> tuple[str, ...]:
@@ -235,7 +248,9 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         *methods(_core.ServingPolicy, "figures", "calls", "nanoseconds", "reset_peaks", "check"),
     ),
     replays: (
-        "RecordedAction", *of(_core.RequestLog), "replay", *of(_core.ReplayOutcome),
+        "RecordedAction", *of(_core.RequestLog), *of(_core.ReplayOutcome),
+        *of(_core.PolicyReplay), *methods(_core.PolicyReplay, "run_to", "end"),
+        *of(_core.PlannedReplay), *methods(_core.PlannedReplay, "run_to", "end"),
         *methods(_core.ReplayOutcome, "take_addresses", "take_allocated", "take_reserved"),
     ),
 }  # fmt: skip

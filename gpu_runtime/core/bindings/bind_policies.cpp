@@ -263,6 +263,29 @@ void heed_signals() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+template <class Allocator>
+void bind_replay_of(nb::module_& module, const char* name, const char* text) {
+    using Bound = Replay<Allocator>;
+    nb::class_<Bound>(module, name, text)
+        .def(
+            "__init__",
+            [](Bound* made, const RequestLog& log, Allocator& allocator, DeviceMemory& memory,
+               SegmentLog* segments, bool has_series, BlockStamps* stamps) {
+                new (made)
+                    Bound(log, allocator, side_streams_of(memory), {segments, stamps}, has_series);
+            },
+            "log"_a, "allocator"_a, "memory"_a, "segments"_a.none() = nb::none(),
+            "has_series"_a = false, "stamps"_a.none() = nb::none(), nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
+            nb::keep_alive<1, 7>())
+        .def(
+            "run_to", [](Bound& made, std::size_t row) { made.run_to(row, heed_signals); }, "row"_a,
+            WithoutPython(), "Make the rows before one that were not made yet.")
+        .def("end", &Bound::end, WithoutPython())
+        .def_prop_ro("seconds", &Bound::seconds)
+        .def_prop_ro("out_of_memory_row", &Bound::out_of_memory_row);
+}
+
 void bind_replay(nb::module_& module) {
     nb::class_<RequestLog>(module, "RequestLog", "The requests of a recorded run.")
         .def(
@@ -293,18 +316,11 @@ void bind_replay(nb::module_& module) {
         .def("take_allocated",
              [](ReplayOutcome& outcome) { return to_array(std::move(outcome.allocated)); })
         .def_ro("out_of_memory_row", &ReplayOutcome::out_of_memory_row)
-        .def_ro("seconds", &ReplayOutcome::seconds)
-        .def_ro("late_seconds", &ReplayOutcome::late_seconds);
-    module.def(
-        "replay",
-        [](const RequestLog& log, OnlineAllocator& allocator, DeviceMemory& memory,
-           SegmentLog* segments, bool has_series, BlockStamps* stamps, std::int64_t late_row) {
-            return replay(log, allocator, side_streams_of(memory), {segments, stamps},
-                          {has_series, late_row}, heed_signals);
-        },
-        "log"_a, "allocator"_a, "memory"_a, "segments"_a.none() = nb::none(),
-        "has_series"_a = false, "stamps"_a.none() = nb::none(), "late_row"_a = 0, WithoutPython(),
-        "Make the requests of a recorded run to an allocator over a device.");
+        .def_ro("seconds", &ReplayOutcome::seconds);
+    bind_replay_of<OnlineAllocator>(module, "PolicyReplay",
+                                    "The requests of a recorded run, made to a policy.");
+    bind_replay_of<PlannedAllocator>(module, "PlannedReplay",
+                                     "The requests of a recorded run, made to planned memory.");
 }
 
 }  // namespace

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpu_runtime._core import PytorchCaching
-from gpu_runtime.replaying import policy_replay
+from gpu_runtime._core import PolicyReplay, PytorchCaching
 from gpu_runtime.replaying.policy_replay import replay_policy
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from instances.traces.trace_requests import requests_of_trace
@@ -161,9 +160,9 @@ def test_a_gpu_has_the_memory_that_it_has() -> None:
 
 
 def test_what_a_device_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_given: object) -> None:
+    def refused(_replay: PolicyReplay, _row: int) -> None:
         raise OSError("map: refused")
 
-    monkeypatch.setattr(policy_replay, "replay", refused)
+    monkeypatch.setattr(PolicyReplay, "run_to", refused)
     with pytest.raises(DeviceError, match="device ledger: map: refused"):
         replay_policy(caching_requests(), OnlineTerms(), PytorchCaching)

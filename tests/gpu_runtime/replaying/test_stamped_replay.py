@@ -55,7 +55,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
         device = open_replay_device(requests, terms)
         told = ReplayedStreams(device.memory, 0)
-        return replace(device, memory=told, begin_work=no_work)
+        return replace(device, memory=told)
 
     for module in (policy_replay, planned_replay):
         monkeypatch.setattr(module, "open_replay_device", opened)

@@ -1,10 +1,11 @@
-// The requests of a recorded run, made again to an online allocator.
+// The requests of a recorded run, made again to an allocator.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "allocator/planned_allocator.h"
 #include "device/block_stamps.h"
 #include "device/device_memory.h"
 #include "device/segment_log.h"
@@ -29,13 +30,6 @@ struct ReplayOutcome {
     std::vector<std::int64_t> allocated;  // the same
     std::int64_t out_of_memory_row = -1;  // where it ended
     double seconds = 0;                   // in all
-    double late_seconds = 0;              // from some row on
-};
-
-// What is to be told of a replay beside its figures.
-struct ReplayTerms {
-    bool has_series = false;    // sums after each row
-    std::int64_t late_row = 0;  // from which on time is told apart
 };
 
 // What looks on; each may be null.
@@ -44,11 +38,59 @@ struct ReplayWitnesses {
     BlockStamps* stamps = nullptr;
 };
 
-// Holds reserved = active + free after each row; throws std::logic_error. Stops where the device
-// has no memory. Calls `pause` now and then, which may throw. Stamped blocks that still live at the
-// end are looked at then.
-ReplayOutcome replay(const RequestLog& log, OnlineAllocator& allocator, const SideStreams& side,
-                     const ReplayWitnesses& witnesses, const ReplayTerms& terms,
-                     const std::function<void()>& pause);
+// The rows one behind the other, so that others may have their turn between two of them. An
+// Allocator is an OnlineAllocator or a PlannedAllocator; with the class known no call is virtual
+// that need not be.
+template <class Allocator>
+class Replay {
+  public:
+    Replay(const RequestLog& log, Allocator& allocator, SideStreams side,
+           const ReplayWitnesses& witnesses, bool has_series);
+
+    // Makes the rows that were not made yet, up to one; none where the device has had no memory.
+    // Holds after each that requested bytes are at most those allocated and these at most those
+    // reserved; throws std::logic_error. Calls `pause` now and then, which may throw. Throws
+    // std::invalid_argument for a row behind the last one, and DeviceCallError.
+    void run_to(std::size_t behind, const std::function<void()>& pause);
+    // Looks at stamped blocks that still live. No row is made any more.
+    ReplayOutcome end();
+
+    double seconds() const { return outcome_.seconds; }
+    std::int64_t out_of_memory_row() const { return outcome_.out_of_memory_row; }
+
+  private:
+    void make_row();
+    void take_row(const RequestLog::Row& row);
+    void allocate(std::uint32_t block);
+    void free_now(std::uint32_t block);
+    void begin_use(std::uint32_t block);
+    void end_use(std::uint32_t block);
+    void free(std::uint32_t block);
+
+    // Numbers of side streams: as few as possible, each for one block at a time.
+    class SideNumbers {
+      public:
+        Stream next();
+        void give(Stream stream) { unused_.push_back(stream); }
+
+      private:
+        Stream made_ = 0;
+        std::vector<Stream> unused_;
+    };
+
+    const RequestLog& log_;
+    Allocator& allocator_;
+    const SideStreams side_;
+    const ReplayWitnesses witnesses_;
+    const bool has_series_;
+    ReplayOutcome outcome_;
+    std::size_t row_ = 0;        // to be made next
+    std::size_t requested_ = 0;  // bytes of blocks that live
+    SideNumbers numbers_;
+    std::vector<Stream> side_stream_;  // by block
+};
+
+extern template class Replay<OnlineAllocator>;
+extern template class Replay<PlannedAllocator>;
 
 }  // namespace gapless::runtime

@@ -10,10 +10,14 @@ import pytest
 
 from gpu_runtime._core import (
     CountingMemory,
+    DeviceMemory,
     LedgerMemory,
     LedgerStreams,
     OnlineAllocator,
     OnlineState,
+    PlannedAllocator,
+    PlannedReplay,
+    PolicyReplay,
     PytorchCaching,
     PytorchExpandable,
     RecordedAction,
@@ -21,7 +25,6 @@ from gpu_runtime._core import (
     RequestLog,
     SegmentLog,
     SimulatedMemory,
-    replay,
 )
 from instances.traces.event_log import EVENT_KINDS
 from tests.gpu_runtime.core.policies.recorded_program import RecordedProgram, Row
@@ -44,6 +47,20 @@ def log_of(rows: list[Row]) -> RequestLog:
         np.array(columns[2], dtype=np.int64),
         np.array(columns[3], dtype=np.int64),
     )
+
+
+def replay(
+    log: RequestLog,
+    allocator: OnlineAllocator,
+    memory: DeviceMemory,
+    segments: SegmentLog | None = None,
+    *,
+    has_series: bool = False,
+) -> ReplayOutcome:
+    """Make all rows."""
+    made = PolicyReplay(log, allocator, memory, segments, has_series)
+    made.run_to(log.row_count)
+    return made.end()
 
 
 class Replayed:
@@ -207,6 +224,63 @@ def test_a_replay_ends_where_memory_does(is_expandable: bool) -> None:
 def test_rows_that_cannot_be_are_refused(rows: list[Row], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         log_of(rows)
+
+
+def test_rows_are_made_some_at_a_time() -> None:
+    ledger = LedgerMemory(2 * MIB, 1 << 30, LedgerStreams.WHEN_TOLD)
+    allocator = PytorchCaching(ledger)
+    made = PolicyReplay(log_of(LATE), allocator, ledger, has_series=True)
+    allocated = []
+    for row in (1, 0, 2, 3, 3, 4, 5, 5):
+        made.run_to(row)
+        allocated.append(allocator.figures().allocated_bytes // MIB)
+    assert allocated == [3, 3, 0, 3, 3, 3, 6, 6]
+    with pytest.raises(ValueError, match="a replay goes to a row of its 5, found 6"):
+        made.run_to(6)
+    some, whole = made.end(), Replayed(LATE).outcome
+    assert some.take_addresses().tolist() == whole.take_addresses().tolist()
+    assert some.take_allocated().tolist() == whole.take_allocated().tolist()
+    assert some.take_reserved().tolist() == whole.take_reserved().tolist()
+
+
+def test_after_its_end_no_row_is_made() -> None:
+    memory = SimulatedMemory(2 * MIB, 1 << 30)
+    allocator = PytorchCaching(memory)
+    made = PolicyReplay(log_of(LATE), allocator, memory)
+    made.run_to(1)
+    made.end()
+    made.run_to(5)
+    assert allocator.figures().requested_peak == 3 * MIB
+
+
+def replayed_by_planned_memory(rows: list[Row]) -> tuple[PlannedReplay, PlannedAllocator]:
+    ledger = LedgerMemory(2 * MIB, 1 << 30, LedgerStreams.WHEN_TOLD)
+    allocator = PlannedAllocator(ledger)
+    return PlannedReplay(log_of(rows), allocator, ledger, has_series=True), allocator
+
+
+def test_planned_memory_has_the_same_late_frees() -> None:
+    made, allocator = replayed_by_planned_memory(LATE)
+    made.run_to(5)
+    outcome = made.end()
+    first, second, third = outcome.take_addresses().tolist()
+    assert second != first == third
+    assert outcome.take_allocated().tolist() == [3 * MIB, 0, 3 * MIB, 3 * MIB, 6 * MIB]
+    assert outcome.take_reserved()[-1] == allocator.figures().reserved_bytes
+
+
+def test_sums_that_cannot_be_end_a_replay() -> None:
+    """Somebody else frees a block, which the allocator then does not count."""
+    rows = [(ALLOC, 100, 3 * MIB, 0), (ALLOC, 200, 700, 0)]
+    first, _ = replayed_by_planned_memory(rows)
+    first.run_to(1)
+    address = int(first.end().take_addresses()[0])
+    made, allocator = replayed_by_planned_memory(rows)
+    made.run_to(1)
+    assert allocator.free(address)
+    found = "found 3146428 requested, 1024 allocated and "
+    with pytest.raises(RuntimeError, match=f"row 1: reserved bytes are .*, {found}"):
+        made.run_to(2)
 
 
 def test_columns_have_one_length() -> None:
