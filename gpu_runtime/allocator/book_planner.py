@@ -45,7 +45,7 @@ MUCH = 0.001
 # Steps between two plans, of which the second served no better, at most.
 LONGEST_WAIT = 64
 # A book waits for so many steps, at most, until what lies elsewhere leaves room for its arena: this
-# part, and so many bytes, above what ever lived.
+# part, and so many bytes, above what ever lived; a first one also until as much has lived.
 LONGEST_PATIENCE = 16
 ROOM_ABOVE_LIVE = 1 / 64
 LEAST_ROOM = 64 << 20
@@ -379,6 +379,10 @@ class BookPlanner:
             outside = self.persisting_bytes - book.guest_bytes
             live = self.allocator.figures().live_peak
             if not self._judge.is_little_above(book.arena_bytes + outside, live):
+                if self.book is None and self._may_wait():
+                    # The first steps of a program seldom have all that will live.
+                    self._waiting = book
+                    return
                 self._do_without()
                 self._go_on(
                     f"an arena of {exact_bytes(book.arena_bytes)} bytes, with "
@@ -408,12 +412,16 @@ class BookPlanner:
         What has a place in the new arena may lie elsewhere yet, as gradients do that several steps
         add to: until they are freed, their places are memory beside them.
         """
-        if self._patience == 0:
-            return False
         figures = self.allocator.figures()
         outside = figures.allocated_bytes - int(self.allocator.blocks_in_arena()[:, 1].sum())
         above = min(outside - outside_later, book.arena_bytes + outside - figures.live_peak)
         if above <= max(ROOM_ABOVE_LIVE * figures.live_peak, LEAST_ROOM):
+            return False
+        return self._may_wait()
+
+    def _may_wait(self) -> bool:
+        """Return whether a book may wait for one more step."""
+        if self._patience == 0:
             return False
         self._patience -= 1
         return True
