@@ -45,8 +45,7 @@ __device__ void note(Slot* slots, u64 number, u64 words, u64 first) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    stamp_free(u64 address, u64 bytes, u64 words) {
+extern "C" __global__ void __launch_bounds__(256) stamp_free(u64 address, u64 bytes, u64 words) {
     const u64 end = address + bytes;
     const u64 step = (u64)gridDim.x * blockDim.x * 16;
     for (u64 at = address + ((u64)blockIdx.x * blockDim.x + threadIdx.x) * 16; at < end;
