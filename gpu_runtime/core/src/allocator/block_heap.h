@@ -72,11 +72,12 @@ enum class FrameSize : std::uint8_t { page, large };
 // gradients, which the stream of reductions asked for, while the optimizer reads them elsewhere,
 // and has that stream wait at the next reduction. PyTorch's allocator keeps such bytes for that
 // stream, so that this is safe there. A mark of that stream alone, made when the block was freed,
-// says nothing of the optimizer; frames that left by it once ended a training. Approach. Whoever
-// used a block was given its work before the block was freed. So bytes that change their stream
-// have marks of all streams that ever had a block, made at the free or later, and frames leave when
-// the device as a whole is done. Limits. Bytes that change their stream are not held back by one
-// that never had a block of its own nor was told of by record_stream().
+// says nothing of the optimizer; frames that left by it once ended a training.
+// Approach. Whoever used a block was given its work before the block was freed. So bytes that
+// change their stream have marks of all streams that ever had a block, made at the free or later,
+// and frames leave when the device as a whole is done.
+// Limits. Bytes that change their stream are not held back by one that never had a block of its own
+// nor was told of by record_stream().
 
 // Note [Streams that are gone]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -69,18 +69,19 @@ struct ArenaBlock {
 // lengths are then there. For one that never does, moves are rationed by the number of requests;
 // then memory is created after all, up to a larger share, above which frames move all the same: a
 // step of many microbatches before the first plan once spent the ration, and then took twice what
-// lived. Limits. A move waits for what the device was given before. Frames move as a whole: where
-// small blocks lie in many, as with sizes that never come again, less is idle than free. Between
-// the arena and the rest: what no plan expects gets idle bytes of the arena before more memory than
-// the bound, if such requests ended with their step the last time. Others may be the state of an
-// optimizer, and what stays in the arena is in the way of every step to come; they get them before
-// a larger share is taken, and the next book is planned around them. Where idle bytes of the arena
-// are in pieces, of which none is long enough, their frames move as well, above that share: one
-// block that stayed in a place once let the largest request of a step take its bytes twice. A place
-// that lost its memory so gets it when a request comes to it, or when the step ends, from what is
-// idle elsewhere by then. Nor is a new arena mapped as a whole beside what lies where no book has
-// put it yet, such as gradients that several steps add to: it gets what is idle, and then as steps
-// come to it.
+// lived.
+// Limits. A move waits for what the device was given before. Frames move as a whole: where small
+// blocks lie in many, as with sizes that never come again, less is idle than free.
+// Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
+// memory than the bound, if such requests ended with their step the last time. Others may be the
+// state of an optimizer, and what stays in the arena is in the way of every step to come; they get
+// them before a larger share is taken, and the next book is planned around them. Where idle bytes
+// of the arena are in pieces, of which none is long enough, their frames move as well, above that
+// share: one block that stayed in a place once let the largest request of a step take its bytes
+// twice. A place that lost its memory so gets it when a request comes to it, or when the step ends,
+// from what is idle elsewhere by then. Nor is a new arena mapped as a whole beside what lies where
+// no book has put it yet, such as gradients that several steps add to: it gets what is idle, and
+// the rest as steps come to it.
 
 // Safe to call from any thread. One lock guards everything; it is held neither while Python runs,
 // so that a thread which waits for it may hold the interpreter, nor while the device is waited for.

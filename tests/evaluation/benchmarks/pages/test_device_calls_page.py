@@ -99,5 +99,5 @@ def test_the_command_over_a_driver(tmp_path: Path) -> None:
 @pytest.mark.gpu
 def test_the_command_on_a_gpu(main: object, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    assert main("device-calls", "--bytes", "64MiB", "-o", page) == 0  # type: ignore[operator]
+    assert main("device-calls", "--bytes", "64MiB", "-o", page) == 0
     assert page.read_text().count("\n| 64 MiB") == 2

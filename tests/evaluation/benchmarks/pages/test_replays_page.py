@@ -33,7 +33,7 @@ def test_a_device_with_memory_adds_times(tmp_path: Path, main: object) -> None:
         write_recorded_trace(caching_trace(), tmp_path / f"{name}.npz")
     page = tmp_path / "page.md"
     given = ("--device", "simulated", tmp_path, "-o", page)
-    assert main("replays", *given) == 0  # type: ignore[operator]
+    assert main("replays", *given) == 0
     text = page.read_text()
     assert "over memory of this machine" in text
     first, second = text.split("\n## ")[1:]
@@ -75,5 +75,5 @@ def test_no_page_is_written_where_an_allocator_fails(tmp_path: Path) -> None:
 def test_the_command_takes_recordings(main: object, tmp_path: Path) -> None:
     path, page = tmp_path / "run.npz", tmp_path / "page.md"
     write_recorded_trace(caching_trace(), path)
-    assert main("replays", path, "-o", page) == 0  # type: ignore[operator]
+    assert main("replays", path, "-o", page) == 0
     assert "`python -m evaluation.benchmarks replays run.npz`" in page.read_text()

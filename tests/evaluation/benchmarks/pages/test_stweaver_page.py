@@ -81,5 +81,5 @@ def test_a_page_needs_a_run() -> None:
 def test_the_command_takes_recordings(main: object, tmp_path: Path) -> None:
     path, page = tmp_path / "run.npz", tmp_path / "page.md"
     write_recorded_trace(random_training(0), path)
-    assert main("stweaver", "--no-traced", path, "-o", page) == 0  # type: ignore[operator]
+    assert main("stweaver", "--no-traced", path, "-o", page) == 0
     assert "`python -m evaluation.benchmarks stweaver --no-traced run.npz`" in page.read_text()
