@@ -6,9 +6,10 @@ from collections import deque
 
 # A step is unlike the book where this share of its bytes lies at no place of it.
 UNLIKE_SHARE = 0.1
-# Of so many steps in a row, so many unlike ones are too many.
+# Of so many steps in a row, so many unlike ones are too many; and so many once a book was dropped.
 JUDGED_STEPS = 12
 TOO_MANY = 8
+TOO_MANY_AGAIN = 4
 # And so many in which memory was taken for what found no place.
 TOO_MANY_WASTEFUL = 4
 # An arena, and what lies beside it, that are more than this part and so many bytes above the peak
@@ -36,7 +37,8 @@ class BookJudge:
     before. A book goes where most of a dozen steps were unlike it, or where its arena is larger
     than what ever lived: then the sizes of a kind are of the moment, although their number is not.
     It goes sooner where what has no place takes more memory than ever lived, as with two lengths
-    that have nothing to do with each other. No other is made for a while, longer each time.
+    that have nothing to do with each other. No other is made for a while, longer each
+    time, and that one has to serve better to stay.
 
     Limits. A program that changes for good is unlike its book for a few steps only, until the next
     book, and is not judged by them.
@@ -49,6 +51,7 @@ class BookJudge:
         self._fallback_bytes = self._step_bytes = 0
         self._pause = FIRST_PAUSE
         self._pause_left = 0
+        self._too_many = TOO_MANY
 
     def saw(
         self,
@@ -88,7 +91,7 @@ class BookJudge:
     @property
     def is_in_the_way(self) -> bool:
         """Whether the book in force serves the program too badly."""
-        return sum(self._unlike) >= TOO_MANY or sum(self._wasteful) >= TOO_MANY_WASTEFUL
+        return sum(self._unlike) >= self._too_many or sum(self._wasteful) >= TOO_MANY_WASTEFUL
 
     @staticmethod
     def is_little_above(reserved_bytes: int, live_peak: int) -> bool:
@@ -100,4 +103,5 @@ class BookJudge:
         self._unlike.clear()
         self._wasteful.clear()
         self._pause_left = self._pause
+        self._too_many = TOO_MANY_AGAIN
         self._pause = min(2 * self._pause, LONGEST_PAUSE)

@@ -7,6 +7,7 @@ from gpu_runtime.allocator.book_judge import (
     JUDGED_STEPS,
     RECENT_STEPS,
     TOO_MANY,
+    TOO_MANY_AGAIN,
     TOO_MANY_WASTEFUL,
     BookJudge,
 )
@@ -47,6 +48,20 @@ def test_a_book_that_most_steps_are_unlike_is_in_the_way() -> None:
     assert judge_after(many, many).is_in_the_way
     later = many + "." * (JUDGED_STEPS - TOO_MANY + 1)
     assert not judge_after(later, later).is_in_the_way
+
+
+def test_the_book_after_one_that_was_dropped_has_to_serve_better() -> None:
+    judge = judge_after("x" * TOO_MANY, "x" * TOO_MANY)
+    judge.pause()
+    assert TOO_MANY_AGAIN < TOO_MANY
+    for step in range(TOO_MANY_AGAIN):
+        assert not judge.is_in_the_way
+        judge.saw(
+            is_known=True,
+            fallback_bytes=20 * (TOO_MANY + step + 1),
+            step_bytes=100 * (TOO_MANY + step + 1),
+        )
+    assert judge.is_in_the_way
 
 
 def test_a_book_beside_which_memory_is_taken_is_in_the_way_sooner() -> None:
