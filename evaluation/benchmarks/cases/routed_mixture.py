@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.extract.eager.fake_trace import trace_on_fake_tensors
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import find_model
 from instances.extract.models.qwen2_moe import build_qwen2_moe
-from instances.extract.parallel.expert_parallel import combine_rows, dispatch_rows
 from instances.extract.step_settings import StepSettings
 from instances.traces.allocation_trace import AllocationTrace
 
@@ -42,6 +40,8 @@ class RoutedMixture:
 
     def trace(self) -> AllocationTrace:
         """Return all requests of the training loop."""
+        # Imported here because they need PyTorch.
+        from instances.extract.eager.fake_trace import trace_on_fake_tensors
         from instances.extract.tracing.building import build_module
 
         model = find_model(MODEL)
@@ -84,6 +84,8 @@ class _Routed:
         self._block = block
 
     def __call__(self, hidden_states: Any) -> Any:
+        from instances.extract.parallel.expert_parallel import combine_rows, dispatch_rows
+
         block = self._block
         hidden = hidden_states.view(-1, hidden_states.shape[-1])
         _, weights, chosen = block.router(hidden)

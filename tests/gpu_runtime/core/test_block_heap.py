@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -637,3 +638,28 @@ def test_a_step_that_only_seems_longer_does_not_make_the_arena_longer() -> None:
         end = heap.allocator.end_step()
     assert (end.planned, end.grown) == (1, 1)
     assert heap.allocator.figures().reserved_peak == 100 * PAGE
+
+
+def test_frames_that_move_in_every_step_are_joined_by_new_ones() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    allocator = PlannedAllocator(memory)
+    allocator.allocate(3000 * PAGE, 0)
+    moved, batch = [0], 0
+    for number in range(14):
+        allocator.begin_step()
+        # What stays until the next step lies between two blocks of now these, now those sizes.
+        first = allocator.allocate((500 + 30 * (number % 2)) * PAGE, 0)
+        kept = allocator.allocate(PAGE, 0)
+        second = allocator.allocate((500 - 30 * (number % 2)) * PAGE, 0)
+        if batch:
+            allocator.free(batch)
+        batch = kept
+        allocator.free(first)
+        allocator.free(second)
+        allocator.end_step()
+        moved.append(allocator.figures().moved_bytes)
+    moves = [after - before for before, after in pairwise(moved)]
+    assert all(moves[5:13]), "eight steps in a row"
+    assert moves[13] == 0
+    figures = allocator.figures()
+    assert figures.reserved_peak <= figures.live_peak * 65 / 64 + 4 * PAGE

@@ -25,6 +25,8 @@ constexpr std::int64_t kBoundPages = 4;
 constexpr std::int64_t kMovesAtOnce = std::int64_t{1} << 16;
 constexpr std::int64_t kRequestsAMove = 2048;
 constexpr std::int64_t kMovingShare = 16;
+// After so many steps in a row in which frames moved, memory is created up to the middle share.
+constexpr std::int64_t kRestlessSteps = 8;
 // A step with requests that no plan knew leaves idle memory beside the arena: above this part of
 // the peak of what lives it goes back, so often at once, and once more in so many steps.
 constexpr std::int64_t kIdleShare = 64, kGivenBackAtOnce = 16, kStepsAGiveBack = 64;
@@ -177,6 +179,8 @@ StepEnd PlannedAllocator::end_step() {
     write({.what = LogEntry::What::step_ends});
     ++figures_.steps;
     ++step_;
+    restless_steps_ = moved_bytes_ > moved_before_step_ ? restless_steps_ + 1 : 0;
+    moved_before_step_ = moved_bytes_;
     count(end);
     try {
         if (heap_.has_gone()) settle(lock);
@@ -323,7 +327,7 @@ Block* PlannedAllocator::place_as_planned(Lock& lock, std::int64_t planned, std:
     // One that only seems longer would take what is not going to live.
     if (is_longer && is_above(kMovingShare, bytes, missing)) return nullptr;
     // What has gone from here is idle elsewhere by now, or needed.
-    if (is_above(kShare, bytes, missing) && may_move(bytes, missing)) {
+    if (is_above(bound(), bytes, missing) && may_move(bytes, missing)) {
         move(lock, heap_.take_idle_for_place(offset, wanted));
     }
     try {
@@ -360,7 +364,7 @@ void PlannedAllocator::release_spare() {
 Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
     const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
-    if (more > 0 && is_above(kShare, wanted.bytes, more)) {
+    if (more > 0 && is_above(bound(), wanted.bytes, more)) {
         if (Block* block = place_within_bound(lock, wanted, more)) return block;
     }
     for (bool is_last = false;; is_last = true) {
@@ -401,6 +405,10 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
         move(lock, heap_.take_idle_for(wanted.bytes, wanted.stream, kept));
     }
     return nullptr;
+}
+
+std::int64_t PlannedAllocator::bound() const {
+    return restless_steps_ < kRestlessSteps ? kShare : kStayingShare;
 }
 
 bool PlannedAllocator::may_move(std::size_t bytes, std::size_t more) const {

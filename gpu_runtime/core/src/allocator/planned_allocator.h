@@ -69,7 +69,8 @@ struct ArenaBlock {
 // lengths are then there. For one that never does, moves are rationed by the number of requests;
 // then memory is created after all, up to a larger share, above which frames move all the same: a
 // step of many microbatches before the first plan once spent the ration, and then took twice what
-// lived.
+// lived. After eight steps in a row in which frames moved, memory is created up to a middle share,
+// so that ranges are a little longer than needed.
 // Limits. A move waits for what the device was given before. Frames move as a whole: where small
 // blocks lie in many, as with sizes that never come again, less is idle than free.
 // Between the arena and the rest: what no plan expects gets idle bytes of the arena before more
@@ -167,6 +168,8 @@ class PlannedAllocator final : public ServingAllocator {
     bool is_above(std::int64_t share, std::size_t bytes, std::size_t more) const;
     void map_arena(std::size_t bytes);
     void restore_arena(Lock& lock);
+    // The share of the peak beyond which frames move.
+    std::int64_t bound() const;
     bool may_move(std::size_t bytes, std::size_t more) const;
     void move(Lock& lock, const BlockHeap::Leaving& leaving);
     void judge_unknown(bool& ended, bool begins);
@@ -202,8 +205,9 @@ class PlannedAllocator final : public ServingAllocator {
     bool had_unknown_ = false;  // in what ended last
     std::int64_t given_back_ = 0;
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
-    std::int64_t moved_frames_ = 0, moved_bytes_ = 0;
-    std::int64_t in_use_ = 0;  // requests of the step whose place was occupied
+    std::int64_t moved_frames_ = 0, moved_bytes_ = 0, moved_before_step_ = 0;
+    std::int64_t restless_steps_ = 0;  // in a row, in which frames moved
+    std::int64_t in_use_ = 0;          // requests of the step whose place was occupied
     std::int64_t step_reserved_peak_ = 0;
 
     std::vector<LogEntry> log_;

@@ -10,6 +10,8 @@ from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.dynamic_requests import find_dynamic_requests
 from instances.traces.iterations import iteration_phases
 
+pytestmark = pytest.mark.torch
+
 LOOP = TraceSettings(3, precision="bfloat16")
 
 

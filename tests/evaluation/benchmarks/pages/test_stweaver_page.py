@@ -13,6 +13,8 @@ from planners.errors import GaplessError
 from tests.evaluation.benchmarks.cases.test_routed_mixture import small_mixture
 from tests.gpu_runtime.replaying.random_training import random_training
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
