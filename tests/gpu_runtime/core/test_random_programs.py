@@ -27,21 +27,22 @@ HEAP, MEMORY = "block_heap", "block_heap_memory"
 # What each stands for: a wait, a mark to wait for, a rule of who may have which bytes.
 MUTATIONS = [
     (HEAP, "    make_wait(*first, *last, stream);\n", ""),
-    (HEAP, "if (!is_marked) unmarked.push_back(block->stream);", ""),
+    (HEAP, "if (!is_marked) add_stream(unmarked, block->stream);", ""),
     (HEAP, "if (mark->stream() != stream) marks.push_back(mark);", ""),
     (HEAP, "block.marks = std::move(marks);", ""),
-    (MEMORY, "leaving.marks.push_back(mark(stream));", ""),
-    (MEMORY, "if (leaving.is_of_gone) memory_.synchronize();", ""),
+    (MEMORY, "    if (is_capturing()) return leaving;\n", ""),
     (HEAP, "return withhold(block, {});", "throw;"),
     (HEAP, "gone.contains(block->stream) && gone_.contains(block->stream)", "true"),
-    (MEMORY, "leaving.marks.assign(marks.begin(), marks.end());", ""),
-    (MEMORY, "leaving.marks) memory_.await(mark->event());", "leaving.marks) (void)mark;"),
+    (
+        MEMORY,
+        "    memory_.synchronize();\n"
+        "    for (const auto& mark : leaving.marks) memory_.await(mark->event());\n",
+        "",
+    ),
     (HEAP, "memory_.is_done(uses.front().mark->event())", "true"),
     (HEAP, " && one.marks == other.marks", ""),
     (HEAP, "if (!marks.empty() && memory_.is_captured(stream)) throw StreamIsCaptured();", ""),
     (HEAP, "        unmarked_.push_back({&block, std::move(streams)});\n", ""),
-    (MEMORY, "std::erase_if(streams, [&](Stream stream) { return !memory_.is_captured(stream); });",
-     "streams.clear();"),
     (HEAP, "!is_own || ", ""),
     (
         HEAP,
