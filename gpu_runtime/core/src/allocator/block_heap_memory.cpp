@@ -25,30 +25,95 @@ constexpr std::size_t kUncheckedFrames = 8;
 
 }  // namespace
 
-std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream) {
+std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream, Placement placement) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    StreamHeap& heap = heap_of(stream);
-    add_latest(heap);
-    if (is_plain_) return round_up(bytes, kFramePages * page_bytes_);
-    const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
-    const std::size_t missing = round_up(bytes - std::min(bytes, present), page_bytes_);
-    if (heap.tail != nullptr && heap.tail->bytes >= missing) return missing;
-    return round_up(bytes, page_bytes_);
+    return is_plain_ ? round_up(bytes, kFramePages * page_bytes_)
+                     : gap_for(heap_of(stream), bytes, placement).missing;
 }
 
-void BlockHeap::grow(std::size_t requested, Stream stream, FrameSize frame_size) {
+void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement,
+                     FrameSize frame_size) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    std::size_t missing = missing_for(bytes, stream);
-    if (is_plain_) return add_plain(missing, stream);
     StreamHeap& heap = heap_of(stream);
-    if (heap.tail == nullptr || heap.tail->bytes < missing) {
-        heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
-        missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
-    }
+    if (is_plain_) return add_plain(missing_for(bytes, stream, placement), stream);
+    Gap gap = gap_for(heap, bytes, placement);
     if (frame_size == FrameSize::page) split_spare();
-    const std::size_t pages = frame_size == FrameSize::page ? 1 : kFramePages;
-    require_free(missing);
-    map_at(heap.tail, missing, pages * page_bytes_);
+    const std::size_t frame_bytes = (frame_size == FrameSize::page ? 1 : kFramePages) * page_bytes_;
+    if (!gap.is_at_tail()) {
+        require_free(gap.missing);
+        return fill_gap(heap, gap.range, frame_bytes);
+    }
+    if (heap.tail == nullptr || heap.tail->bytes < gap.missing) {
+        heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
+        gap.missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
+    }
+    require_free(gap.missing);
+    map_at(heap.tail, gap.missing, frame_bytes);
+}
+
+// See Note [Holes between blocks]. Of two that are as good it is not the tail.
+BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement placement) {
+    add_latest(heap);
+    const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
+    Gap best{{}, round_up(bytes - std::min(bytes, present), page_bytes_)};
+    if (heap.tail == nullptr || heap.tail->bytes < best.missing) {
+        best.missing = round_up(bytes, page_bytes_);
+    }
+    if (placement == Placement::in_order) return best;
+    const auto is_idle = [](const Block* block) {
+        return block != nullptr &&
+               (block->state == BlockState::free || block->state == BlockState::hole);
+    };
+    for (const Sized& hole : heap.holes) {
+        const Block* first = hole.block;
+        if (first == heap.tail) continue;
+        if (is_idle(first->before)) first = first->before;
+        // Then this is not the first hole here.
+        if (is_idle(first->before)) continue;
+        const Block* last = hole.block;
+        while (is_idle(last->behind)) last = last->behind;
+        improve(best, *first, *last, bytes);
+    }
+    return best;
+}
+
+// Looks at each block of an idle stretch as the beginning; what is missing is kept from one to the
+// next, so that all take as long as the stretch has blocks.
+void BlockHeap::improve(Gap& best, const Block& first, const Block& last, std::size_t bytes) const {
+    const auto unmapped = [](const Block& block) {
+        return block.state == BlockState::hole ? block.bytes : 0;
+    };
+    const Block* behind = &first;
+    std::size_t whole = 0;  // missing from the beginning to `behind`
+    for (const Block* begin = &first;; begin = begin->behind) {
+        const Range range{begin->address, begin->address + bytes};
+        if (range.end > last.end()) return;
+        for (; behind->end() < range.end; behind = behind->behind) whole += unmapped(*behind);
+        const std::size_t part = behind->state == BlockState::hole
+                                     ? round_up(range.end - behind->address, page_bytes_)
+                                     : 0;
+        if (whole + part <= best.missing) best = {range, whole + part};
+        if (begin == &last) return;
+        if (begin == behind) {
+            behind = behind->behind;
+        } else {
+            whole -= unmapped(*begin);
+        }
+    }
+}
+
+void BlockHeap::fill_gap(StreamHeap& heap, const Range& range, std::size_t frame_bytes) {
+    const auto is_within = [&](const Sized& hole) {
+        return hole.address < range.end && hole.block->end() > range.begin;
+    };
+    for (;;) {
+        const auto entry = std::ranges::find_if(heap.holes, is_within);
+        if (entry == heap.holes.end()) return;
+        Block* hole = entry->block;
+        const std::size_t bytes =
+            round_up(std::min(hole->end(), range.end) - hole->address, page_bytes_);
+        map_at(hole == heap.tail ? heap.tail : hole, bytes, frame_bytes);
+    }
 }
 
 // Most of a card would take long to map, only to be given back.
@@ -178,14 +243,21 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
 }
 
 BlockHeap::Leaving BlockHeap::take_idle_for(std::size_t requested, Stream stream,
-                                            std::size_t arena_kept) {
-    const std::size_t missing = missing_for(requested, stream);
-    const Block* const tail = heap_of(stream).tail;
+                                            Placement placement, std::size_t arena_kept) {
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    if (is_plain_) {
+        const std::size_t missing = missing_for(bytes, stream, placement);
+        return take_idle(missing - std::min(missing, spare_bytes_), arena_kept, Range{});
+    }
+    StreamHeap& heap = heap_of(stream);
+    Gap gap = gap_for(heap, bytes, placement);
+    const Block* const tail = heap.tail;
     // What is to be longer is not to lose at one end what it gets at the other.
-    const bool is_longer = tail != nullptr && tail->bytes >= missing && free_before(tail) > 0;
-    const Block* const kept = is_longer ? tail->before : nullptr;
-    return take_idle(missing - std::min(missing, spare_bytes_), arena_kept,
-                     kept == nullptr ? Range{} : Range{kept->address, kept->end()});
+    if (gap.is_at_tail() && tail != nullptr && tail->bytes >= gap.missing &&
+        free_before(tail) > 0) {
+        gap.range = {tail->before->address, tail->before->end()};
+    }
+    return take_idle(gap.missing - std::min(gap.missing, spare_bytes_), arena_kept, gap.range);
 }
 
 BlockHeap::Leaving BlockHeap::take_idle_for_place(std::size_t offset, std::size_t bytes) {

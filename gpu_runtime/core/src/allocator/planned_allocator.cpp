@@ -362,14 +362,14 @@ void PlannedAllocator::release_spare() {
 }
 
 Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
-    const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream);
+    const std::size_t missing = heap_.missing_for(wanted.bytes, wanted.stream, wanted.placement);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
     if (more > 0 && is_above(bound(), wanted.bytes, more)) {
         if (Block* block = place_within_bound(lock, wanted, more)) return block;
     }
     for (bool is_last = false;; is_last = true) {
         try {
-            heap_.grow(wanted.bytes, wanted.stream, frame_size(wanted));
+            heap_.grow(wanted.bytes, wanted.stream, wanted.placement, frame_size(wanted));
             measure_reserved();
             Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement);
             // A hole that was filled to its end has none behind at which blocks are put in order.
@@ -402,7 +402,7 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
     if (may_move(wanted.bytes, more)) {
         // Idle memory of the arena may be in pieces, of which none is long enough.
         const std::size_t kept = is_above(kStayingShare, wanted.bytes, more) ? 0 : arena_kept();
-        move(lock, heap_.take_idle_for(wanted.bytes, wanted.stream, kept));
+        move(lock, heap_.take_idle_for(wanted.bytes, wanted.stream, wanted.placement, kept));
     }
     return nullptr;
 }
