@@ -578,6 +578,38 @@ def test_what_grows_does_not_lose_what_it_has() -> None:
     assert memory.created_bytes == 260 * PAGE
 
 
+def test_a_request_goes_where_least_is_missing() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    pass_first_steps(heap.allocator)
+    frames = [heap.allocate(FRAME) for _ in range(16)]
+    for frame in frames[::2]:
+        heap.free(frame)
+    # Four idle frames leave holes between the others, which go next.
+    at_the_end = heap.allocate(4 * FRAME)
+    for frame in frames[1::2]:
+        heap.free(frame)
+    moved = heap.allocator.figures().moved_bytes
+    assert moved == 4 * FRAME
+    # [ 12 frames and 4 holes ][ at the end ][ hole ...
+    between = heap.allocate(16 * FRAME)
+    assert between.address < at_the_end.address
+    assert memory.created_bytes == 20 * FRAME
+    heap.free(between)
+    heap.allocator.give_back()
+    heap.free(at_the_end)
+    # [ hole of 16 frames ][ 4 frames ][ hole ...: the first hole is as good as the last.
+    heap.free(heap.allocate(20 * FRAME))
+    assert memory.created_bytes == 20 * FRAME
+    heap.check_all()
+    # [ 20 frames ][ hole ...: all the way to where it grows.
+    heap.allocate(21 * FRAME)
+    heap.allocate(FRAME)
+    heap.check_all()
+    assert memory.created_bytes == 22 * FRAME
+    assert heap.allocator.figures().moved_bytes == moved
+
+
 def test_a_first_step_of_many_microbatches_hardly_moves() -> None:
     random = Random(1)
     allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))
@@ -599,11 +631,9 @@ def test_a_first_step_of_many_microbatches_hardly_moves() -> None:
 
 def test_frames_move_when_the_ration_is_spent() -> None:
     allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))
-    for number in range(100):
-        # The block behind keeps the range from becoming longer.
-        long = allocator.allocate((1000 + 16 * number) * PAGE, 0)
-        allocator.allocate(PAGE, 0)
-        allocator.free(long)
+    for stream in range(100):
+        # What is idle belongs to another stream.
+        allocator.free(allocator.allocate(1000 * PAGE, stream))
     figures = allocator.figures()
     assert figures.moved_bytes > (1 << 16) * PAGE
     assert figures.reserved_peak <= figures.live_peak * 9 / 8
