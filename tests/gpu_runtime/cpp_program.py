@@ -48,13 +48,13 @@ def compile_cpp(
 def run_cpp(program: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
     """Return the exit status of a compiled program, and what it wrote to both outputs.
 
-    One that has not ended after minutes is a failure.
+    One that has not ended after half an hour is a failure.
     """
     ended = subprocess.run(
         [program, *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
         env=without_preload() | environment,
     )

@@ -61,7 +61,7 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
     const Address address = arena_->begin() + static_cast<Address>(offset);
     auto entry = arena_free_.upper_bound(address);
     if (entry == arena_free_.begin()) return nullptr;
-    Block* const first = (--entry)->second;
+    Block* const first = (--entry)->block;
     if (first->end() <= address) return nullptr;
     Block* last = first;
     while (last->end() < address + bytes) {
@@ -76,6 +76,9 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         return nullptr;
     }
     Block* found = first;
+    if (first->address == address && first->bytes > bytes) {
+        return use(*split_front(*first, bytes, entry), requested, stream);
+    }
     if (first->address < address) {
         // What is left of it stays where the index has it.
         found = split(*first, address - first->address);
@@ -315,6 +318,32 @@ Block* BlockHeap::split(Block& block, std::size_t bytes) {
     return rest;
 }
 
+Block* BlockHeap::split_front(Block& block, std::size_t bytes, ByAddress::iterator entry) {
+    Block* front = new_block();
+    front->address = block.address;
+    front->bytes = bytes;
+    front->extent = block.extent;
+    front->before = block.before;
+    front->behind = &block;
+    (front->before != nullptr ? front->before->behind : first_.at(block.extent)) = front;
+    front->state = block.state;
+    front->stream = block.stream;
+    block.before = front;
+    block.bytes -= bytes;
+    entry->address = block.address += bytes;
+    return front;
+}
+
+void BlockHeap::absorb_before(Block& block) {
+    Block* gone = block.before;
+    arena_free_.find(block.address)->address = gone->address;
+    block.address = gone->address;
+    block.bytes += gone->bytes;
+    block.before = gone->before;
+    (block.before != nullptr ? block.before->behind : first_.at(block.extent)) = &block;
+    drop(*gone);
+}
+
 void BlockHeap::absorb(Block& block) {
     Block* gone = block.behind;
     block.bytes += gone->bytes;
@@ -339,7 +368,7 @@ Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
 void BlockHeap::index(Block& block) {
     const bool is_hole = block.state == BlockState::hole;
     if (is_in_arena(block)) {
-        (is_hole ? arena_holes_ : arena_free_).emplace(block.address, &block);
+        (is_hole ? arena_holes_ : arena_free_).insert({block.address, &block});
     } else {
         StreamHeap& heap = heap_of(block.stream);
         (is_hole ? heap.holes : heap.free).insert(sized(block));
@@ -349,7 +378,8 @@ void BlockHeap::index(Block& block) {
 void BlockHeap::unindex(Block& block) {
     const bool is_hole = block.state == BlockState::hole;
     if (is_in_arena(block)) {
-        (is_hole ? arena_holes_ : arena_free_).erase(block.address);
+        ByAddress& ranges = is_hole ? arena_holes_ : arena_free_;
+        ranges.erase(ranges.find(block.address));
     } else {
         StreamHeap& heap = heap_of(block.stream);
         (is_hole ? heap.holes : heap.free).erase(sized(block));
@@ -374,6 +404,11 @@ Block* BlockHeap::add_free(Block& block) {
     }
     if (whole->behind != nullptr && whole->behind != latest &&
         is_one_range(*whole, *whole->behind)) {
+        if (is_in_arena(*whole) && !is_indexed) {
+            Block* const behind = whole->behind;
+            absorb_before(*behind);
+            return behind;
+        }
         unindex(*whole->behind);
         absorb(*whole);
     }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory_resource>
@@ -212,6 +213,16 @@ class BlockHeap {
         auto operator<=>(const Sized&) const = default;
     };
     using BySize = std::pmr::set<Sized>;
+    // A range of the arena. One that becomes shorter or longer at its beginning, as far as its
+    // neighbours let it, keeps its place in the order, so that the tree stays as it is.
+    struct Placed {
+        mutable Address address;
+        Block* block;
+        bool operator<(const Placed& other) const { return address < other.address; }
+        friend bool operator<(const Placed& range, Address at) { return range.address < at; }
+        friend bool operator<(Address at, const Placed& range) { return at < range.address; }
+    };
+    using ByAddress = std::pmr::set<Placed, std::less<>>;
     static Sized sized(Block& block) { return {block.bytes, block.address, &block}; }
     // What belongs to one stream, outside of the arena.
     struct StreamHeap {
@@ -243,8 +254,12 @@ class BlockHeap {
     void drop(Block& block);
     // The block keeps its first bytes; returns the rest, of the same state, not in any index.
     Block* split(Block& block, std::size_t bytes);
+    // Returns its first bytes as a block in no index; the block keeps the rest and its own.
+    Block* split_front(Block& block, std::size_t bytes, ByAddress::iterator entry);
     // Takes in the block behind.
     void absorb(Block& block);
+    // Lets a free one of the arena take in the block before, which is in no index.
+    void absorb_before(Block& block);
     Block* use(Block& block, std::size_t bytes, Stream stream);
 
     void index(Block& block);
@@ -323,8 +338,8 @@ class BlockHeap {
 
     Extent* arena_ = nullptr;
     std::size_t arena_bytes_ = 0;
-    std::pmr::map<Address, Block*> arena_free_;
-    std::pmr::map<Address, Block*> arena_holes_;
+    ByAddress arena_free_;
+    ByAddress arena_holes_;
 
     std::map<Block*, Withheld> withheld_;
     std::int64_t next_ticket_ = 0;

@@ -32,7 +32,7 @@ void BlockHeap::check() const {
                     if (is_latest) break;
                     if (is_in_arena(*block)) {
                         const auto found = arena_free_.find(block->address);
-                        require(found != arena_free_.end() && found->second == block,
+                        require(found != arena_free_.end() && found->block == block,
                                 "a free block of the arena is found by its address");
                     } else {
                         require(block->marks.empty(), "only blocks of the arena have marks");

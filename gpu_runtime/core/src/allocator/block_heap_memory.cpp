@@ -132,10 +132,10 @@ std::size_t BlockHeap::arena_missing(std::size_t offset, std::size_t bytes) cons
     auto entry = arena_holes_.upper_bound(begin);
     if (entry != arena_holes_.begin()) --entry;
     std::size_t missing = 0;
-    for (; entry != arena_holes_.end() && entry->first < end; ++entry) {
-        const Block& hole = *entry->second;
+    for (; entry != arena_holes_.end() && entry->address < end; ++entry) {
+        const Block& hole = *entry->block;
         if (hole.end() > begin)
-            missing += std::min(hole.end(), end) - std::max(entry->first, begin);
+            missing += std::min(hole.end(), end) - std::max(entry->address, begin);
     }
     return missing;
 }
@@ -147,7 +147,7 @@ bool BlockHeap::is_unmapped(std::size_t offset, std::size_t bytes) const {
     for (const auto* ranges : {&arena_free_, &arena_holes_}) {
         const auto behind = ranges->upper_bound(begin);
         if (behind == ranges->begin()) continue;
-        const Block* const block = std::prev(behind)->second;
+        const Block* const block = std::prev(behind)->block;
         if (block->end() > begin) first = block;
     }
     bool has_hole = false;
@@ -169,9 +169,9 @@ void BlockHeap::fill_arena(std::size_t offset, std::size_t bytes) {
     const Address begin = arena_->begin() + first, end = arena_->begin() + last;
     for (;;) {
         auto entry = arena_holes_.upper_bound(begin);
-        if (entry != arena_holes_.begin() && std::prev(entry)->second->end() > begin) --entry;
-        if (entry == arena_holes_.end() || entry->first >= end) return;
-        fill(entry->second, begin, end);
+        if (entry != arena_holes_.begin() && std::prev(entry)->block->end() > begin) --entry;
+        if (entry == arena_holes_.end() || entry->address >= end) return;
+        fill(entry->block, begin, end);
     }
 }
 
@@ -179,8 +179,8 @@ void BlockHeap::refill_arena(std::size_t bytes) {
     const std::size_t last = round_up(bytes, page_bytes_);
     open_arena(last);
     const Address end = arena_->begin() + last;
-    while (spare_bytes_ > 0 && !arena_holes_.empty() && arena_holes_.begin()->first < end) {
-        Block* const hole = arena_holes_.begin()->second;
+    while (spare_bytes_ > 0 && !arena_holes_.empty() && arena_holes_.begin()->address < end) {
+        Block* const hole = arena_holes_.begin()->block;
         fill(hole, hole->address, std::min(end, hole->address + spare_bytes_));
     }
 }
@@ -329,8 +329,8 @@ std::vector<BlockHeap::Idle> BlockHeap::idle_ranges(Address arena_kept, const Ra
     });
     const std::size_t outside = idle.size();
     for (auto entry = arena_free_.rbegin();
-         entry != arena_free_.rend() && entry->second->end() > arena_kept; ++entry) {
-        Block* const block = entry->second;
+         entry != arena_free_.rend() && entry->block->end() > arena_kept; ++entry) {
+        Block* const block = entry->block;
         if (idle.size() > outside && block->end() == idle.back().begin) {
             idle.back().first = block;
             idle.back().begin = block->address;
