@@ -5,3 +5,4 @@ from __future__ import annotations
 from planners.commands import Command
 
 BENCHMARKS = Command("print a page of measurements", "evaluation.benchmarks.__main__:main")
+STUDY = Command("run a study, resume it, or show what it runs", "evaluation.study.__main__:main")

@@ -51,10 +51,15 @@ class RunStatus(enum.StrEnum):
 ANSWERED = (RunStatus.OPTIMAL, RunStatus.FEASIBLE)
 """The statuses of a run that has a valid plan."""
 
+FAILED = (
+    RunStatus.INVALID, RunStatus.CRASHED, RunStatus.TIMED_OUT, RunStatus.OUT_OF_MEMORY,
+)  # fmt: skip
+"""The statuses of a run in which a planner broke a rule or a limit."""
+
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run was made; times of two machines are compared only where all of this is equal."""
+    """Where a run was made."""
 
     # The processor's name, as the system tells it.
     processor: str
@@ -63,6 +68,14 @@ class Machine:
     memory_bytes: int
     # Name and release of the operating system.
     system: str
+
+    def is_like(self, other: Machine) -> bool:
+        """Return whether times of both compare; how much memory the system tells may differ."""
+        mine = (self.processor, self.cores, self.system)
+        return mine == (other.processor, other.cores, other.system)
+
+    def __str__(self) -> str:
+        return f"{self.processor}, {self.cores} cores, {self.system}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +144,11 @@ class Record:
     incumbents: tuple[tuple[float, int], ...] = ()
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
     commit: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the planner broke a rule or a limit."""
+        return self.status in FAILED
 
     @property
     def label(self) -> str:

@@ -67,7 +67,7 @@ def answer_in_isolation(
 
     def in_the_child() -> bytes:
         standard_output.leave_to_the_parent()
-        return _packed(answer())
+        return packed(answer())
 
     sent = call_isolated(
         in_the_child,
@@ -78,7 +78,7 @@ def answer_in_isolation(
     if isinstance(sent, Ended):
         return _without_answer(sent, budget, isolation)
     try:
-        return take_in(problem, _unpacked(sent))
+        return take_in(problem, unpacked(sent))
     except (MalformedAnswerError, ValueError, KeyError, TypeError):
         return Findings(reason="its process sent what is no answer", claimed=Status.INVALID)
 
@@ -95,7 +95,8 @@ def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Findi
     return Findings(reason=reason, claimed=Status.INVALID)
 
 
-def _packed(found: Findings) -> bytes:
+def packed(found: Findings) -> bytes:
+    """Return findings as bytes, to be sent by the process that made them."""
     header = {
         "peak": None if found.plan is None else found.plan.peak,
         "lower_bound": found.lower_bound,
@@ -109,7 +110,8 @@ def _packed(found: Findings) -> bytes:
     return json.dumps(header).encode("ascii") + b"\n" + offsets
 
 
-def _unpacked(sent: bytes) -> Findings:
+def unpacked(sent: bytes) -> Findings:
+    """Return what was sent, neither well formed nor judged; raises where it is no answer."""
     text, _, offsets = sent.partition(b"\n")
     header = json.loads(text)
     peak, claimed = header["peak"], header["claimed"]

@@ -27,6 +27,8 @@ from planners.third_party.process_state import kept_process_state
 OnError = Callable[[BaseException], object]
 
 MOST_STATISTICS = 1000
+# How the reason of a planner begins that was refused memory.
+OUT_OF_MEMORY = "out of memory"
 MOST_NAME_CHARACTERS = 100
 
 
@@ -52,7 +54,7 @@ def answer_of(
     except TimeoutError as error:
         return Findings(reason=text_of(error))
     except MemoryError as error:
-        return Findings(reason=f"out of memory: {text_of(error)}")
+        return Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}")
     except MalformedAnswerError as error:
         return Findings(reason=str(error), claimed=Status.INVALID)
     except BaseException as error:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from planners.errors import GaplessError
 
 
 def pin_to_one_core() -> None:
@@ -13,3 +20,32 @@ def pin_to_one_core() -> None:
 def use_every_core() -> None:
     """Let this process and its workers run on every core that the system grants them."""
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+@contextmanager
+def a_core_of_its_own() -> Iterator[int]:
+    """Keep this thread, and the processes it starts, on a core that no other holder is on.
+
+    Note: who else is on a core is told by locks on files of this machine, one a core. They hold
+    between all programs of ours, whoever started them, and the system opens them when their holder
+    dies. They say nothing of programs of others.
+    """
+    granted = os.sched_getaffinity(0)
+    folder = Path(tempfile.gettempdir()) / f"gapless-cores-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for core in sorted(granted):
+        with (folder / f"{core}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            os.sched_setaffinity(0, {core})
+            try:
+                yield core
+            finally:
+                os.sched_setaffinity(0, granted)
+            return
+    raise GaplessError(
+        f"a timed run needs a core of its own, and other timed runs hold all {len(granted)} here; "
+        f"run fewer at once"
+    )

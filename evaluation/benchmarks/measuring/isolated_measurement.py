@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Generic, TypeVar
 
+from evaluation.benchmarks.measuring.resident_memory import (
+    give_back_free_memory,
+    resident_peak,
+    restart_peak,
+)
 from planners.errors import GaplessError
 from planners.third_party.child_process import tied_to_this_process
 
 State = TypeVar("State")
 Value = TypeVar("Value")
 Answer = TypeVar("Answer")
-
-# Written to clear_refs, this makes the peak of resident memory start again from what is resident.
-RESET_PEAK = "5"
 
 
 @dataclass(frozen=True)
@@ -69,36 +67,10 @@ def run_isolated(measured: MeasuredCall[State, Value, Answer]) -> IsolatedRun[An
 
 def _run(measured: MeasuredCall[State, Value, Answer]) -> IsolatedRun[Answer]:
     state = measured.prepare()
-    _give_back_free_memory()
-    before = _restart_peak()
+    give_back_free_memory()
+    before = restart_peak()
     begun = time.process_time()
     value = measured.call(state)
     cpu_seconds = time.process_time() - begun
-    added_bytes = max(0, _status_bytes("VmHWM") - before)
+    added_bytes = max(0, resident_peak() - before)
     return IsolatedRun(measured.finish(state, value), cpu_seconds, added_bytes)
-
-
-def _give_back_free_memory() -> None:
-    gc.collect()
-    # Of glibc; other C libraries give memory back as it is freed.
-    with suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def _restart_peak() -> int:
-    """Let the peak of resident memory start again, and return what is resident, bytes."""
-    try:
-        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
-    except OSError as error:
-        raise GaplessError(
-            f"memory is measured by /proc/self/clear_refs, which this system refuses "
-            f"({error.strerror}); run the benchmark on a Linux that grants it"
-        ) from None
-    return _status_bytes("VmRSS")
-
-
-def _status_bytes(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise GaplessError(f"memory is measured by /proc/self/status, which has no field {field} here")

@@ -13,10 +13,11 @@ def environment() -> str:
     cores = len(os.sched_getaffinity(0))
     packages = ", ".join(f"{name} {version(name)}" for name in ("gapless", "numpy"))
     on = "one core" if cores == 1 else f"{cores} cores"
-    return f"{_processor()}, {on}; Python {platform.python_version()}, {packages}"
+    return f"{processor()}, {on}; Python {platform.python_version()}, {packages}"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the name of the processor, as the system tells it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -1,0 +1,158 @@
+"""``python -m evaluation.study``: run a study, list those that there are, show what one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evaluation.study.executors import dask_cluster, local_processes
+from evaluation.study.planned_runs import runs_of
+from evaluation.study.records_file import drop_lines, records_file
+from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
+from evaluation.study.study import Study
+from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
+from planners.command_line import standard_output
+from planners.command_line.progress_line import show_progress
+from planners.command_line.typer_frame import CommandLine
+from planners.errors import GaplessError
+from planners.text.byte_units import counted, human_bytes
+from planners.text.table import aligned_pairs
+
+app = CommandLine(no_args_is_help=True, help="Studies: runs of planners on instances, as data.")
+
+RESULTS = Path("results")
+
+Which = Annotated[
+    str, typer.Argument(metavar="NAME|FILE.toml", help="A study that ships, or a file of your own.")
+]
+Only = Annotated[
+    str,
+    typer.Option(
+        metavar="KEYS", help="Runs whose keys match one of these wildcards, separated by commas."
+    ),
+]
+
+
+@app.command("list")
+def list_studies() -> None:
+    """List the studies that ship, one line each."""
+    pairs = [(name, find_study(name).question) for name in studies()]
+    standard_output.write(aligned_pairs(pairs))
+
+
+@app.command()
+def show(
+    which: Which,
+    only: Only = "",
+    keys: Annotated[bool, typer.Option("--keys", help="Show the key of every run.")] = False,
+) -> None:
+    """Show what a study runs."""
+    study = find_study(which)
+    runs = runs_of(study, _folder_of(which), _patterns(only))
+    if keys:
+        standard_output.write("".join(f"{run.key}\n" for run in runs))
+        return
+    longest = sum(run.limits.seconds for run in runs)
+    instances = {run.instance.name for run in runs}
+    planners = {(run.kind, run.label) for run in runs}
+    memory = max(run.limits.memory_bytes for run in runs)
+    pairs = [
+        ("study", study.name),
+        ("question", study.question),
+        ("runs", f"{len(runs)}: {counted(len(instances), 'instance')}, "
+                 f"{counted(len(planners), 'planner')}"),
+        ("times count", "yes, each run on a core of its own" if study.timed else "no"),
+        ("memory", f"at most {human_bytes(memory)} a run"),
+        ("at most", f"{longest / 3600:.1f} hours on one core"),
+    ]  # fmt: skip
+    standard_output.write(aligned_pairs(pairs))
+
+
+@app.command()
+def run(
+    which: Which,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE.jsonl", help="Records; results/NAME.jsonl by default."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Runs at once; one a core by default, one where times count."
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://host:8786."),
+    ] = None,
+    only: Only = "",
+    drop_changed: Annotated[
+        bool,
+        typer.Option("--drop-changed", help="Drop records of what has changed since, and rerun."),
+    ] = False,
+) -> None:
+    """Run a study, or go on with it: what has a record is not run again.
+
+    Records are added as runs end; it may be killed at any moment and started again.
+    """
+    if scheduler is not None and jobs is not None:
+        raise GaplessError("--jobs and --scheduler: one of the two is needed, found both")
+    study = find_study(which)
+    runs = runs_of(study, _folder_of(which), _patterns(only))
+    path = output or RESULTS / f"{study.name}.jsonl"
+    if drop_changed and path.exists():
+        try:
+            with records_file(path) as file:
+                runs_without_record(study, runs, file)
+        except StaleRecordsError as stale:
+            drop_lines(path, stale.lines)
+    with records_file(path) as file:
+        left, progress = runs_without_record(study, runs, file)
+        if left:
+            opened = (
+                dask_cluster(scheduler)
+                if scheduler is not None
+                else local_processes(jobs, timed=study.timed)
+            )
+            try:
+                with opened as workforce:
+                    run_all(study, left, file, workforce, progress, _shown(study))
+            except BaseException:
+                _say_how_to_resume(study, progress, path)
+                raise
+            finally:
+                show_progress("")
+    standard_output.write(f"{progress.line(study.name)}: {path}\n")
+
+
+def _shown(study: Study) -> Callable[[Progress], None]:
+    return lambda progress: show_progress(progress.line(study.name))
+
+
+def _say_how_to_resume(study: Study, progress: Progress, path: Path) -> None:
+    """Say what is kept, above the line that says what ended the study."""
+    show_progress("")
+    typer.echo(
+        f"{progress.line(study.name)}: {path} keeps them, and the same command goes on from there",
+        err=True,
+    )
+
+
+def _folder_of(which: str) -> Path:
+    """Return the folder from which a study's own files are named."""
+    return Path(which).parent if which.endswith(SUFFIX) else FOLDER
+
+
+def _patterns(only: str) -> list[str]:
+    return [pattern for part in only.split(",") if (pattern := part.strip())]
+
+
+main = app.run
+
+if __name__ == "__main__":
+    main()

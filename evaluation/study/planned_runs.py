@@ -1,0 +1,121 @@
+"""The runs of a study in their order, each with a key to read and a digest of all it asks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from evaluation.study.plugins import load_plugins
+from evaluation.study.record import Kind
+from evaluation.study.study import Grid, RunLimits, Study
+from evaluation.study.study_instances import StudyInstance, instances_of
+from planners.errors import GaplessError, near_names
+from planners.files.json_file import compact_json
+from planners.model.problem import Scalar
+from planners.registry import Chosen, choose, choose_online
+from planners.third_party.planner_answer import plain_parameters
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """One run that a study asks for."""
+
+    instance: StudyInstance
+    kind: Kind
+    planner: str
+    # Those that differ from the planner's own, as on the command line; and all of them.
+    label: str
+    parameters: Mapping[str, Scalar]
+    seed: int
+    repetition: int
+    limits: RunLimits
+    # What it has in common with all runs of the study.
+    of_study: Mapping[str, Any]
+
+    @cached_property
+    def key(self) -> str:
+        """What it is called; a study has each key once."""
+        online = "online/" if self.kind == "online" else ""
+        return (
+            f"{self.instance.name}/{online}{self.label}"
+            f"/seed={self.seed}/repetition={self.repetition}"
+        )
+
+    @cached_property
+    def asked(self) -> str:
+        """Digest of all that decides what it answers and what it takes."""
+        question = {
+            **self.of_study,
+            "instance": asdict(self.instance.question),
+            "kind": self.kind,
+            "planner": self.planner,
+            "parameters": dict(self.parameters),
+            "seed": self.seed,
+            "limits": asdict(self.limits),
+        }
+        return "sha256:" + hashlib.sha256(compact_json(question).encode()).hexdigest()
+
+
+def runs_of(study: Study, folder: Path, only: Sequence[str] = ()) -> list[PlannedRun]:
+    """Return the runs of a study, those of an instance one after the other.
+
+    Parameters
+    ----------
+    folder
+        Where the study's own instance files are looked for.
+    only
+        Wildcards over keys; all runs where none is given.
+    """
+    load_plugins(study.plugins)
+    runs: dict[str, PlannedRun] = {}
+    for grid in study.grids:
+        for run in _runs_of_grid(study, grid, folder):
+            known = runs.setdefault(run.key, run)
+            if known is not run and known.limits != run.limits:
+                raise GaplessError(
+                    f"study {study.name}: two grids ask for {run.key} under unlike limits; take "
+                    f"it out of one of them"
+                )
+    chosen = [run for run in runs.values() if not only or _matches(run.key, only)]
+    if not chosen:
+        raise GaplessError(
+            f"--only: no run of {study.name} matches {', '.join(only)}; "
+            f"{near_names(only[0], runs)}"[:1000]
+        )
+    return chosen
+
+
+def _matches(key: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _runs_of_grid(study: Study, grid: Grid, folder: Path) -> Iterator[PlannedRun]:
+    of_study = {
+        "timed": study.timed,
+        "bounds_seconds": study.bounds_seconds,
+        "plugins": [asdict(plugin) for plugin in study.plugins],
+    }
+    chosen: list[tuple[Kind, Chosen[Any]]] = []
+    chosen += [("offsets", each) for name in grid.planners for each in choose(name)]
+    chosen += [("online", each) for name in grid.online for each in choose_online(name)]
+    for choice in grid.instances:
+        for instance in instances_of(choice, folder):
+            for seed in grid.seeds:
+                for repetition in range(grid.repetitions):
+                    for kind, each in chosen:
+                        yield PlannedRun(
+                            instance,
+                            kind,
+                            each.info.name,
+                            each.label,
+                            plain_parameters({**each.info.defaults, **each.parameters}),
+                            seed,
+                            repetition,
+                            grid.limits,
+                            of_study,
+                        )

@@ -1,0 +1,377 @@
+"""One run, carried out where it was sent: planned in a process of its own, judged, recorded.
+
+Note: what is in which process
+------------------------------
+Rationale. A planner may crash, hang or take all memory, and what it took must be its own.
+
+Approach. Who gets a task, a process of this machine or of a cluster, unpacks the problem once for
+all of its runs, and knows its bounds. For each run it forks. The child unpacks the problem anew, so
+that nothing is known of it that the planner would have to find out; it frees what is left over,
+plans, and sends findings and cost. The parent kills it at its limit, and judges what came.
+
+Limits. Resident memory that the parent has is the child's as well, so memory that Python keeps for
+itself can serve a small run at no cost. A lock that another thread held at the fork stays locked in
+the child, which is then ended by its limit; our own workers have one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import resource
+import signal
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from evaluation.benchmarks.measuring.cores import a_core_of_its_own
+from evaluation.benchmarks.measuring.resident_memory import (
+    give_back_free_memory,
+    resident_peak,
+    restart_peak,
+)
+from evaluation.study.plugins import load_plugins
+from evaluation.study.record import Kind, Record, RunStatus
+from evaluation.study.study import Plugin, RunLimits
+from evaluation.study.surroundings import commit, this_machine, versions
+from planners.errors import GaplessError
+from planners.files.json_file import compact_json
+from planners.files.problem_file import problem_from_fields, problem_to_fields
+from planners.model.bounds import Bound, bounds_of
+from planners.model.budget import Budget
+from planners.model.findings import Findings
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.plan import Status
+from planners.model.problem import Problem, Scalar
+from planners.model.request_sequence import RequestSequence, requests_of_problem
+from planners.registry import ChosenPlanner, choose_one, choose_online
+from planners.run import run
+from planners.text.plain_text import describe_error
+from planners.third_party.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
+from planners.third_party.isolated_process import Ended, call_isolated
+from planners.third_party.planner_answer import OUT_OF_MEMORY, answer_of, take_in
+
+Value = TypeVar("Value")
+
+# Imported before any fork, and so paid by no run.
+PRELOADED = ("ortools.sat.python.cp_model", "pulp", "scipy.optimize")
+# Planned before what is measured, for the same reason.
+TINY = ([1, 2], [0, 0], [1, 1])
+TINY_BUDGET = Budget(time_limit_seconds=1.0)
+# What stands in front of an answer: cost, and what an online allocator said.
+MOST_PREFIX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class SentInstance:
+    """An instance as it travels to who runs planners on it."""
+
+    name: str
+    family: str | None
+    digest: str
+    tensors: int
+    # The content of an instance file, compressed; and the requests of a recording as a pickle.
+    problem: bytes
+    requests: bytes | None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        requests: RequestSequence | None,
+        *,
+        family: str | None,
+        digest: str,
+    ) -> SentInstance:
+        """Pack a problem, and the requests where it is a recording."""
+        text = compact_json(problem_to_fields(problem)).encode()
+        sent = None if requests is None else pickle.dumps(requests)
+        return cls(problem.name, family, digest, problem.tensor_count, zlib.compress(text, 1), sent)
+
+    def unpacked(self) -> Problem:
+        """Return the problem, of which nothing is known but what its file says."""
+        return problem_from_fields(json.loads(zlib.decompress(self.problem)))
+
+    def unpacked_requests(self, problem: Problem) -> RequestSequence:
+        """Return what an online allocator is asked: the recording, or the lifetimes."""
+        if self.requests is None:
+            return requests_of_problem(problem)
+        requests: RequestSequence = pickle.loads(self.requests)
+        return requests
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """All that is needed to make one run and its record."""
+
+    study: str
+    run: str
+    asked: str
+    instance: SentInstance
+    kind: Kind
+    planner: str
+    label: str
+    parameters: dict[str, Scalar]
+    seed: int
+    repetition: int
+    limits: RunLimits
+    timed: bool
+    bounds_seconds: float
+    plugins: tuple[Plugin, ...]
+
+    @property
+    def budget(self) -> Budget:
+        """What the planner is told."""
+        limits = self.limits
+        return Budget(limits.budget_seconds, limits.node_limit, limits.threads, self.seed)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a planner took, and nothing around it."""
+
+    processor_seconds: float
+    wall_seconds: float
+    # None where the system does not tell.
+    peak_resident_bytes: int | None
+
+
+def carry_out(task: RunTask) -> str:
+    """Make a run in a process of its own, and return its record as a line."""
+    with ExitStack() as stack:
+        if task.timed:
+            stack.enter_context(a_core_of_its_own())
+        moment = now()
+        load_plugins(task.plugins)
+        problem, bounds = _known(task.instance, task.bounds_seconds)
+        record = blank_record(task, moment, RunStatus.NO_PLAN_FOUND)
+        record = replace(record, bounds={bound.name: bound.bytes for bound in bounds})
+        if task.kind == "online":
+            return _run_online(task, record, problem).to_json()
+        return _run_planner(task, record, problem, bounds).to_json()
+
+
+def blank_record(
+    task: RunTask, moment: str, status: RunStatus, reason: str | None = None
+) -> Record:
+    """Return the record of a run of which no more is known than how it ended."""
+    return Record(
+        study=task.study,
+        run=task.run,
+        asked=task.asked,
+        instance=task.instance.name,
+        instance_digest=task.instance.digest,
+        tensors=task.instance.tensors,
+        family=task.instance.family,
+        planner=task.planner,
+        kind=task.kind,
+        parameters=task.parameters,
+        seed=task.seed,
+        budget_seconds=task.limits.budget_seconds,
+        repetition=task.repetition,
+        status=status,
+        reason=reason,
+        timed=task.timed,
+        machine=this_machine(),
+        versions=versions(),
+        commit=commit(),
+        moment=moment,
+    )
+
+
+def now() -> str:
+    """Return the moment as a record has it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+# Of the instance at hand: the runs of one come one after the other.
+@lru_cache(maxsize=2)
+def _known(instance: SentInstance, bounds_seconds: float) -> tuple[Problem, tuple[Bound, ...]]:
+    problem = instance.unpacked()
+    return problem, tuple(bounds_of(problem, bounds_seconds))
+
+
+def _run_planner(
+    task: RunTask, record: Record, problem: Problem, bounds: tuple[Bound, ...]
+) -> Record:
+    chosen = choose_one(task.label)
+    process = _PlannerProcess(task, chosen)
+    # The judge, and all that comes before it, is that of every run; the call alone is another.
+    info = replace(chosen.info, build=lambda **_parameters: process)
+    result = run(problem, ChosenPlanner(info, chosen.parameters), task.budget, bounds)
+    status, reason = RunStatus(result.status.value), result.reason
+    if process.ended is not None:
+        status, reason = _status_of(process.ended, task.limits)
+    elif status is RunStatus.NO_PLAN_FOUND and reason.startswith(OUT_OF_MEMORY):
+        status = RunStatus.OUT_OF_MEMORY
+    return _with_cost(
+        replace(
+            record,
+            status=status,
+            reason=reason or None,
+            peak=None if status is RunStatus.INVALID else result.peak,
+            lower_bound=result.lower_bound if result.certificate else None,
+            certificate=result.certificate or None,
+            statistics={key: _finite(value) for key, value in result.statistics.items()},
+        ),
+        process.cost,
+    )
+
+
+class _PlannerProcess:
+    """A planner that runs in a process of its own, and what became of that."""
+
+    def __init__(self, task: RunTask, chosen: ChosenPlanner) -> None:
+        self._task, self._chosen = task, chosen
+        self.cost: Cost | None = None
+        self.ended: Ended | None = None
+
+    def __call__(self, problem: Problem, _budget: Budget) -> Findings:
+        sent = _in_a_process(self._task, problem.tensor_count, self._answer)
+        if isinstance(sent, Ended):
+            self.ended = sent
+            return Findings(reason=sent.how)
+        self.cost, answer = sent
+        try:
+            return take_in(problem, unpacked(answer))
+        except Exception:
+            return Findings(reason="its process sent what is no answer", claimed=Status.INVALID)
+
+    def _answer(self, problem: Problem) -> tuple[Cost, bytes]:
+        answer_of(self._chosen, Problem(*TINY), TINY_BUDGET.started())
+        budget = self._task.budget
+        cost, found = _measured(lambda: answer_of(self._chosen, problem, budget.started()))
+        return cost, packed(found)
+
+
+def _run_online(task: RunTask, record: Record, problem: Problem) -> Record:
+    [chosen] = choose_online(task.label)
+    terms = OnlineTerms(capacity=problem.capacity)
+
+    def answer(problem: Problem) -> tuple[Cost, bytes]:
+        requests = task.instance.unpacked_requests(problem)
+        serve = chosen.info.build(**chosen.parameters)
+        cost, fields = _measured(lambda: _served(serve, requests, terms))
+        return cost, json.dumps(fields).encode()
+
+    sent = _in_a_process(task, problem.tensor_count, answer)
+    if isinstance(sent, Ended):
+        status, reason = _status_of(sent, task.limits)
+        return replace(record, status=status, reason=reason)
+    cost, fields = sent
+    # The order in which it serves is given: what is asked for at once is its only bound.
+    lifetime = record.bounds.get("lifetime")
+    said: dict[str, Any] = json.loads(fields)
+    said["status"] = RunStatus(said["status"])
+    bound: dict[str, Any] = {"lower_bound": lifetime}
+    bound["certificate"] = None if lifetime is None else "lifetime"
+    return _with_cost(replace(record, **bound, **said), cost)
+
+
+def _served(
+    serve: Callable[[RequestSequence, OnlineTerms], Any],
+    requests: RequestSequence,
+    terms: OnlineTerms,
+) -> dict[str, Any]:
+    """Return fields of the record; a third party's allocator may fail in any way."""
+    try:
+        result = serve(requests, terms)
+        if not isinstance(result, OnlineResult):
+            raise TypeError(f"an OnlineResult is needed, found {type(result).__name__}")
+    except MemoryError as error:
+        return {"status": RunStatus.OUT_OF_MEMORY, "reason": describe_error(error)}
+    except GaplessError as error:
+        return {"status": RunStatus.UNSUPPORTED, "reason": str(error)}
+    except Exception as error:
+        return {"status": RunStatus.INVALID, "reason": describe_error(error)}
+    row = result.out_of_memory_row
+    if row is not None:
+        reason = f"out of memory at row {row:,} of {requests.row_count:,}"
+        return {"status": RunStatus.NO_PLAN_FOUND, "reason": reason}
+    calls = {f"{kind}_calls": int(count) for kind, count in result.device_calls.items()}
+    return {
+        "status": RunStatus.FEASIBLE,
+        "peak": result.reserved_peak,
+        "allocated": result.allocated_peak,
+        "statistics": {
+            "requested": result.requested_peak,
+            "rows": requests.row_count,
+            "allocator_seconds": result.seconds,
+            **calls,
+        },
+    }
+
+
+def _in_a_process(
+    task: RunTask, tensors: int, answer: Callable[[Problem], tuple[Cost, bytes]]
+) -> tuple[Cost, bytes] | Ended:
+    """Return what an answer cost, and the answer, from a process that is held to the limits."""
+    for name in PRELOADED:
+        with suppress(ImportError):
+            import_module(name)
+
+    def in_the_child() -> bytes:
+        # What a planner prints is no answer of ours.
+        os.dup2(2, 1)
+        cost, found = answer(task.instance.unpacked())
+        return compact_json(asdict(cost)).encode() + b"\n" + found
+
+    sent = call_isolated(
+        in_the_child,
+        seconds=task.limits.seconds,
+        memory_bytes=task.limits.memory_bytes,
+        most_bytes=MOST_PREFIX_BYTES + MOST_HEADER_BYTES + 8 * tensors,
+    )
+    if isinstance(sent, Ended):
+        return sent
+    prefix, _, found = sent.partition(b"\n")
+    return Cost(**json.loads(prefix)), found
+
+
+def _measured(call: Callable[[], Value]) -> tuple[Cost, Value]:
+    give_back_free_memory()
+    before = _restarted_peak()
+    wall, processor = time.perf_counter(), _processor_seconds()
+    value = call()
+    processor, wall = _processor_seconds() - processor, time.perf_counter() - wall
+    added = None if before is None else max(0, resident_peak() - before)
+    return Cost(processor, wall, added), value
+
+
+def _processor_seconds() -> float:
+    """Of this process and of the children it has waited for, such as CBC."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _restarted_peak() -> int | None:
+    try:
+        return restart_peak()
+    except GaplessError:  # a system that does not grant it
+        return None
+
+
+def _status_of(ended: Ended, limits: RunLimits) -> tuple[RunStatus, str]:
+    if ended.late:
+        return RunStatus.TIMED_OUT, f"its process was killed after {limits.seconds:g} s"
+    reason = f"its process {ended.how}"
+    if ended.signal == signal.SIGKILL:
+        return RunStatus.OUT_OF_MEMORY, f"{reason}, as the system does where memory is short"
+    return RunStatus.CRASHED, reason
+
+
+def _with_cost(record: Record, cost: Cost | None) -> Record:
+    return record if cost is None else replace(record, **asdict(cost))
+
+
+def _finite(value: Scalar) -> Scalar:
+    """Return what JSON can hold."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,183 @@
+"""The runner: sends out the runs that have no record yet, and records each as it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from evaluation.study.executors import Workforce
+from evaluation.study.planned_runs import PlannedRun
+from evaluation.study.record import Machine, Record, RunStatus
+from evaluation.study.records_file import KnownRecord, RecordsFile
+from evaluation.study.run_task import RunTask, SentInstance, blank_record, carry_out, now
+from evaluation.study.study import Study
+from evaluation.study.study_instances import StudyInstance
+from evaluation.study.surroundings import this_machine
+from planners.errors import GaplessError
+from planners.text.byte_units import counted
+
+# Sent ahead for each that is under way, so that no worker waits for its next run.
+AHEAD = 2
+# How long the number of workers of a cluster is believed.
+WIDTH_SECONDS = 10.0
+
+
+class StaleRecordsError(GaplessError):
+    """Records answer what the study does not ask any more; the lines are those of the file."""
+
+    def __init__(self, message: object, lines: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.lines = lines
+
+
+@dataclass
+class Progress:
+    """How far a study has come."""
+
+    total: int
+    # Of these before this call began.
+    recorded: int
+    done: int = 0
+    failed: int = 0
+    begun: float = 0.0
+
+    def line(self, name: str) -> str:
+        """Return what is shown of it."""
+        ended = self.recorded + self.done
+        parts = [f"{name}: {ended} of {counted(self.total, 'run')}", f"{self.failed} failed"]
+        if 0 < ended < self.total and self.done:
+            left = (self.total - ended) * (time.monotonic() - self.begun) / self.done
+            end = datetime.now() + timedelta(seconds=left)
+            parts.append(f"expected end {end:{'%H:%M' if left < 86400 else '%d %b %H:%M'}}")
+        return ", ".join(parts)
+
+
+def runs_without_record(
+    study: Study, runs: Sequence[PlannedRun], file: RecordsFile
+) -> tuple[list[PlannedRun], Progress]:
+    """Return the runs that a file has no record of, and how far the study has come.
+
+    Raises
+    ------
+    StaleRecordsError
+        A record answers for a run that the study asks otherwise now.
+    GaplessError
+        A record is of another study, or comes twice.
+    """
+    known: dict[str, KnownRecord] = {}
+    for record in file.known:
+        where = f"{file.path}:{record.line}"
+        if record.study != study.name:
+            raise GaplessError(
+                f"{where}: a record of the study {study.name} is needed, found one of "
+                f"{record.study}; write to another file with -o"
+            )
+        if record.run in known:
+            raise GaplessError(
+                f"{where}: each run is recorded once, found {record.run} again, after line "
+                f"{known[record.run].line}; take one of the two lines out"
+            )
+        known[record.run] = record
+    changed = [
+        known[run.key] for run in runs if run.key in known and known[run.key].asked != run.asked
+    ]
+    if changed:
+        first = changed[0]
+        raise StaleRecordsError(
+            f"{file.path}:{first.line}: the study or an instance has changed since "
+            f"{counted(len(changed), 'record')}, the first of {first.run}; write to another file "
+            f"with -o, or run them again with --drop-changed",
+            [record.line for record in changed],
+        )
+    left = [run for run in runs if run.key not in known]
+    mine = [known[run.key] for run in runs if run.key in known]
+    failed = sum(record.failed for record in mine)
+    return left, Progress(len(runs), len(mine), failed=failed, begun=time.monotonic())
+
+
+def run_all(
+    study: Study,
+    runs: Sequence[PlannedRun],
+    file: RecordsFile,
+    workforce: Workforce,
+    progress: Progress,
+    show: Callable[[Progress], None],
+) -> None:
+    """Make runs, and record each as it ends; whatever ends this leaves all records whole."""
+    timed_on = file.known[0].machine if study.timed and file.known else None
+    if study.timed and workforce.is_local:
+        timed_on = timed_on or this_machine()
+        _require_like(timed_on, this_machine(), file)
+    tasks = _tasks(study, runs)
+    under_way: dict[Future[str], RunTask] = {}
+    width, asked = workforce.width(), time.monotonic()
+    show(progress)
+    while True:
+        while len(under_way) < AHEAD * width and (task := next(tasks, None)) is not None:
+            under_way[workforce.executor.submit(carry_out, task)] = task
+        if not under_way:
+            return
+        ended, _ = wait(under_way, timeout=WIDTH_SECONDS, return_when=FIRST_COMPLETED)
+        for future in ended:
+            line, record = _record_of(future, under_way.pop(future), workforce)
+            if study.timed:
+                timed_on = timed_on or record.machine
+                _require_like(timed_on, record.machine, file)
+            file.append(line)
+            progress.done += 1
+            progress.failed += record.failed
+            show(progress)
+        if time.monotonic() - asked > WIDTH_SECONDS:
+            width, asked = workforce.width(), time.monotonic()
+
+
+def _require_like(machine: Machine, other: Machine, file: RecordsFile) -> None:
+    if not machine.is_like(other):
+        raise GaplessError(
+            f"{file.path}: its times are of {machine}, and this is {other}; times of unlike "
+            f"machines do not compare: write to another file with -o"
+        )
+
+
+def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tuple[str, Record]:
+    try:
+        line = future.result()
+        return line, Record.from_json(line, task.run)
+    except workforce.died as error:
+        record = blank_record(task, now(), RunStatus.CRASHED, str(error))
+        return record.to_json(), record
+    except CancelledError:
+        raise GaplessError("the scheduler has gone, and what it was at is not recorded") from None
+
+
+def _tasks(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
+    """Make the tasks as they are needed; an instance is packed once for its runs in a row."""
+    instance: StudyInstance | None = None
+    for run in runs:
+        if run.instance is not instance:
+            instance, sent = run.instance, _packed(run.instance)
+        yield RunTask(
+            study=study.name,
+            run=run.key,
+            asked=run.asked,
+            instance=sent,
+            kind=run.kind,
+            planner=run.planner,
+            label=run.label,
+            parameters=dict(run.parameters),
+            seed=run.seed,
+            repetition=run.repetition,
+            limits=run.limits,
+            timed=study.timed,
+            bounds_seconds=study.bounds_seconds,
+            plugins=study.plugins,
+        )
+
+
+def _packed(instance: StudyInstance) -> SentInstance:
+    problem, requests = instance.content()
+    digest = instance.question.digest
+    return SentInstance.of(problem, requests, family=instance.family, digest=digest)

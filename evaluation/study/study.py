@@ -1,0 +1,110 @@
+"""A study: which planners run on which instances, under which limits; plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from instances.catalogue.catalogue_entry import Kind as InstanceKind
+from instances.synthetic.family import Parameter
+
+
+@dataclass(frozen=True)
+class CatalogueChoice:
+    """Instances of the catalogue: those that meet every condition."""
+
+    # Names or wildcards; one of them is enough.
+    names: tuple[str, ...] = ("*",)
+    # Every one of them is needed.
+    tags: tuple[str, ...] = ()
+    kind: InstanceKind | None = None
+    least_tensors: int = 0
+    most_tensors: int | None = None
+    # Whether the question of an instance is whether a plan fits, where it has a capacity; the
+    # smallest peak otherwise.
+    capacity: bool = True
+
+
+@dataclass(frozen=True)
+class FamilyChoice:
+    """Problems of a synthetic family, one for every combination of parameters and seeds."""
+
+    family: str
+    # The values that each parameter takes in turn.
+    parameters: Mapping[str, tuple[Parameter, ...]]
+    seeds: tuple[int, ...] = (0,)
+    capacity: bool = True
+
+
+@dataclass(frozen=True)
+class FileChoice:
+    """Instance files of any format; names or wildcards, seen from the study's own folder."""
+
+    files: tuple[str, ...]
+    capacity: bool = True
+
+
+InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """What each run may take.
+
+    Parameters
+    ----------
+    budget_seconds
+        Time limit that the planner is told; None for no limit.
+    node_limit
+        Limit on search nodes that it is told, for answers that repeat exactly.
+    threads
+        Threads that a planner may use.
+    memory_bytes
+        Address space that the process of a run may take beyond what it starts with.
+    seconds
+        After so many its process is killed.
+    """
+
+    budget_seconds: float | None
+    node_limit: int | None
+    threads: int
+    memory_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every planner on every instance, with every seed, so many times."""
+
+    instances: tuple[InstanceChoice, ...]
+    # As on the command line: names or wildcards, NAME:KEY=VALUE sets a parameter.
+    planners: tuple[str, ...]
+    online: tuple[str, ...]
+    seeds: tuple[int, ...]
+    repetitions: int
+    limits: RunLimits
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A Python file that registers planners, as it travels to who runs them."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked, and the grids of runs that answer it."""
+
+    name: str
+    question: str
+    grids: tuple[Grid, ...]
+    # Whether times count: each run has a core of its own.
+    timed: bool
+    # What bounds beyond the quick ones may take, once an instance.
+    bounds_seconds: float
+    plugins: tuple[Plugin, ...] = ()
+    # What reports read of it; no run depends on it.
+    page: Mapping[str, Any] = field(default_factory=dict)

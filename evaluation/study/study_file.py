@@ -1,0 +1,234 @@
+"""The file of a study, TOML: read here alone, and every fault one line with what would be right."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from evaluation.study.study import (
+    CatalogueChoice,
+    FamilyChoice,
+    FileChoice,
+    Grid,
+    InstanceChoice,
+    Plugin,
+    RunLimits,
+    Study,
+)
+from instances.catalogue.catalogue_entry import KINDS
+from instances.synthetic import FAMILIES
+from planners.errors import GaplessError, InstanceError, errors_at, near_names
+from planners.files.bounded_file import read_bounded
+from planners.model.columns import INT64_MAX
+from planners.text.byte_units import parse_bytes
+from planners.text.plain_text import shown
+
+FOLDER = Path(__file__).parents[1] / "studies"
+SUFFIX = ".toml"
+MAX_FILE_BYTES = 1 << 20
+
+# What a process may take longer than the planner's own limit, to read its problem among others.
+GRACE_SECONDS = 5.0
+DEFAULT_MEMORY = "4GiB"
+DEFAULT_BOUNDS_SECONDS = 10.0
+
+_OF_A_GRID = {
+    "planners", "online", "seeds", "repetitions", "budget_seconds", "node_limit", "threads",
+    "memory", "seconds",
+}  # fmt: skip
+_OF_A_STUDY = _OF_A_GRID | {"question", "timed", "bounds_seconds", "plugins", "page", "grid"}
+_OF_EVERY_CHOICE = {"capacity"}
+_OF_A_CHOICE = {
+    "files": {"files"},
+    "family": {"family", "parameters", "seeds"},
+    "names": {"names", "tags", "kind", "least_tensors", "most_tensors"},
+}
+
+
+def studies() -> dict[str, Path]:
+    """Return the files of the studies that come with this package, by name."""
+    return {path.stem: path for path in sorted(FOLDER.glob(f"*{SUFFIX}"))}
+
+
+def find_study(name_or_file: str) -> Study:
+    """Read a study by its name, or from a file of its own."""
+    if name_or_file.endswith(SUFFIX):
+        return read_study(Path(name_or_file))
+    known = studies()
+    if name_or_file not in known:
+        raise GaplessError(
+            f"study {shown(name_or_file)}: none has this name; {near_names(name_or_file, known)} "
+            f"(a file of your own ends in {SUFFIX})"
+        )
+    return read_study(known[name_or_file])
+
+
+def read_study(path: Path) -> Study:
+    """Read the file of a study; its name is that of the file."""
+    with errors_at(path):
+        try:
+            content = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+        except RecursionError:
+            raise InstanceError("the file is no study: its lists are nested too deeply") from None
+        except ValueError as error:  # no UTF-8, or no TOML
+            raise InstanceError(f"the file is no TOML: {error}") from None
+        return _study(path, _Table("", content))
+
+
+def _study(path: Path, table: _Table) -> Study:
+    table.require_known(_OF_A_STUDY)
+    plugins = [_plugin(path.parent / name) for name in table.texts("plugins", ())]
+    grids = tuple(_grid(table, grid) for grid in table.tables("grid"))
+    return Study(
+        name=path.stem,
+        question=table.text("question"),
+        grids=grids,
+        timed=table.truth("timed", default=False),
+        bounds_seconds=table.number("bounds_seconds", DEFAULT_BOUNDS_SECONDS) or 0.0,
+        plugins=tuple(plugins),
+        page=table.table("page"),
+    )
+
+
+def _plugin(path: Path) -> Plugin:
+    return Plugin(path.name, read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+
+
+def _grid(study: _Table, own: _Table) -> Grid:
+    own.require_known(_OF_A_GRID | {"instances"})
+    # What a grid does not say, the study says for all of them.
+    table = _Table(own.where, {**study.fields, **own.fields})
+    budget = table.number("budget_seconds", None)
+    seconds = table.number("seconds", None if budget is None else budget + GRACE_SECONDS)
+    if seconds is None:
+        table.refuse("seconds", "a limit of each run, where there is no budget_seconds,", None)
+    if budget is not None and seconds < budget:
+        table.refuse("seconds", f"at least the budget of {budget:g}", seconds)
+    planners, online = table.texts("planners", ()), table.texts("online", ())
+    if not planners and not online:
+        table.refuse("planners", "a list of planners, or of online allocators in online,", None)
+    return Grid(
+        instances=tuple(_choice(each) for each in own.tables("instances")),
+        planners=planners,
+        online=online,
+        seeds=table.counts("seeds", (0,)),
+        repetitions=table.count("repetitions", 1, least=1) or 1,
+        limits=RunLimits(
+            budget_seconds=budget,
+            node_limit=table.count("node_limit", None),
+            threads=table.count("threads", 1, least=1) or 1,
+            memory_bytes=parse_bytes(
+                f"{table.where}field memory", table.text("memory", DEFAULT_MEMORY)
+            ),
+            seconds=seconds,
+        ),
+    )
+
+
+def _choice(table: _Table) -> InstanceChoice:
+    kind = next((kind for kind in ("files", "family") if kind in table.fields), "names")
+    table.require_known(_OF_A_CHOICE[kind] | _OF_EVERY_CHOICE)
+    capacity = table.truth("capacity", default=True)
+    if kind == "files":
+        return FileChoice(table.texts("files"), capacity)
+    if kind == "family":
+        family = table.text("family").replace("-", "_")
+        if family not in FAMILIES:
+            raise InstanceError(
+                f"{table.where}field family: no family is called {shown(family)}; "
+                f"{near_names(family, FAMILIES)}"
+            )
+        parameters = _Table(f"{table.where}parameters, ", table.table("parameters"))
+        values = {name: parameters.values(name) for name in parameters.fields}
+        return FamilyChoice(family, values, table.counts("seeds", (0,)), capacity)
+    of_kind = table.text("kind", "") or None
+    if of_kind is not None and of_kind not in KINDS:
+        table.refuse("kind", f"one of {', '.join(KINDS)}", of_kind)
+    return CatalogueChoice(
+        names=table.texts("names", ("*",)),
+        tags=table.texts("tags", ()),
+        kind=of_kind,
+        least_tensors=table.count("least_tensors", 0) or 0,
+        most_tensors=table.count("most_tensors", None),
+        capacity=capacity,
+    )
+
+
+class _Table:
+    """A table of the file, whose fields are asked for by their type."""
+
+    def __init__(self, where: str, fields: Mapping[str, Any]) -> None:
+        self.where, self.fields = where, fields
+
+    def require_known(self, known: set[str]) -> None:
+        for field in self.fields:
+            if field not in known:
+                raise InstanceError(
+                    f"{self.where}field {shown(field)}: unknown; {near_names(field, known)}"
+                )
+
+    def text(self, field: str, default: str | None = None) -> str:
+        value = self.fields.get(field, default)
+        if type(value) is not str:
+            self.refuse(field, "a text", value)
+        return value
+
+    def texts(self, field: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        return tuple(self._list(field, default, lambda value: type(value) is str, "texts"))
+
+    def counts(self, field: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self._list(field, default, _is_count, "whole numbers of at least 0"))
+
+    def values(self, field: str) -> tuple[int | float, ...]:
+        value = self.fields[field]
+        listed = value if isinstance(value, list) else [value]
+        if not listed or not all(type(each) in (int, float) for each in listed):
+            self.refuse(field, "a number or a list of numbers", value)
+        return tuple(listed)
+
+    def count(self, field: str, default: int | None, *, least: int = 0) -> int | None:
+        value: int | None = self.fields.get(field, default)
+        if value is not default and (not _is_count(value) or (value or 0) < least):
+            self.refuse(field, f"a whole number of at least {least}", value)
+        return value
+
+    def number(self, field: str, default: float | None) -> float | None:
+        value = self.fields.get(field, default)
+        if value is not default and not (type(value) in (int, float) and 0 <= value < float("inf")):
+            self.refuse(field, "a number of at least 0", value)
+        return None if value is None else float(value)
+
+    def truth(self, field: str, *, default: bool) -> bool:
+        value = self.fields.get(field, default)
+        if type(value) is not bool:
+            self.refuse(field, "true or false", value)
+        return value
+
+    def table(self, field: str) -> Mapping[str, Any]:
+        value = self.fields.get(field, {})
+        if not isinstance(value, dict):
+            self.refuse(field, "a table", value)
+        return value
+
+    def tables(self, field: str) -> list[_Table]:
+        found = self._list(field, None, lambda value: isinstance(value, dict), "tables")
+        name = field if field == "grid" else f"{self.where}{field}"
+        return [_Table(f"{name} {index + 1}, ", each) for index, each in enumerate(found)]
+
+    def refuse(self, field: str, needed: str, found: object) -> NoReturn:
+        found_there = "nothing" if found is None else shown(found)
+        raise InstanceError(f"{self.where}field {field}: {needed} is needed, found {found_there}")
+
+    def _list(self, field: str, default: Any, is_right: Any, what: str) -> Any:
+        values = self.fields.get(field, default)
+        if values is default and default is not None:
+            return values
+        if not isinstance(values, list) or not values or not all(map(is_right, values)):
+            self.refuse(field, f"a list of {what}", values)
+        return values
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= INT64_MAX

@@ -1,0 +1,159 @@
+"""The instances of a study: each with its name and question, read or made when it is needed."""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from evaluation.study.study import CatalogueChoice, FamilyChoice, FileChoice, InstanceChoice
+from instances.catalogue.catalogue_entry import CatalogueEntry
+from instances.catalogue.catalogue_file import FOLDER, read_catalogue
+from instances.synthetic import FAMILIES
+from planners.errors import InstanceError, near_names
+from planners.files.digest import problem_digest
+from planners.files.formats import read_with_requests
+from planners.files.recording_slice import RecordingSlice
+from planners.model.problem import Problem
+from planners.model.request_sequence import RequestSequence
+
+WHOLE = RecordingSlice()
+
+Content = tuple[Problem, RequestSequence | None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a plan of an instance is asked: the digest of the problem, and what it has to fit."""
+
+    digest: str
+    capacity: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class StudyInstance:
+    """An instance of a study; it holds no problem, for a study may have many."""
+
+    name: str
+    # What generated it; None where it is a file.
+    family: str | None
+    # Whether its capacity counts, where it has one.
+    capacity: bool
+    # Reads or makes it.
+    read: Callable[[], Content]
+    # What the catalogue knows of it without reading it.
+    recorded: Question | None = None
+
+    @cached_property
+    def question(self) -> Question:
+        """What runs on it answer."""
+        if self.recorded is not None:
+            return self._asked(self.recorded)
+        problem, _ = self.read()
+        return self._asked(Question(problem_digest(problem), problem.capacity))
+
+    def content(self) -> Content:
+        """Return the problem under its name in this study, and the requests of a recording."""
+        problem, requests = self.read()
+        if self.recorded is not None and problem_digest(problem) != self.recorded.digest:
+            raise InstanceError(
+                f"instance {self.name}: its file is another one than the catalogue has; "
+                f"`git checkout` brings the file back, `python -m instances update` records it"
+            )
+        named = problem.with_name(self.name)
+        return (named if self.capacity else named.with_capacity(None)), requests
+
+    def _asked(self, question: Question) -> Question:
+        return question if self.capacity else Question(question.digest, None)
+
+
+def instances_of(choice: InstanceChoice, folder: Path) -> list[StudyInstance]:
+    """Return the instances of a choice; ``folder`` is where its files are looked for."""
+    if isinstance(choice, CatalogueChoice):
+        return list(_of_catalogue(choice))
+    if isinstance(choice, FamilyChoice):
+        return list(_of_family(choice))
+    return list(_of_files(choice, folder))
+
+
+def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
+    catalogue = read_catalogue()
+    for name in choice.names:
+        if not fnmatch.filter(catalogue, name):
+            raise InstanceError(
+                f"no instance of the catalogue matches {name!r}; {near_names(name, catalogue)}"
+            )
+    chosen = [entry for entry in catalogue.values() if _meets(choice, entry)]
+    if not chosen:
+        raise InstanceError(
+            f"no instance of the catalogue meets every condition, names {', '.join(choice.names)} "
+            f"among them; leave one out"
+        )
+    for entry in chosen:
+        question = Question(entry.facts.digest, entry.facts.capacity)
+        read = partial(_read_entry, entry)
+        yield StudyInstance(entry.name, None, choice.capacity, read, question)
+
+
+def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
+    tensors = entry.facts.tensors
+    return (
+        any(fnmatch.fnmatchcase(entry.name, name) for name in choice.names)
+        # What is not in the repository is run where it is named.
+        and (entry.committed or entry.name in choice.names)
+        and set(choice.tags) <= set(entry.tags)
+        and choice.kind in (None, entry.kind)
+        and choice.least_tensors <= tensors
+        and (choice.most_tensors is None or tensors <= choice.most_tensors)
+    )
+
+
+def _read_entry(entry: CatalogueEntry) -> Content:
+    path = FOLDER / entry.file
+    if not path.exists():
+        raise InstanceError(
+            f"instance {entry.name}: {path} is needed, found none; `python -m instances make "
+            f"{entry.name}` makes it, or run from a checkout of the repository"
+        )
+    return read_with_requests(path, WHOLE)
+
+
+def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
+    family = FAMILIES[choice.family]
+    parameters = inspect.signature(family).parameters.keys()
+    known, has_seed = parameters - {"seed"}, "seed" in parameters
+    for name in choice.parameters:
+        if name not in known:
+            raise InstanceError(
+                f"family {choice.family} has no parameter {name!r}; {near_names(name, known)}"
+            )
+    name = choice.family.replace("_", "-")
+    for values in itertools.product(*choice.parameters.values()):
+        given = dict(zip(choice.parameters, values, strict=True))
+        for seed in choice.seeds if has_seed else (None,):
+            settings = given if seed is None else {**given, "seed": seed}
+            parts = [name, *(f"{key}={value}" for key, value in settings.items())]
+            make = partial(_make, family, settings)
+            yield StudyInstance(":".join(parts), name, choice.capacity, make)
+
+
+def _make(family: Callable[..., Problem], settings: dict[str, int | float]) -> Content:
+    try:
+        return family(**settings), None
+    except TypeError as error:  # a parameter without a default is not given
+        raise InstanceError(f"family {family.__name__}: {error}") from None
+
+
+def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
+    for pattern in choice.files:
+        found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]
+        if not found:
+            raise InstanceError(f"{folder / pattern}: an instance file is needed, found none")
+        for path in found:
+            name = path.name.removesuffix(".gz").removesuffix(".json")
+            read = partial(read_with_requests, path, WHOLE)
+            yield StudyInstance(name, None, choice.capacity, read)

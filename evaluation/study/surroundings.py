@@ -1,0 +1,46 @@
+"""Where and with what a run is made: machine, versions, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+
+from evaluation.benchmarks.writing.environment import processor
+from evaluation.study.record import Machine
+from instances.catalogue.best_plan import git_commit
+
+# What may decide an answer; of these the ones that are installed.
+PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp", "omnimalloc")
+
+
+@cache
+def this_machine() -> Machine:
+    """Return what times that were taken here depend on."""
+    return Machine(
+        processor=processor(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        system=f"{platform.system()} {platform.release()}",
+    )
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def commit() -> str | None:
+    """Return the commit of the sources; None where they are no checkout."""
+    found = git_commit()
+    return None if found == "unknown" else found
