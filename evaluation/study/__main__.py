@@ -123,7 +123,7 @@ def run(
                 with opened as workforce:
                     run_all(study, left, file, workforce, progress, _shown(study))
             except BaseException:
-                _say_how_to_resume(study, progress, path)
+                _say_how_to_go_on(path)
                 raise
             finally:
                 show_progress("")
@@ -134,13 +134,10 @@ def _shown(study: Study) -> Callable[[Progress], None]:
     return lambda progress: show_progress(progress.line(study.name))
 
 
-def _say_how_to_resume(study: Study, progress: Progress, path: Path) -> None:
+def _say_how_to_go_on(path: Path) -> None:
     """Say what is kept, above the line that says what ended the study."""
     show_progress("")
-    typer.echo(
-        f"{progress.line(study.name)}: {path} keeps them, and the same command goes on from there",
-        err=True,
-    )
+    typer.echo(f"{path} keeps what has ended, and the same command goes on from there", err=True)
 
 
 def _folder_of(which: str) -> Path:

@@ -16,20 +16,21 @@ the child, which is then ended by its limit; our own workers have one thread.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
 import pickle
 import resource
 import signal
+import sys
 import time
 import zlib
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, TypeVar
 
 from evaluation.benchmarks.measuring.cores import a_core_of_its_own
@@ -61,9 +62,7 @@ from planners.third_party.planner_answer import OUT_OF_MEMORY, answer_of, take_i
 
 Value = TypeVar("Value")
 
-# Imported before any fork, and so paid by no run.
-PRELOADED = ("ortools.sat.python.cp_model", "pulp", "scipy.optimize")
-# Planned before what is measured, for the same reason.
+# Planned before what is measured, so that no run pays for imports.
 TINY = ([1, 2], [0, 0], [1, 1])
 TINY_BUDGET = Budget(time_limit_seconds=1.0)
 # What stands in front of an answer: cost, and what an online allocator said.
@@ -314,13 +313,13 @@ def _in_a_process(
     task: RunTask, tensors: int, answer: Callable[[Problem], tuple[Cost, bytes]]
 ) -> tuple[Cost, bytes] | Ended:
     """Return what an answer cost, and the answer, from a process that is held to the limits."""
-    for name in PRELOADED:
-        with suppress(ImportError):
-            import_module(name)
 
     def in_the_child() -> bytes:
+        # What is there already is not looked through again for what could be freed.
+        gc.freeze()
         # What a planner prints is no answer of ours.
         os.dup2(2, 1)
+        sys.stdout = sys.stderr
         cost, found = answer(task.instance.unpacked())
         return compact_json(asdict(cost)).encode() + b"\n" + found
 

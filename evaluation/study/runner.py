@@ -81,9 +81,10 @@ def runs_without_record(
                 f"{known[record.run].line}; take one of the two lines out"
             )
         known[record.run] = record
-    changed = [
-        known[run.key] for run in runs if run.key in known and known[run.key].asked != run.asked
-    ]
+    changed = sorted(
+        (known[run.key] for run in runs if run.key in known and known[run.key].asked != run.asked),
+        key=lambda record: record.line,
+    )
     if changed:
         first = changed[0]
         raise StaleRecordsError(
@@ -111,7 +112,7 @@ def run_all(
     if study.timed and workforce.is_local:
         timed_on = timed_on or this_machine()
         _require_like(timed_on, this_machine(), file)
-    tasks = _tasks(study, runs)
+    tasks = tasks_of(study, runs)
     under_way: dict[Future[str], RunTask] = {}
     width, asked = workforce.width(), time.monotonic()
     show(progress)
@@ -153,7 +154,7 @@ def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tupl
         raise GaplessError("the scheduler has gone, and what it was at is not recorded") from None
 
 
-def _tasks(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
+def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
     """Make the tasks as they are needed; an instance is packed once for its runs in a row."""
     instance: StudyInstance | None = None
     for run in runs:

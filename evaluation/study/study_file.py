@@ -93,7 +93,11 @@ def _study(path: Path, table: _Table) -> Study:
 
 
 def _plugin(path: Path) -> Plugin:
-    return Plugin(path.name, read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+    with errors_at(f"field plugins, {path}"):
+        try:
+            return Plugin(path.name, read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
 
 
 def _grid(study: _Table, own: _Table) -> Grid:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from planners.errors import GaplessError
+# Between two looks at who holds the cores.
+WAIT_SECONDS = 0.02
 
 
 def pin_to_one_core() -> None:
@@ -26,6 +28,8 @@ def use_every_core() -> None:
 def a_core_of_its_own() -> Iterator[int]:
     """Keep this thread, and the processes it starts, on a core that no other holder is on.
 
+    Where others hold all cores, it waits for one.
+
     Note: who else is on a core is told by locks on files of this machine, one a core. They hold
     between all programs of ours, whoever started them, and the system opens them when their holder
     dies. They say nothing of programs of others.
@@ -33,19 +37,23 @@ def a_core_of_its_own() -> Iterator[int]:
     granted = os.sched_getaffinity(0)
     folder = Path(tempfile.gettempdir()) / f"gapless-cores-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    for core in sorted(granted):
-        with (folder / f"{core}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            os.sched_setaffinity(0, {core})
-            try:
+    with _a_free_core(folder, sorted(granted)) as core:
+        os.sched_setaffinity(0, {core})
+        try:
+            yield core
+        finally:
+            os.sched_setaffinity(0, granted)
+
+
+@contextmanager
+def _a_free_core(folder: Path, cores: Sequence[int]) -> Iterator[int]:
+    while True:
+        for core in cores:
+            with (folder / f"{core}.lock").open("w") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
                 yield core
-            finally:
-                os.sched_setaffinity(0, granted)
-            return
-    raise GaplessError(
-        f"a timed run needs a core of its own, and other timed runs hold all {len(granted)} here; "
-        f"run fewer at once"
-    )
+                return
+        time.sleep(WAIT_SECONDS)

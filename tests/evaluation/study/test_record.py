@@ -12,7 +12,7 @@ from evaluation.study.record import Machine, Record, RunStatus
 from planners.errors import InstanceError
 
 RECORD = Record(
-    study="tiny",
+    study="large",
     run="pair naive seed=0 repetition=1",
     asked="sha256:2",
     instance="pair",

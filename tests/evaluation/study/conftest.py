@@ -1,0 +1,93 @@
+"""A study of a few tiny instances, and planners that misbehave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planners import registry
+
+# What a plugin may do to whoever runs it.
+MISBEHAVING = '''
+import ctypes, os, signal, sys, time
+import planners
+from planners import Plan
+
+@planners.register("segfaults")
+def segfaults(problem, budget):
+    """Read at address 0."""
+    ctypes.string_at(0)
+
+@planners.register("hangs")
+def hangs(problem, budget):
+    """Take no notice of the time, nor of signals."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(1)
+
+@planners.register("eats-memory")
+def eats_memory(problem, budget):
+    """Take memory until there is none."""
+    eaten = []
+    while problem.tensor_count > 2:
+        eaten.append(bytearray(1 << 26))
+    return Plan.of(problem, [0] * problem.tensor_count)
+
+@planners.register("is-killed")
+def is_killed(problem, budget):
+    """End as where the system is short of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@planners.register("exits")
+def exits(problem, budget):
+    """End the process in the middle."""
+    os._exit(3)
+
+@planners.register("overlaps")
+def overlaps(problem, budget):
+    """Put all tensors on the same bytes."""
+    return Plan.of(problem, [0] * problem.tensor_count)
+
+@planners.register("prints")
+def prints(problem, budget):
+    """Print what looks like a record, and answer well."""
+    os.write(1, b'{"schema":1}\\\\n')
+    print('{"schema":1}')
+    return planners.solve(problem, "greedy-size-first")
+
+@planners.register("waits")
+def waits(problem, budget, seconds=0.02):
+    """Answer well, a little later."""
+    time.sleep(seconds)
+    return planners.solve(problem, "greedy-size-first")
+'''
+
+STUDY = """
+question = "Does it run?"
+planners = ["waits", "naive"]
+plugins = ["misbehaving.py"]
+seconds = 30
+
+[[grid]]
+[[grid.instances]]
+family = "random-lifetimes"
+parameters = { tensors = [8, 9] }
+seeds = [0, 1, 2]
+"""
+
+
+@pytest.fixture
+def study_folder(tmp_path: Path) -> Path:
+    """A folder with the study ``tiny`` of twelve runs, and its plugin."""
+    (tmp_path / "misbehaving.py").write_text(MISBEHAVING)
+    (tmp_path / "tiny.toml").write_text(STUDY)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take out what a plugin brings, so that the next test may bring it again."""
+    registry.load_entry_points()
+    monkeypatch.setattr("evaluation.study.plugins._loaded", set())
+    monkeypatch.setattr(registry, "_planners", dict(registry._planners))

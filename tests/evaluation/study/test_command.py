@@ -1,0 +1,225 @@
+"""The command line: a study is run, killed, run on, and its faults are one line each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from evaluation.study.__main__ import app
+from evaluation.study.records_file import read_records
+from tests.evaluation.study.test_record import RECORD
+from tests.slow import one_by_one
+
+COMMAND = [sys.executable, "-m", "evaluation.study"]
+RUNS = 12
+
+
+@pytest.fixture(autouse=True)
+def _within_the_folder(study_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(study_folder)
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def keys(folder: Path, results: str = "results/tiny.jsonl") -> list[str]:
+    return [record.run for record in read_records(folder / results)]
+
+
+def lines_of(path: Path) -> Sequence[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def stop(folder: Path, after: int, number: int) -> tuple[int, str]:
+    """Run the study with its planner slowed down, and send a signal after so many records."""
+    path = folder / "results" / "tiny.jsonl"
+    process = subprocess.Popen(
+        [*COMMAND, "run", "tiny.toml", "--jobs", "2"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while len(lines_of(path)) < after and process.poll() is None:
+        try:
+            process.wait(0.002)
+        except subprocess.TimeoutExpired:
+            continue
+    process.send_signal(number)
+    _, said = process.communicate()
+    return process.returncode, said
+
+
+def test_a_study_is_run_and_then_has_nothing_left_to_run(study_folder: Path) -> None:
+    first = call("run", "tiny.toml", "--jobs", "1")
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert first.stdout == "tiny: 12 of 12 runs, 0 failed: results/tiny.jsonl\n"
+    whole = (study_folder / "results" / "tiny.jsonl").read_bytes()
+    again = call("run", "tiny.toml")
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    assert (study_folder / "results" / "tiny.jsonl").read_bytes() == whole
+    assert len(set(keys(study_folder))) == RUNS
+
+
+@one_by_one("moments", [(4,), (1, 2, 5, 6, 9)], 1)
+def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
+    study_folder: Path, moments: tuple[int, ...]
+) -> None:
+    kept: list[str] = []
+    for after in moments:
+        code, _ = stop(study_folder, after, signal.SIGKILL)
+        assert code == -signal.SIGKILL
+        path = study_folder / "results" / "tiny.jsonl"
+        whole = path.read_text().rpartition("\n")[0].splitlines()
+        assert whole[: len(kept)] == kept
+        assert after <= len(whole) < RUNS
+        kept = whole
+        # As though the kill had come in the middle of a line.
+        with path.open("a") as file:
+            file.write(kept[0][:50])
+    ended = call("run", "tiny.toml", "--jobs", "1")
+    assert ended.stdout == "tiny: 12 of 12 runs, 0 failed: results/tiny.jsonl\n"
+    assert lines_of(study_folder / "results" / "tiny.jsonl")[: len(kept)] == kept
+    assert len(keys(study_folder)) == len(set(keys(study_folder))) == RUNS
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        (signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow),
+    ],
+)
+def test_interrupted_it_keeps_its_records_and_says_how_to_go_on(
+    study_folder: Path, number: int, code: int, line: str
+) -> None:
+    returned, said = stop(study_folder, 2, number)
+    kept = len(keys(study_folder))
+    assert returned == code
+    assert 2 <= kept < RUNS
+    goes_on = "results/tiny.jsonl keeps what has ended, and the same command goes on from there"
+    assert said.splitlines() == [goes_on, line]
+    left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, study_folder)]
+    assert left == []
+
+
+def _is(link: Path, folder: Path) -> bool:
+    try:
+        mine = link.parent.name == str(os.getpid())
+        return not mine and os.readlink(link) == str(folder)
+    except OSError:
+        return False
+
+
+def test_only_some_runs(study_folder: Path) -> None:
+    ended = call("run", "tiny.toml", "--only", "*tensors=8:seed=0/*, none", "-o", "r")
+    assert ended.stdout == "tiny: 2 of 2 runs, 0 failed: r\n"
+    shown = call("show", "tiny.toml", "--only", "*:seed=0/naive/*", "--keys")
+    assert shown.stdout == (
+        "random-lifetimes:tensors=8:seed=0/naive/seed=0/repetition=0\n"
+        "random-lifetimes:tensors=9:seed=0/naive/seed=0/repetition=0\n"
+    )
+    assert "runs         12: 6 instances, 2 planners" in call(
+        study_folder, "show", "tiny.toml"
+    ).stdout.replace("study  ", "study  ")
+
+
+def test_a_run_that_fails_is_counted_and_the_rest_goes_on(study_folder: Path) -> None:
+    text = (study_folder / "tiny.toml").read_text().replace('"waits"', '"exits"')
+    (study_folder / "tiny.toml").write_text(text)
+    ended = call("run", "tiny.toml", "--only", "*seed=1/*/seed=0/*", "-o", "r.jsonl")
+    assert ended.exit_code == 0
+    assert ended.stdout == "tiny: 4 of 4 runs, 2 failed: r.jsonl\n"
+
+
+def test_records_of_what_has_changed_are_named_and_dropped_where_asked(study_folder: Path) -> None:
+    only = ("--only", "*:seed=0/naive/*", "--jobs", "1")
+    call("run", "tiny.toml", *only)
+    before = lines_of(study_folder / "results" / "tiny.jsonl")
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text(text.replace("seconds = 30", "seconds = 31"))
+    refused = call("run", "tiny.toml", *only)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "error: results/tiny.jsonl:1: the study or an instance has changed since 2 records, the "
+        "first of random-lifetimes:tensors=8:seed=0/naive/seed=0/repetition=0; write to another "
+        "file with -o, or run them again with --drop-changed\n"
+    )
+    assert lines_of(study_folder / "results" / "tiny.jsonl") == before
+    assert call("run", "tiny.toml", *only, "--drop-changed").exit_code == 0
+    after = lines_of(study_folder / "results" / "tiny.jsonl")
+    assert len(after) == 2
+    assert not set(after) & set(before)
+
+
+def test_times_of_unlike_machines_do_not_merge(study_folder: Path) -> None:
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text("timed = true\n" + text)
+    call("run", "tiny.toml", "--only", "*:seed=0/naive/*")
+    path = study_folder / "results" / "tiny.jsonl"
+    records = list(read_records(path))
+    assert all(record.timed for record in records)
+    elsewhere = replace(records[0].machine, processor="another processor")
+    path.write_text("".join(replace(each, machine=elsewhere).to_json() + "\n" for each in records))
+    refused = call("run", "tiny.toml")
+    assert refused.exit_code == 2
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith("error: results/tiny.jsonl: its times are of another processor, ")
+    assert "times of unlike machines do not compare" in last
+    assert len(keys(study_folder)) == 2
+
+
+def test_records_that_are_not_timed_may_be_of_several_machines(study_folder: Path) -> None:
+    call("run", "tiny.toml", "--only", "*tensors=8:seed=0/naive/*")
+    path = study_folder / "results" / "tiny.jsonl"
+    [record] = read_records(path)
+    elsewhere = replace(record.machine, processor="another processor")
+    path.write_text(replace(record, machine=elsewhere).to_json() + "\n")
+    ended = call("run", "tiny.toml", "--only", "*:seed=0/naive/*")
+    assert ended.stdout == "tiny: 2 of 2 runs, 0 failed: results/tiny.jsonl\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "regresion"), "study 'regresion': none has this name; did you mean 'regression'"),
+        (("run", "none.toml"), "none.toml: the file cannot be read"),
+        (("run", "tiny.toml", "--only", "x"), "--only: no run of tiny matches x"),
+        (("run", "tiny.toml", "--jobs", "0"), "--jobs: at least 1 is needed, found 0"),
+        (
+            ("run", "tiny.toml", "--jobs", "1", "--scheduler", "tcp://localhost:1"),
+            "--jobs and --scheduler: one of the two is needed, found both",
+        ),
+        (("run", "timed.toml", "--jobs", "4096"), "--jobs: a timed study runs at most one run a"),
+        (("run", "tiny.toml", "-o", "other.jsonl"), "a record of the study tiny is needed"),
+        (("run", "tiny.toml", "-o", "twice.jsonl"), "each run is recorded once"),
+        (("run", "tiny.toml", "-o", "wrong.jsonl"), "wrong.jsonl:1: the line is no whole JSON"),
+        (("run", "tiny.toml", "-o", "."), "."),
+    ],
+)
+def test_a_mistake_is_one_line(study_folder: Path, words: tuple[str, ...], message: str) -> None:
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "timed.toml").write_text("timed = true\n" + text)
+    line = replace(RECORD, study="tiny").to_json() + "\n"
+    (study_folder / "other.jsonl").write_text(RECORD.to_json() + "\n")
+    (study_folder / "twice.jsonl").write_text(line + line)
+    (study_folder / "wrong.jsonl").write_text("not JSON\n")
+    ended = call(*words)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines()[-1].startswith("error: ")
+    assert message in ended.stderr.splitlines()[-1]
+
+
+def test_the_studies_that_ship_are_listed() -> None:
+    ended = call("list")
+    assert ended.exit_code == 0
+    lines = dict(line.split(maxsplit=1) for line in ended.stdout.splitlines())
+    assert lines["regression"] == "Is any plan worse than it was?"

@@ -1,0 +1,165 @@
+"""The runs of a study: each with a key of its own, and a digest of all that it asks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation.study.planned_runs import PlannedRun, runs_of
+from evaluation.study.study_file import read_study
+from planners import Problem, write_problem
+from planners.errors import GaplessError
+
+STUDY = """
+question = "?"
+planners = ["naive", "greedy-size-*:chain_rule=exact"]
+seconds = 5
+[[grid]]
+[[grid.instances]]
+files = ["*.json"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_problem(Problem([4, 8], [0, 1], [2, 3], capacity=12), tmp_path / "pair.json")
+    return tmp_path
+
+
+def runs(folder: Path, text: str = STUDY, *only: str) -> list[PlannedRun]:
+    (folder / "own.toml").write_text(text)
+    return runs_of(read_study(folder / "own.toml"), folder, only)
+
+
+def test_keys_say_what_is_run(folder: Path) -> None:
+    text = STUDY.replace("seconds = 5", 'seconds = 5\nseeds = [0, 9]\nonline = ["pytorch-caching"]')
+    keys = [run.key for run in runs(folder, text, "*/seed=9/*")]
+    assert keys == [
+        "pair/naive/seed=9/repetition=0",
+        "pair/greedy-size-first:chain_rule=exact/seed=9/repetition=0",
+        "pair/greedy-size-best:chain_rule=exact/seed=9/repetition=0",
+        "pair/online/pytorch-caching/seed=9/repetition=0",
+    ]
+
+
+def test_a_family_gives_a_problem_for_each_of_its_values_and_seeds(folder: Path) -> None:
+    text = STUDY.replace(
+        'files = ["*.json"]',
+        'family = "random-lifetimes"\nparameters = { tensors = [3, 4] }\nseeds = [0, 1]',
+    )
+    names = dict.fromkeys(run.instance.name for run in runs(folder, text))
+    assert list(names) == [
+        f"random-lifetimes:tensors={tensors}:seed={seed}" for tensors in (3, 4) for seed in (0, 1)
+    ]
+    for run in runs(folder, text, "*/naive/*"):
+        problem, _ = run.instance.content()
+        assert problem.name == run.instance.name
+        assert f"tensors={problem.tensor_count}" in problem.name
+
+
+def test_a_family_without_a_seed_gives_one_problem(folder: Path) -> None:
+    text = STUDY.replace(
+        'files = ["*.json"]', 'family = "best-fit-trap"\nparameters = { rounds = 2 }'
+    )
+    assert {run.instance.name for run in runs(folder, text)} == {"best-fit-trap:rounds=2"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("seconds = 5", "seconds = 6"),
+        ("seconds = 5", "seconds = 5\nbudget_seconds = 1"),
+        ("seconds = 5", "seconds = 5\nnode_limit = 1"),
+        ("seconds = 5", 'seconds = 5\nmemory = "1GiB"'),
+        ("seconds = 5", "seconds = 5\nthreads = 2"),
+        ("seconds = 5", "seconds = 5\ntimed = true"),
+        ("seconds = 5", "seconds = 5\nbounds_seconds = 1"),
+        ('files = ["*.json"]', 'files = ["*.json"]\ncapacity = false'),
+    ],
+)
+def test_what_decides_an_answer_changes_the_digest(folder: Path, change: tuple[str, str]) -> None:
+    [before] = runs(folder, STUDY, "*/naive/*")
+    [again] = runs(folder, STUDY, "*/naive/*")
+    [after] = runs(folder, STUDY.replace(*change), "*/naive/*")
+    assert before.asked == again.asked
+    assert before.key == after.key
+    assert before.asked != after.asked
+
+
+def test_another_content_of_an_instance_changes_the_digest(folder: Path) -> None:
+    [before] = runs(folder, STUDY, "*/naive/*")
+    first = before.asked
+    for problem in (
+        Problem([4, 9], [0, 1], [2, 3], capacity=12),
+        Problem([4, 8], [0, 1], [2, 3], capacity=13),
+    ):
+        write_problem(problem, folder / "pair.json")
+        [after] = runs(folder, STUDY, "*/naive/*")
+        assert after.asked != first
+
+
+def test_without_a_capacity_the_question_is_the_smallest_peak(folder: Path) -> None:
+    [asked] = runs(folder, STUDY, "*/naive/*")
+    assert asked.instance.content()[0].capacity == 12
+    text = STUDY.replace('files = ["*.json"]', 'files = ["*.json"]\ncapacity = false')
+    [free] = runs(folder, text, "*/naive/*")
+    assert free.instance.content()[0].capacity is None
+
+
+def test_what_two_grids_ask_alike_is_run_once(folder: Path) -> None:
+    grid = STUDY.partition("[[grid]]")[2]
+    assert len(runs(folder, f"{STUDY}[[grid]]{grid}")) == len(runs(folder))
+
+
+def test_what_two_grids_ask_unlike_is_refused(folder: Path) -> None:
+    grid = STUDY.partition("[[grid]]")[2]
+    with pytest.raises(GaplessError, match=r"two grids ask for pair/naive.* under unlike limits"):
+        runs(folder, f"{STUDY}[[grid]]\nseconds = 9{grid}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"naive"', '"navie"', "no planner matches 'navie'; did you mean 'naive'"),
+        ('"naive"', '"naive:x=1"', "has no parameter 'x'"),
+        ("*.json", "none.json", "an instance file is needed, found none"),
+        ('files = ["*.json"]', 'names = ["brt"]', "matches 'brt'; did you mean 'bert'"),
+        ('files = ["*.json"]', "least_tensors = 99999999", "meets every condition"),
+        (
+            'files = ["*.json"]',
+            'family = "random-lifetimes"\nparameters = { tensor = 3 }',
+            "has no parameter 'tensor'; did you mean 'tensors'",
+        ),
+    ],
+)
+def test_a_name_that_is_not_there_is_one_line(
+    folder: Path, old: str, new: str, message: str
+) -> None:
+    with pytest.raises(GaplessError) as error:
+        runs(folder, STUDY.replace(old, new))
+    assert message in str(error.value)
+
+
+def test_a_family_that_lacks_a_parameter_says_which(folder: Path) -> None:
+    text = STUDY.replace('files = ["*.json"]', 'family = "random-lifetimes"')
+    with pytest.raises(GaplessError, match=r"random_lifetimes.*'tensors'"):
+        _ = runs(folder, text)[0].asked
+
+
+def test_a_key_that_nothing_matches_is_refused(folder: Path) -> None:
+    with pytest.raises(GaplessError, match="--only: no run of own matches pear/"):
+        runs(folder, STUDY, "pear/*")
+
+
+def test_a_catalogue_file_of_another_content_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = STUDY.replace('files = ["*.json"]', 'names = ["bert"]')
+    [run] = runs(folder, text, "*/naive/*")
+    problem = json.loads((folder / "pair.json").read_text())
+    (folder / "bert.json").write_text(json.dumps(problem))
+    monkeypatch.setattr("evaluation.study.study_instances.FOLDER", folder)
+    with pytest.raises(GaplessError, match="another one than the catalogue has"):
+        run.instance.content()

@@ -1,0 +1,132 @@
+"""A study is read as it is written, and each fault in its file is one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.study.study import CatalogueChoice, FamilyChoice, FileChoice, RunLimits
+from evaluation.study.study_file import find_study, read_study
+from planners.errors import GaplessError, InstanceError
+
+WHOLE = """
+question = "What is asked?"
+timed = true
+budget_seconds = 2
+seeds = [3, 4]
+memory = "1GiB"
+plugins = ["own.py"]
+page = { title = "A page" }
+
+[[grid]]
+planners = ["greedy-*", "auto"]
+repetitions = 5
+node_limit = 7
+threads = 2
+[[grid.instances]]
+names = ["bert*", "tiny-bert"]
+tags = ["streams"]
+kind = "extracted graph"
+least_tensors = 10
+most_tensors = 5000
+capacity = false
+
+[[grid]]
+online = ["pytorch-caching"]
+budget_seconds = 3
+seconds = 60
+[[grid.instances]]
+family = "guillotine-packing"
+parameters = { tensors = [60, 80], pinned = 2 }
+seeds = [1]
+[[grid.instances]]
+files = ["own/*.json"]
+"""
+
+SMALL = """
+question = "?"
+planners = ["naive"]
+seconds = 1
+[[grid]]
+[[grid.instances]]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "own.py").write_text("# none")
+    path = folder / "asked.toml"
+    path.write_text(text)
+    return path
+
+
+def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
+    study = read_study(write(tmp_path, WHOLE))
+    assert (study.name, study.question, study.timed) == ("asked", "What is asked?", True)
+    assert [(plugin.name, plugin.source) for plugin in study.plugins] == [("own.py", "# none")]
+    assert study.page == {"title": "A page"}
+    first, second = study.grids
+    assert first.planners == ("greedy-*", "auto")
+    assert (first.seeds, first.repetitions) == ((3, 4), 5)
+    assert first.limits == RunLimits(2.0, 7, 2, 1 << 30, 7.0)
+    assert first.instances == (
+        CatalogueChoice(
+            ("bert*", "tiny-bert"), ("streams",), "extracted graph", 10, 5000, capacity=False
+        ),
+    )
+    assert (second.planners, second.online, second.repetitions) == ((), ("pytorch-caching",), 1)
+    assert second.limits == RunLimits(3.0, None, 1, 1 << 30, 60.0)
+    assert second.instances == (
+        FamilyChoice("guillotine_packing", {"tensors": (60, 80), "pinned": (2,)}, (1,)),
+        FileChoice(("own/*.json",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("question", "quesiton", "field 'quesiton': unknown; did you mean 'question'"),
+        ('question = "?"', "", "field question: a text is needed, found nothing"),
+        ("seconds = 1", "", "grid 1, field seconds: a limit of each run"),
+        ("seconds = 1", "seconds = true", "field seconds: a number of at least 0"),
+        ("seconds = 1", "seconds = nan", "field seconds: a number of at least 0"),
+        ("seconds = 1", "seconds = 1\nbudget_seconds = 2", "at least the budget of 2 is needed"),
+        ("seconds = 1", 'seconds = 1\nmemory = "big"', "field memory"),
+        ("seconds = 1", "seconds = 1\nseeds = [-1]", "a list of whole numbers of at least 0"),
+        ("seconds = 1", "seconds = 1\nseeds = []", "a list of whole numbers of at least 0"),
+        ("seconds = 1", "seconds = 1\nrepetitions = 0", "a whole number of at least 1"),
+        ("seconds = 1", "seconds = 1\nthreads = 0", "a whole number of at least 1"),
+        ("seconds = 1", "seconds = 1\ntimed = 1", "field timed: true or false"),
+        ('planners = ["naive"]', "", "grid 1, field planners: a list of planners"),
+        ('planners = ["naive"]', 'planners = "naive"', "field planners: a list of texts"),
+        ("[[grid]]", "[[gird]]", "field 'gird': unknown; did you mean 'grid'"),
+        ("[[grid.instances]]", "", "grid 1, field instances: a list of tables"),
+        ("instances]]", 'instances]]\nname = "bert"', "instances 1, field 'name': unknown; did"),
+        ("instances]]", 'instances]]\nkind = "real"', "instances 1, field kind: one of extracted"),
+        ("instances]]", 'instances]]\nfamily = "pinwheel"', "no family is called 'pinwheel'"),
+        (
+            "instances]]",
+            'instances]]\nfamily = "training-trace"\nparameters = { tensors = "9" }',
+            "parameters, field tensors: a number or a list of numbers",
+        ),
+        ("[[grid]]", "grid = [[", "the file is no TOML"),
+    ],
+)
+def test_a_fault_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = write(tmp_path, SMALL.replace(old, new, 1))
+    with pytest.raises(GaplessError) as error:
+        read_study(path)
+    assert message in str(error.value)
+    assert str(error.value).startswith(str(path)) or "memory" in message
+
+
+def test_a_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, 'plugins = ["theirs.py"]\n' + SMALL)
+    with pytest.raises(InstanceError, match=r"theirs\.py"):
+        read_study(path)
+
+
+def test_a_study_that_ships_is_found_by_its_name() -> None:
+    assert find_study("regression").name == "regression"
+    with pytest.raises(GaplessError, match="none has this name; did you mean 'regression'"):
+        find_study("regresion")
