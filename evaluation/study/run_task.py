@@ -145,6 +145,8 @@ class Cost:
 
 def carry_out(task: RunTask) -> str:
     """Make a run in a process of its own, and return its record as a line."""
+    # Told and kept before the run is held to one of the machine's cores.
+    this_machine()
     with ExitStack() as stack:
         if task.timed:
             stack.enter_context(a_core_of_its_own())
