@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import os
 import pickle
 import resource
@@ -221,7 +220,8 @@ def _run_planner(
             peak=None if status is RunStatus.INVALID else result.peak,
             lower_bound=result.lower_bound if result.certificate else None,
             certificate=result.certificate or None,
-            statistics={key: _finite(value) for key, value in result.statistics.items()},
+            incumbents=process.incumbents,
+            statistics=dict(result.statistics),
         ),
         process.cost,
     )
@@ -234,6 +234,7 @@ class _PlannerProcess:
         self._task, self._chosen = task, chosen
         self.cost: Cost | None = None
         self.ended: Ended | None = None
+        self.incumbents: tuple[tuple[float, int], ...] = ()
 
     def __call__(self, problem: Problem, _budget: Budget) -> Findings:
         sent = _in_a_process(self._task, problem.tensor_count, self._answer)
@@ -242,7 +243,9 @@ class _PlannerProcess:
             return Findings(reason=sent.how)
         self.cost, answer = sent
         try:
-            return take_in(problem, unpacked(answer))
+            found = take_in(problem, unpacked(answer))
+            self.incumbents = tuple(found.incumbents)
+            return found
         except Exception:
             return Findings(reason="its process sent what is no answer", claimed=Status.INVALID)
 
@@ -371,8 +374,3 @@ def _status_of(ended: Ended, limits: RunLimits) -> tuple[RunStatus, str]:
 
 def _with_cost(record: Record, cost: Cost | None) -> Record:
     return record if cost is None else replace(record, **asdict(cost))
-
-
-def _finite(value: Scalar) -> Scalar:
-    """Return what JSON can hold."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

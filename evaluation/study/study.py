@@ -24,6 +24,9 @@ class CatalogueChoice:
     # Whether the question of an instance is whether a plan fits, where it has a capacity; the
     # smallest peak otherwise.
     capacity: bool = True
+    # Deals the nodes of a graph again to streams that are full after so many, once for each; chains
+    # are left out. Streams as they are where it is empty.
+    nodes_per_stream: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,17 @@ class FileChoice:
     capacity: bool = True
 
 
-InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice
+@dataclass(frozen=True)
+class ExtractionChoice:
+    """Steps of a model, extracted for every combination of parameters; needs PyTorch."""
+
+    # Name and options, as of ``python -m instances.extract``.
+    extract: str
+    parameters: Mapping[str, tuple[Parameter, ...]]
+    capacity: bool = True
+
+
+InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice
 
 
 @dataclass(frozen=True)

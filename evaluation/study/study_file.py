@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from evaluation.study.study import (
     CatalogueChoice,
+    ExtractionChoice,
     FamilyChoice,
     FileChoice,
     Grid,
@@ -43,7 +44,8 @@ _OF_EVERY_CHOICE = {"capacity"}
 _OF_A_CHOICE = {
     "files": {"files"},
     "family": {"family", "parameters", "seeds"},
-    "names": {"names", "tags", "kind", "least_tensors", "most_tensors"},
+    "extract": {"extract", "parameters"},
+    "names": {"names", "tags", "kind", "least_tensors", "most_tensors", "nodes_per_stream"},
 }
 
 
@@ -132,7 +134,7 @@ def _grid(study: _Table, own: _Table) -> Grid:
 
 
 def _choice(table: _Table) -> InstanceChoice:
-    kind = next((kind for kind in ("files", "family") if kind in table.fields), "names")
+    kind = next((kind for kind in _OF_A_CHOICE if kind in table.fields), "names")
     table.require_known(_OF_A_CHOICE[kind] | _OF_EVERY_CHOICE)
     capacity = table.truth("capacity", default=True)
     if kind == "files":
@@ -144,9 +146,9 @@ def _choice(table: _Table) -> InstanceChoice:
                 f"{table.where}field family: no family is called {shown(family)}; "
                 f"{near_names(family, FAMILIES)}"
             )
-        parameters = _Table(f"{table.where}parameters, ", table.table("parameters"))
-        values = {name: parameters.values(name) for name in parameters.fields}
-        return FamilyChoice(family, values, table.counts("seeds", (0,)), capacity)
+        return FamilyChoice(family, _parameters(table), table.counts("seeds", (0,)), capacity)
+    if kind == "extract":
+        return ExtractionChoice(table.text("extract"), _parameters(table), capacity)
     of_kind = table.text("kind", "") or None
     if of_kind is not None and of_kind not in KINDS:
         table.refuse("kind", f"one of {', '.join(KINDS)}", of_kind)
@@ -157,7 +159,13 @@ def _choice(table: _Table) -> InstanceChoice:
         least_tensors=table.count("least_tensors", 0) or 0,
         most_tensors=table.count("most_tensors", None),
         capacity=capacity,
+        nodes_per_stream=table.counts("nodes_per_stream", ()),
     )
+
+
+def _parameters(table: _Table) -> dict[str, tuple[int | float, ...]]:
+    parameters = _Table(f"{table.where}parameters, ", table.table("parameters"))
+    return {name: parameters.values(name) for name in parameters.fields}
 
 
 class _Table:

@@ -5,21 +5,33 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from evaluation.study.study import CatalogueChoice, FamilyChoice, FileChoice, InstanceChoice
+from evaluation.benchmarks.pages.density_page import dealt_again
+from evaluation.study.study import (
+    CatalogueChoice,
+    ExtractionChoice,
+    FamilyChoice,
+    FileChoice,
+    InstanceChoice,
+)
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import FOLDER, read_catalogue
+from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
+from instances.synthetic.family import Parameter
 from planners.errors import InstanceError, near_names
 from planners.files.digest import problem_digest
 from planners.files.formats import read_with_requests
 from planners.files.recording_slice import RecordingSlice
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence
+from planners.third_party.child_process import run_to_end
 
 WHOLE = RecordingSlice()
 
@@ -77,6 +89,8 @@ def instances_of(choice: InstanceChoice, folder: Path) -> list[StudyInstance]:
         return list(_of_catalogue(choice))
     if isinstance(choice, FamilyChoice):
         return list(_of_family(choice))
+    if isinstance(choice, ExtractionChoice):
+        return list(_of_extractions(choice))
     return list(_of_files(choice, folder))
 
 
@@ -96,7 +110,12 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
     for entry in chosen:
         question = Question(entry.facts.digest, entry.facts.capacity)
         read = partial(_read_entry, entry)
-        yield StudyInstance(entry.name, None, choice.capacity, read, question)
+        if not choice.nodes_per_stream:
+            yield StudyInstance(entry.name, None, choice.capacity, read, question)
+        for nodes in choice.nodes_per_stream:
+            name = f"{entry.name}:nodes_per_stream={nodes}"
+            deal = partial(_dealt_again, entry, nodes)
+            yield StudyInstance(name, entry.name, choice.capacity, deal)
 
 
 def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
@@ -122,6 +141,11 @@ def _read_entry(entry: CatalogueEntry) -> Content:
     return read_with_requests(path, WHOLE)
 
 
+def _dealt_again(entry: CatalogueEntry, nodes: int) -> Content:
+    problem, _ = _read_entry(entry)
+    return dealt_again(problem, nodes, StreamScheme.CATEGORY), None
+
+
 def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
     family = FAMILIES[choice.family]
     parameters = inspect.signature(family).parameters.keys()
@@ -132,13 +156,41 @@ def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
                 f"family {choice.family} has no parameter {name!r}; {near_names(name, known)}"
             )
     name = choice.family.replace("_", "-")
-    for values in itertools.product(*choice.parameters.values()):
-        given = dict(zip(choice.parameters, values, strict=True))
+    for given in _combinations(choice.parameters):
         for seed in choice.seeds if has_seed else (None,):
             settings = given if seed is None else {**given, "seed": seed}
             parts = [name, *(f"{key}={value}" for key, value in settings.items())]
             make = partial(_make, family, settings)
             yield StudyInstance(":".join(parts), name, choice.capacity, make)
+
+
+def _combinations(parameters: Mapping[str, Sequence[Parameter]]) -> Iterator[dict[str, Parameter]]:
+    for values in itertools.product(*parameters.values()):
+        yield dict(zip(parameters, values, strict=True))
+
+
+def _of_extractions(choice: ExtractionChoice) -> Iterator[StudyInstance]:
+    model = choice.extract.split()[0]
+    for given in _combinations(choice.parameters):
+        parts = [model, *(f"{key}={value}" for key, value in given.items())]
+        options = [word for key, value in given.items() for word in (f"--{key}", str(value))]
+        extract = partial(_extracted, (*choice.extract.split(), *options))
+        yield StudyInstance(":".join(parts), model, choice.capacity, extract)
+
+
+@cache
+def _extracted(words: tuple[str, ...]) -> Content:
+    """Extract once what is asked for its digest and for its runs."""
+    with TemporaryDirectory(prefix="gapless-") as folder:
+        path = Path(folder) / "extracted.json.gz"
+        command = [sys.executable, "-m", "instances.extract", *words, "-o", str(path)]
+        ended = run_to_end(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            said = ended.stderr.strip().splitlines() or ["it says nothing"]
+            raise InstanceError(
+                f"instances.extract {' '.join(words)}: {said[-1].removeprefix('error: ')}"
+            )
+        return read_with_requests(path, WHOLE)
 
 
 def _make(family: Callable[..., Problem], settings: dict[str, int | float]) -> Content:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -46,6 +47,8 @@ class Incumbent:
         self.best: Plan | None = None
         self.found_by = ""
         self.count = 0
+        self._begun = time.perf_counter()
+        self._history: list[tuple[float, int]] = []
 
     @property
     def bound(self) -> Bound:
@@ -128,6 +131,7 @@ class Incumbent:
         """Keep a plan if it is better than the best so far."""
         if self.best is None or plan.peak < self.best.peak:
             self.best, self.found_by = plan, found_by
+            self._history.append((time.perf_counter() - self._begun, plan.peak))
 
     def prove(self, lower_bound: int, certificate: str) -> None:
         """Keep what a search proved: bytes that no plan can stay below."""
@@ -156,7 +160,15 @@ class Incumbent:
                 reason = ""
             elif self._target is not None and bound <= self._target < self.best.peak:
                 reason = reason or "the search ended before it found a plan that fits"
-        return Findings(self.best, bound, certificate, reason, interrupted, statistics or {})
+        return Findings(
+            self.best,
+            bound,
+            certificate,
+            reason,
+            interrupted,
+            statistics or {},
+            incumbents=tuple(self._history),
+        )
 
     def place(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planners.model.plan import Plan, Status
@@ -27,3 +27,6 @@ class Findings:
     # What a planner says of itself that is not in its plan and bound: that it does not support the
     # problem, that it failed, that no plan fits, or whatever a third party's result has.
     claimed: Status | None = None
+    # Seconds since the planner began, and the peak that it had reached then; empty where it does
+    # not tell. Two findings are the same whenever they were found.
+    incumbents: Sequence[tuple[float, int]] = field(default=(), compare=False)

@@ -104,6 +104,7 @@ def packed(found: Findings) -> bytes:
         "reason": found.reason,
         "interrupted": found.interrupted,
         "statistics": dict(found.statistics),
+        "incumbents": list(found.incumbents),
         "claimed": None if found.claimed is None else found.claimed.value,
     }
     offsets = b"" if found.plan is None else found.plan.offsets.astype(OFFSET).tobytes()
@@ -123,4 +124,5 @@ def unpacked(sent: bytes) -> Findings:
         header["interrupted"],
         header["statistics"],
         None if claimed is None else Status(claimed),
+        header["incumbents"],
     )

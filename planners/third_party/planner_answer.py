@@ -27,6 +27,7 @@ from planners.third_party.process_state import kept_process_state
 OnError = Callable[[BaseException], object]
 
 MOST_STATISTICS = 1000
+MOST_INCUMBENTS = 10_000
 # How the reason of a planner begins that was refused memory.
 OUT_OF_MEMORY = "out of memory"
 MOST_NAME_CHARACTERS = 100
@@ -98,6 +99,7 @@ def take_in(problem: Problem, answer: object) -> Findings:
         _truth("interrupted", answer.interrupted),
         _statistics(answer.statistics),
         status,
+        _incumbents(answer.incumbents) if isinstance(answer, Findings) else (),
     )
 
 
@@ -143,6 +145,14 @@ def _text(what: str, value: object, most: int | None = None) -> str:
     if not isinstance(value, str):
         raise MalformedAnswerError(f"{what} is a string, found {_of(value)}")
     return one_line(value) if most is None else one_line(value, most)
+
+
+def _incumbents(incumbents: Any) -> tuple[tuple[float, int], ...]:
+    told = islice(incumbents, MOST_INCUMBENTS)
+    pairs = [(float(seconds), _bytes("a peak", peak)) for seconds, peak in told]
+    if not all(0 <= seconds < math.inf for seconds, _ in pairs):
+        raise MalformedAnswerError("an incumbent has seconds from 0 on, and finite ones")
+    return tuple(pairs)
 
 
 def _statistics(statistics: object) -> dict[str, Scalar]:
