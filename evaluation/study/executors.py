@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from evaluation.study.local_executor import LocalProcesses
+from evaluation.study.local_executor import LocalProcesses, WorkerDiedError
 from planners.errors import GaplessError, MissingDependencyError
 from planners.text.plain_text import one_line
 
@@ -30,8 +30,6 @@ class Workforce:
 @contextmanager
 def local_processes(jobs: int | None, *, timed: bool) -> Iterator[Workforce]:
     """Open processes of this machine: one a core by default, and one where times count."""
-    from evaluation.study.local_executor import WorkerDiedError
-
     cores = len(os.sched_getaffinity(0))
     if jobs is not None and jobs < 1:
         raise GaplessError(f"--jobs: at least 1 is needed, found {jobs}")

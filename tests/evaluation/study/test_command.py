@@ -39,8 +39,16 @@ def lines_of(path: Path) -> Sequence[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+@pytest.fixture
+def slow_study(study_folder: Path) -> Path:
+    """The same study, slow enough that a signal comes before its end."""
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text(text.replace('"waits"', '"waits:seconds=0.3"'))
+    return study_folder
+
+
 def stop(folder: Path, after: int, number: int) -> tuple[int, str]:
-    """Run the study with its planner slowed down, and send a signal after so many records."""
+    """Run the study, and send a signal after so many records."""
     path = folder / "results" / "tiny.jsonl"
     process = subprocess.Popen(
         [*COMMAND, "run", "tiny.toml", "--jobs", "2"],
@@ -71,13 +79,13 @@ def test_a_study_is_run_and_then_has_nothing_left_to_run(study_folder: Path) -> 
 
 @one_by_one("moments", [(4,), (1, 2, 5, 6, 9)], 1)
 def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
-    study_folder: Path, moments: tuple[int, ...]
+    slow_study: Path, moments: tuple[int, ...]
 ) -> None:
     kept: list[str] = []
     for after in moments:
-        code, _ = stop(study_folder, after, signal.SIGKILL)
+        code, _ = stop(slow_study, after, signal.SIGKILL)
         assert code == -signal.SIGKILL
-        path = study_folder / "results" / "tiny.jsonl"
+        path = slow_study / "results" / "tiny.jsonl"
         whole = path.read_text().rpartition("\n")[0].splitlines()
         assert whole[: len(kept)] == kept
         assert after <= len(whole) < RUNS
@@ -87,8 +95,8 @@ def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
             file.write(kept[0][:50])
     ended = call("run", "tiny.toml", "--jobs", "1")
     assert ended.stdout == "tiny: 12 of 12 runs, 0 failed: results/tiny.jsonl\n"
-    assert lines_of(study_folder / "results" / "tiny.jsonl")[: len(kept)] == kept
-    assert len(keys(study_folder)) == len(set(keys(study_folder))) == RUNS
+    assert lines_of(slow_study / "results" / "tiny.jsonl")[: len(kept)] == kept
+    assert len(keys(slow_study)) == len(set(keys(slow_study))) == RUNS
 
 
 @pytest.mark.parametrize(
@@ -99,15 +107,15 @@ def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
     ],
 )
 def test_interrupted_it_keeps_its_records_and_says_how_to_go_on(
-    study_folder: Path, number: int, code: int, line: str
+    slow_study: Path, number: int, code: int, line: str
 ) -> None:
-    returned, said = stop(study_folder, 2, number)
-    kept = len(keys(study_folder))
+    returned, said = stop(slow_study, 2, number)
+    kept = len(keys(slow_study))
     assert returned == code
     assert 2 <= kept < RUNS
     goes_on = "results/tiny.jsonl keeps what has ended, and the same command goes on from there"
     assert said.splitlines() == [goes_on, line]
-    left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, study_folder)]
+    left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, slow_study)]
     assert left == []
 
 

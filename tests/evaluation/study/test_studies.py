@@ -1,0 +1,31 @@
+"""The studies that ship: each can be read, names what there is, and has words for its page."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.study.planned_runs import runs_of
+from evaluation.study.study_file import FOLDER, find_study, studies
+
+
+@pytest.mark.parametrize("name", studies())
+def test_a_study_asks_a_question_and_plans_runs(name: str) -> None:
+    study = find_study(name)
+    assert study.question.endswith("?")
+    assert runs_of(study, FOLDER)
+
+
+@pytest.mark.parametrize("name", studies())
+def test_a_study_has_words_for_its_page(name: str) -> None:
+    words = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert words.startswith("# ")
+    assert "{made-on}" in words
+    assert f"`{name}`" in words
+
+
+def test_nothing_in_the_regression_set_is_limited_by_time() -> None:
+    study = find_study("regression")
+    assert not study.timed
+    for grid in study.grids:
+        assert grid.limits.budget_seconds is None
+        assert grid.limits.node_limit is not None
