@@ -163,3 +163,34 @@ def test_a_catalogue_file_of_another_content_is_refused(
     monkeypatch.setattr("evaluation.study.study_instances.FOLDER", folder)
     with pytest.raises(GaplessError, match="another one than the catalogue has"):
         run.instance.content()
+
+
+def test_nodes_are_dealt_to_streams_of_each_length(folder: Path) -> None:
+    text = STUDY.replace(
+        'files = ["*.json"]', 'names = ["tiny-bert"]\nnodes_per_stream = [100, 1000000]'
+    )
+    many, few = runs(folder, text, "*/naive/*")
+    assert few.instance.name == "tiny-bert:nodes_per_stream=1000000"
+    assert many.asked != few.asked
+    streams = [run.instance.content()[0].stream_count for run in (many, few)]
+    assert streams[0] > streams[1]
+
+
+EXTRACTED = STUDY.replace(
+    'files = ["*.json"]', 'extract = "{model} --layers 1 --seq 8"\nparameters = { batch = [1, 2] }'
+)
+
+
+@pytest.mark.torch
+def test_a_step_is_extracted_at_each_setting(folder: Path) -> None:
+    small, large = runs(folder, EXTRACTED.replace("{model}", "bert-base"), "*/naive/*")
+    assert large.instance.name == "bert-base:batch=2"
+    assert small.asked != large.asked
+    sizes = [run.instance.content()[0].naive_bytes for run in (small, large)]
+    assert sizes[0] < sizes[1]
+
+
+def test_a_model_that_is_not_there_is_one_line(folder: Path) -> None:
+    run, *_ = runs(folder, EXTRACTED.replace("{model}", "bert-bas"), "*batch=1/naive/*")
+    with pytest.raises(GaplessError, match=r"^instances\.extract bert-bas --layers 1 --seq 8"):
+        run.instance.content()

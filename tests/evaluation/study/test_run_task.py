@@ -176,3 +176,31 @@ def test_a_planner_knows_no_bound_before_it_runs(study_folder: Path) -> None:
     again = replace(task, repetition=1)
     for each in (task, again):
         assert Record.from_json(carry_out(each), "here").statistics == {"known": 0}
+
+
+def test_a_search_tells_when_it_found_each_plan(study_folder: Path) -> None:
+    (study_folder / "own.toml").write_text(
+        'question = "?"\nplanners = ["auto"]\nnode_limit = 500\nseconds = 600\n[[grid]]\n'
+        '[[grid.instances]]\nnames = ["synthetic-pinwheels-241"]\n'
+    )
+    record = record_of(read_study(study_folder / "own.toml"), study_folder)
+    assert len(record.incumbents) > 1
+    seconds, peaks = zip(*record.incumbents, strict=True)
+    assert list(seconds) == sorted(seconds)
+    assert list(peaks) == sorted(set(peaks), reverse=True)
+    assert peaks[-1] == record.peak
+    assert record.wall_seconds is not None
+    assert 0 <= seconds[0] <= seconds[-1] <= record.wall_seconds
+
+
+def test_a_plugin_that_tells_nonsense_of_its_search_is_invalid(study_folder: Path) -> None:
+    (study_folder / "misbehaving.py").write_text(
+        "import planners\n"
+        "from planners.model.findings import Findings\n"
+        '@planners.register("tells")\n'
+        "def tells(problem, budget):\n"
+        '    return Findings(planners.solve(problem, "naive"), incumbents=[(-1.0, 5)])\n'
+    )
+    record = record_of(study_of(study_folder, '["tells"]'), study_folder)
+    assert record.status is RunStatus.INVALID
+    assert "an incumbent has seconds from 0 on" in (record.reason or "")
