@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -54,6 +55,8 @@ def dask_cluster(address: str) -> Iterator[Workforce]:
         raise MissingDependencyError(
             f"--scheduler needs distributed ({error}): pip install 'gapless[cluster]'"
         ) from None
+    # What ends the connection ends the study, which says so in a line.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         client = Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:

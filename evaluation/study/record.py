@@ -25,6 +25,7 @@ from planners.files.json_file import compact_json, refuse
 from planners.model.columns import INT64_MAX
 from planners.model.plan import Status
 from planners.model.problem import Scalar
+from planners.text.byte_units import counted
 
 SCHEMA = 1
 
@@ -75,7 +76,7 @@ class Machine:
         return mine == (other.processor, other.cores, other.system)
 
     def __str__(self) -> str:
-        return f"{self.processor}, {self.cores} cores, {self.system}"
+        return f"{self.processor}, {counted(self.cores, 'core')}, {self.system}"
 
 
 @dataclass(frozen=True, kw_only=True)

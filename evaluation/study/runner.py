@@ -108,10 +108,13 @@ def run_all(
     show: Callable[[Progress], None],
 ) -> None:
     """Make runs, and record each as it ends; whatever ends this leaves all records whole."""
-    timed_on = file.known[0].machine if study.timed and file.known else None
-    if study.timed and workforce.is_local:
-        timed_on = timed_on or this_machine()
-        _require_like(timed_on, this_machine(), file)
+    timed_on: Machine | None = None
+    if study.timed:
+        machines = [record.machine for record in file.known]
+        machines += [this_machine()] if workforce.is_local else []
+        for machine in machines:
+            timed_on = timed_on or machine
+            _require_like(timed_on, machine, file)
     tasks = tasks_of(study, runs)
     under_way: dict[Future[str], RunTask] = {}
     width, asked = workforce.width(), time.monotonic()

@@ -183,6 +183,19 @@ def test_times_of_unlike_machines_do_not_merge(study_folder: Path) -> None:
     assert len(keys(study_folder)) == 2
 
 
+def test_times_that_were_put_together_of_two_machines_are_refused(study_folder: Path) -> None:
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text("timed = true\n" + text)
+    records = [replace(RECORD, study="tiny", run=f"run {number}") for number in range(2)]
+    elsewhere = replace(RECORD.machine, cores=RECORD.machine.cores + 1)
+    records[1] = replace(records[1], machine=elsewhere)
+    (study_folder / "both.jsonl").write_text("".join(each.to_json() + "\n" for each in records))
+    refused = call("run", "tiny.toml", "-o", "both.jsonl")
+    assert refused.exit_code == 2
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith(f"error: both.jsonl: its times are of {RECORD.machine}, and this is ")
+
+
 def test_records_that_are_not_timed_may_be_of_several_machines(study_folder: Path) -> None:
     call("run", "tiny.toml", "--only", "*tensors=8:seed=0/naive/*")
     path = study_folder / "results" / "tiny.jsonl"
