@@ -127,7 +127,8 @@ def _is(link: Path, folder: Path) -> bool:
         return False
 
 
-def test_only_some_runs() -> None:
+def test_only_some_runs_beside_records_of_another_machine(study_folder: Path) -> None:
+    (study_folder / "r").write_text(replace(RECORD, study="tiny").to_json() + "\n")
     ended = call("run", "tiny.toml", "--only", "*tensors=8:seed=0/*, none", "-o", "r")
     assert ended.stdout == "tiny: 2 of 2 runs, 0 failed: r\n"
     shown = call("show", "tiny.toml", "--only", "*:seed=0/naive/*", "--keys")
@@ -166,44 +167,21 @@ def test_records_of_what_has_changed_are_named_and_dropped_where_asked(study_fol
     assert not set(after) & set(before)
 
 
-def test_times_of_unlike_machines_do_not_merge(study_folder: Path) -> None:
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text("timed = true\n" + text)
-    call("run", "tiny.toml", "--only", "*:seed=0/naive/*")
-    path = study_folder / "results" / "tiny.jsonl"
-    records = list(read_records(path))
-    assert all(record.timed for record in records)
-    elsewhere = replace(records[0].machine, processor="another processor")
-    path.write_text("".join(replace(each, machine=elsewhere).to_json() + "\n" for each in records))
-    refused = call("run", "tiny.toml")
-    assert refused.exit_code == 2
-    last = refused.stderr.splitlines()[-1]
-    assert last.startswith("error: results/tiny.jsonl: its times are of another processor, ")
-    assert "times of unlike machines do not compare" in last
-    assert len(keys(study_folder)) == 2
-
-
-def test_times_that_were_put_together_of_two_machines_are_refused(study_folder: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_times_of_unlike_machines_do_not_merge(study_folder: Path, count: int) -> None:
     text = (study_folder / "tiny.toml").read_text()
     (study_folder / "tiny.toml").write_text("timed = true\n" + text)
     records = [replace(RECORD, study="tiny", run=f"run {number}") for number in range(2)]
     elsewhere = replace(RECORD.machine, cores=RECORD.machine.cores + 1)
     records[1] = replace(records[1], machine=elsewhere)
-    (study_folder / "both.jsonl").write_text("".join(each.to_json() + "\n" for each in records))
+    lines = [record.to_json() + "\n" for record in records[:count]]
+    (study_folder / "both.jsonl").write_text("".join(lines))
     refused = call("run", "tiny.toml", "-o", "both.jsonl")
     assert refused.exit_code == 2
     last = refused.stderr.splitlines()[-1]
     assert last.startswith(f"error: both.jsonl: its times are of {RECORD.machine}, and this is ")
-
-
-def test_records_that_are_not_timed_may_be_of_several_machines(study_folder: Path) -> None:
-    call("run", "tiny.toml", "--only", "*tensors=8:seed=0/naive/*")
-    path = study_folder / "results" / "tiny.jsonl"
-    [record] = read_records(path)
-    elsewhere = replace(record.machine, processor="another processor")
-    path.write_text(replace(record, machine=elsewhere).to_json() + "\n")
-    ended = call("run", "tiny.toml", "--only", "*:seed=0/naive/*")
-    assert ended.stdout == "tiny: 2 of 2 runs, 0 failed: results/tiny.jsonl\n"
+    assert (str(elsewhere) in last) == (count == 2)
+    assert len(lines_of(study_folder / "both.jsonl")) == count
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +177,22 @@ def test_a_planner_knows_no_bound_before_it_runs(study_folder: Path) -> None:
     again = replace(task, repetition=1)
     for each in (task, again):
         assert Record.from_json(carry_out(each), "here").statistics == {"known": 0}
+
+
+def test_a_timed_run_is_on_one_core_and_tells_of_the_whole_machine(study_folder: Path) -> None:
+    (study_folder / "misbehaving.py").write_text(
+        "import os, planners\n"
+        "from planners.model.findings import Findings\n"
+        '@planners.register("counts")\n'
+        "def counts(problem, budget):\n"
+        '    cores = {"cores": len(os.sched_getaffinity(0))}\n'
+        '    return Findings(planners.solve(problem, "naive"), statistics=cores)\n'
+    )
+    study = study_of(study_folder, '["counts"]', "timed = true")
+    record = record_of(study, study_folder)
+    assert record.timed
+    assert record.statistics == {"cores": 1}
+    assert record.machine.cores == len(os.sched_getaffinity(0))
 
 
 def test_a_search_tells_when_it_found_each_plan(study_folder: Path) -> None:
