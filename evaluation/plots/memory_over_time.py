@@ -10,7 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from evaluation.plots.layout import DOTS_PER_INCH, HEADROOM, INK, LAYOUT
+from evaluation.plots.layout import DOTS_PER_INCH, HEADROOM, LAYOUT
+from evaluation.plots.tensor_classes import INK
 from planners.compare.plots import OnlinePlot
 from planners.errors import GaplessError
 from planners.files.output_file import replacing
