@@ -75,7 +75,7 @@ ROOMS = {
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
 HEAVY = {
     "ortools", "pulp", "scipy", "torch", "transformers", "lightning", "pytorch_lightning",
-    "matplotlib", "rich", "typer",
+    "matplotlib", "bokeh", "jinja2", "rich", "typer",
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
@@ -84,9 +84,9 @@ COMMAND_LINES = (
 )  # fmt: skip
 # Never, not even inside a function.
 NEVER = {
-    "planners": {"torch", "transformers", "lightning", "pytorch_lightning", "matplotlib"},
-    "instances": {"matplotlib"},
-    "gpu_runtime": {"matplotlib"},
+    "planners": {"torch", "transformers", "lightning", "pytorch_lightning", "matplotlib", "bokeh"},
+    "instances": {"matplotlib", "bokeh"},
+    "gpu_runtime": {"matplotlib", "bokeh"},
     "evaluation": set[str](),
 }
 

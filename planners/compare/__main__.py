@@ -19,7 +19,7 @@ from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
 from planners.compare.capacity_verdict import Answer, verdict_of
 from planners.compare.comparison import Comparison, compare_planners
-from planners.compare.plots import Plot, find_plot
+from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.compare.records import (
     CSV_COLUMNS,
     comparison_record,
@@ -96,6 +96,8 @@ class ComparisonRequest:
     save_plan: Path | None
     plot: Plot | None
     picture: Path | None
+    page: ComparisonPage | None
+    html: Path | None
     isolation: Isolation | None
     show_traceback: bool
 
@@ -156,6 +158,10 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the best plan.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page: the table, and a map of each plan."),
+    ] = None,
     isolate: Annotated[
         bool,
         typer.Option(
@@ -212,6 +218,8 @@ def compare(
         save_plan=save_plan,
         plot=find_plot("layout", Plot) if plot else None,
         picture=plot,
+        page=find_plot("comparison-page", ComparisonPage) if html else None,
+        html=html,
         isolation=_isolation(memory_limit) if isolate else None,
         show_traceback=show_traceback,
     )
@@ -239,7 +247,7 @@ def _require_sense(request: ComparisonRequest) -> None:
 
 
 def _targets(request: ComparisonRequest) -> dict[str, Path | None]:
-    return {"--save-plan": request.save_plan, "--plot": request.picture}
+    return {"--save-plan": request.save_plan, "--plot": request.picture, "--html": request.html}
 
 
 def _require_targets(request: ComparisonRequest, plugins: Sequence[Path]) -> None:
@@ -248,6 +256,8 @@ def _require_targets(request: ComparisonRequest, plugins: Sequence[Path]) -> Non
         require_suffix("--save-plan", request.save_plan, "a plan", SUFFIXES)
     if request.picture is not None and request.plot is not None:
         require_suffix("--plot", request.picture, "a picture", request.plot.suffixes)
+    if request.html is not None and request.page is not None:
+        require_suffix("--html", request.html, "a page", request.page.suffixes)
 
 
 def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
@@ -261,6 +271,8 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             whole, recorded = read_with_requests(path, request.recording_slice)
             if request.plot is not None:
                 request.plot.require_drawable(whole)
+            if request.page is not None:
+                request.page.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)
             online = _run_online(comparison, recorded, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
@@ -277,6 +289,8 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             if verdict is not None:
                 codes.add(EXIT_OF_ANSWER[verdict.answer])
             _keep_best(comparison, whole, request)
+            if request.page is not None and request.html is not None:
+                request.page.write(comparison, rows, online, request.html)
         except GaplessError as error:
             codes.add(complain(error))
             continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from planners.compare.comparison import Comparison, ComparisonRow
 from planners.errors import GaplessError, MissingDependencyError
 from planners.model.bounds import Bound
 from planners.model.plan import Result
@@ -15,7 +16,6 @@ from planners.online.online_run import OnlineRun
 from planners.text.plain_text import shown
 
 ENTRY_POINT_GROUP = "gapless.plots"
-INSTALL = "pip install -e '.[plot]'"
 
 Draw = Callable[[Problem, Result, Sequence[Bound], Path], None]
 Kind = TypeVar("Kind")
@@ -56,19 +56,44 @@ class OnlinePlot:
     suffixes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ComparisonPage:
+    """A page of a whole comparison, offered as a :class:`Plot` is.
+
+    Parameters
+    ----------
+    write
+        Takes a comparison, its rows as they are to be shown, the run of online allocators, if any,
+        and the path of the page.
+    suffixes
+        How the name of a page may end.
+    require_drawable
+        Raises ``GaplessError`` for a problem of which there is no such page.
+    """
+
+    write: Callable[[Comparison, Sequence[ComparisonRow], OnlineRun | None, Path], None]
+    suffixes: tuple[str, ...]
+    require_drawable: Callable[[Problem], None]
+
+
+# What draws the other kinds is in the extra `plot`.
+EXTRA_OF_KIND: dict[type, str] = {ComparisonPage: "report"}
+
+
 def find_plot(name: str, kind: type[Kind]) -> Kind:
     """Return a picture of a kind."""
     # Imported here because most runs draw nothing.
     from importlib.metadata import entry_points
 
+    install = f"pip install -e '.[{EXTRA_OF_KIND.get(kind, 'plot')}]'"
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             plot = entry.load()
         except ImportError as error:
-            raise MissingDependencyError(f"plot {name}: {error}; install with: {INSTALL}") from None
+            raise MissingDependencyError(f"plot {name}: {error}; install with: {install}") from None
         if not isinstance(plot, kind):
             raise GaplessError(f"plot {name}: a {kind.__name__} is needed, found {shown(plot)}")
         return plot
     raise MissingDependencyError(
-        f"plot {name}: no installed package draws it; install with: {INSTALL}"
+        f"plot {name}: no installed package draws it; install with: {install}"
     )

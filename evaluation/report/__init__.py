@@ -1,0 +1,1 @@
+"""``python -m evaluation.report``: what records say, as Markdown and as a page of its own."""

@@ -1,0 +1,59 @@
+"""A page that needs nothing but itself: opened from the file system, it asks for nothing else.
+
+What the page may do is in its own head, as a content security policy: no address may be loaded, so
+nothing that a page shows, names of tensors included, can make a browser fetch anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from bokeh.embed import components
+from bokeh.models import Model
+from bokeh.models.ui import UIElement
+from bokeh.resources import Resources
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Of Bokeh's parts the ones that a memory map uses; formulas and data tables are not among them.
+BOKEH_PARTS: Final = ("bokeh", "bokeh-gl", "bokeh-widgets")
+
+
+def render_page(template: str, maps: Mapping[str, UIElement], **values: object) -> str:
+    """Return a page from a template, in which ``maps`` are divisions by their names.
+
+    Parameters
+    ----------
+    template
+        Name of a file among the templates.
+    maps
+        What Bokeh draws.
+    **values
+        Of the template; text is escaped.
+    """
+    script, divisions, resources = "", dict[str, str](), ""
+    if maps:
+        models: dict[str, Model] = dict(maps)
+        script, divisions = components(models)
+        resources = _bokeh()
+    return (
+        _templates()
+        .get_template(template)
+        .render({"script": script, "maps": divisions, "resources": resources, **values})
+    )
+
+
+@cache
+def _bokeh() -> str:
+    return Resources(mode="inline", components=[*BOKEH_PARTS]).render_js()
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip

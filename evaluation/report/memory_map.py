@@ -1,0 +1,297 @@
+"""The memory map: the plans of a problem as rectangles that a reader can search with the pointer.
+
+Note: one set of rectangles, many plans
+---------------------------------------
+Rationale. A page shows every plan of a comparison, and a problem may have 20,000 tensors with long
+names. With a drawing for each plan the page would hold the names twenty times, and a browser as
+many canvases.
+
+Approach. One drawing. What is of the problem (steps, sizes, names, classes) is there once; of a
+plan, there are offsets alone. Choosing a plan puts its offsets beneath the rectangles, so the
+reader keeps the part that he looks at, and sees what another planner does there.
+
+Limits. A rectangle is at most a tensor: with gaps in lifetimes a tensor has several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bokeh.layouts import column, row
+from bokeh.models import (
+    BasicTickFormatter,
+    ColumnDataSource,
+    CustomJS,
+    HoverTool,
+    LinearColorMapper,
+    NumeralTickFormatter,
+    Range1d,
+)
+from bokeh.models.annotations import Span
+from bokeh.models.ui import UIElement
+from bokeh.models.widgets import Div, Select
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from evaluation.plots.plan_rectangles import PlanRectangles, best_bound, rectangles_of
+from evaluation.plots.tensor_classes import (
+    BOUND_COLOUR,
+    INK,
+    TensorClasses,
+    all_classes,
+)
+from planners.model.bounds import Bound
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan, Result, Status
+from planners.model.problem import Problem
+from planners.text.byte_units import binary_unit, exact_bytes, human_bytes, three_digits
+from planners.text.plain_text import one_line
+
+HEIGHT = 520
+HEADROOM = 1.07
+SCRIPTS = Path(__file__).parent / "scripts"
+# Of one tensor; what is longer is cut.
+MOST_NAME_CHARACTERS = 120
+TEXT_STYLE: dict[str, str | None] = {"font-family": "system-ui, sans-serif", "font-size": "14px"}
+TOOLS = "box_zoom,wheel_zoom,pan,reset,save,tap"
+
+
+@dataclass(frozen=True)
+class MappedPlan:
+    """A plan under the name by which a reader chooses it."""
+
+    label: str
+    result: Result
+
+
+def memory_map(
+    problem: Problem, plans: Sequence[MappedPlan], bounds: Sequence[Bound], name: str
+) -> UIElement:
+    """Return the map of the plans of one problem, of which the first is shown.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes, given or from its graph.
+    plans
+        At least one, each with a plan.
+    bounds
+        Lower bounds of the problem; those of the results count as well.
+    name
+        Of this map, unique on its page.
+    """
+    placed = [(mapped, _plan_of(mapped)) for mapped in plans]
+    bound_name, bound = best_bound([mapped.result for mapped in plans], bounds)
+    tops = [max(plan.peak, bound, 1) for _, plan in placed]
+    scale, unit = binary_unit(tops[0])
+    rectangles = rectangles_of(problem, placed[0][1])
+    kinds = all_classes(problem)
+    shown = ColumnDataSource(
+        _columns(problem, rectangles, kinds)
+        | {"bottom": rectangles.low / scale, "top": rectangles.high / scale}
+    )
+    offsets = ColumnDataSource(
+        {
+            str(index): plan.offsets[rectangles.tensor].astype(np.float64)
+            for index, (_, plan) in enumerate(placed)
+        }
+    )
+    mappers = [
+        LinearColorMapper(palette=list(classes.colours), low=-0.5, high=len(classes.colours) - 0.5)
+        for classes in kinds
+    ]
+    drawing = _empty_drawing(rectangles, tops, scale, unit)
+    drawing.name = f"{name}-figure"
+    quads = drawing.quad(
+        left="left", right="right", bottom="bottom", top="top", source=shown,
+        fill_color={"field": "class_0", "transform": mappers[0]},
+        line_color=INK, line_alpha=0.2, line_width=0.5,
+        selection_line_alpha=1.0, selection_line_width=2.0, nonselection_fill_alpha=0.35,
+    )  # fmt: skip
+    quads.name = f"{name}-rectangles"
+    details = _details(problem, kinds)
+    drawing.add_tools(
+        HoverTool(
+            renderers=[quads], tooltips=[(what, text) for what, text in details.items()],
+            point_policy="follow_mouse",
+        )
+    )  # fmt: skip
+    peak = Span(location=placed[0][1].peak / scale, dimension="width", line_color=INK)
+    lowest = Span(
+        location=bound / scale, dimension="width", line_color=BOUND_COLOUR, line_dash=[6, 4],
+        line_width=1.5,
+    )  # fmt: skip
+    drawing.add_layout(peak)
+    drawing.add_layout(lowest)
+    captions = [_caption(mapped, plan.peak, bound, bound_name) for mapped, plan in placed]
+    caption = _text(captions[0], name=f"{name}-caption")
+    legends = [_legend(classes) for classes in kinds]
+    legend = _text(legends[0], name=f"{name}-legend")
+    chosen = _text("", render_as_text=True, name=f"{name}-chosen")
+    shown.selected.js_on_change("indices", _script("describe_tensor", source=shown, target=chosen))
+    choose_plan = Select(
+        title="plan", value="0", name=f"{name}-plan", sizing_mode="stretch_width",
+        options=_options([mapped.label for mapped in plans]),
+    )  # fmt: skip
+    choose_plan.js_on_change(
+        "value",
+        _script(
+            "show_plan", source=shown, offsets=offsets, scale=scale, peak_line=peak,
+            peaks=[plan.peak / scale for _, plan in placed], caption=caption, captions=captions,
+            tops=[top * HEADROOM / scale for top in tops], range=drawing.y_range,
+        ),
+    )  # fmt: skip
+    choose_colour = Select(
+        title="colour", value="0", name=f"{name}-colour", sizing_mode="stretch_width",
+        options=_options([classes.title for classes in kinds]),
+    )  # fmt: skip
+    choose_colour.js_on_change(
+        "value",
+        _script("colour_by", quads=quads, mappers=mappers, legend=legend, legends=legends),
+    )
+    return column(
+        row(choose_plan, choose_colour, sizing_mode="stretch_width"),
+        caption, drawing, legend, chosen,
+        sizing_mode="stretch_width", name=name,
+    )  # fmt: skip
+
+
+def _options(labels: Sequence[str]) -> list[str | tuple[Any, str]]:
+    return [(str(index), label) for index, label in enumerate(labels)]
+
+
+def _plan_of(mapped: MappedPlan) -> Plan:
+    plan = mapped.result.plan
+    assert plan is not None, f"{mapped.label} has no plan that could be drawn"
+    return plan
+
+
+def _text(text: str, **options: Any) -> Div:
+    return Div(text=text, sizing_mode="stretch_width", styles=TEXT_STYLE, **options)
+
+
+def _script(name: str, **arguments: object) -> CustomJS:
+    code = (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
+    return CustomJS(args=arguments, code=code)
+
+
+def _empty_drawing(rectangles: PlanRectangles, tops: Sequence[int], scale: int, unit: str) -> Any:
+    """Return axes as wide as all steps and as high as the first plan, which end where plans do."""
+    begin, end = (
+        (int(rectangles.start.min()), int(rectangles.end.max()))
+        if len(rectangles.tensor)
+        else (0, 1)
+    )
+    top, highest = (value * HEADROOM / scale for value in (tops[0], max(tops)))
+    drawing = figure(
+        height=HEIGHT, sizing_mode="stretch_width", output_backend="webgl", tools=TOOLS,
+        active_drag="box_zoom", active_scroll="wheel_zoom", toolbar_location="above",
+        x_range=Range1d(start=begin, end=end, bounds=(begin, end)),
+        y_range=Range1d(start=0, end=top, reset_start=0, reset_end=top, bounds=(0, highest)),
+        x_axis_label="step of the global order", y_axis_label=f"offset ({unit})",
+        min_border_right=12,
+    )  # fmt: skip
+    drawing.toolbar.logo = None
+    drawing.axis.axis_label_text_font_size = "13px"
+    drawing.axis.major_label_text_font_size = "12px"
+    drawing.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    drawing.yaxis.formatter = BasicTickFormatter(use_scientific=False)
+    drawing.grid.visible = False
+    drawing.axis.axis_label_text_font_style = "normal"
+    return drawing
+
+
+def _columns(
+    problem: Problem, rectangles: PlanRectangles, kinds: Sequence[TensorClasses]
+) -> dict[str, Any]:
+    """Return what is of the problem, an entry a rectangle."""
+    tensor = rectangles.tensor
+    size = problem.size[tensor]
+    columns: dict[str, Any] = {
+        "left": _steps(rectangles.start),
+        "right": _steps(rectangles.end),
+        "start": _steps(problem.start[tensor]),
+        "end": _steps(problem.end[tensor]),
+        "size": size.astype(np.float64),
+        "offset": rectangles.low.astype(np.float64),
+        "size_text": [human_bytes(each) for each in size.tolist()],
+        "name": [_name_of(problem, each) for each in tensor.tolist()],
+    }
+    for index, classes in enumerate(kinds):
+        columns[f"class_{index}"] = classes.of_tensor[tensor].astype(np.uint8)
+        if _is_told(classes):
+            columns[f"value_{index}"] = [
+                one_line(_value(classes, each), MOST_NAME_CHARACTERS) for each in tensor.tolist()
+            ]
+    return columns
+
+
+def _steps(steps: IntColumn) -> NDArray[Any]:
+    """Return steps as a page holds them: it has no integers of 64 bits."""
+    return steps.astype(np.float64)
+
+
+def _name_of(problem: Problem, tensor: int) -> str:
+    if problem.tensor_name is None:
+        return f"tensor {tensor}"
+    return one_line(problem.tensor_name[tensor], MOST_NAME_CHARACTERS) or f"tensor {tensor}"
+
+
+def _is_told(classes: TensorClasses) -> bool:
+    """Return whether the pointer shows the class; the size is shown as it is."""
+    return classes.title != "size"
+
+
+def _value(classes: TensorClasses, tensor: int) -> str:
+    if classes.value_of_tensor:
+        return classes.value_of_tensor[tensor]
+    return classes.labels[int(classes.of_tensor[tensor])]
+
+
+def _details(problem: Problem, kinds: Sequence[TensorClasses]) -> Mapping[str, str]:
+    """Return what the pointer shows of a tensor, as Bokeh's templates."""
+    details = {
+        "tensor": "@name",
+        "size": "@size_text (@size{0,0} B)",
+        "lifetime": "steps @start{0,0} to @end{0,0}",
+        "offset": "@offset{0,0} B",
+    }
+    if len(problem.gaps):
+        details["this part"] = "steps @left{0,0} to @right{0,0}"
+    for index, classes in enumerate(kinds):
+        if _is_told(classes):
+            details[classes.title] = f"@value_{index}"
+    return details
+
+
+def _caption(mapped: MappedPlan, peak: int, bound: int, bound_name: str) -> str:
+    parts = [f"<b>{escape(mapped.label)}</b>", f"peak {human_bytes(peak)} ({exact_bytes(peak)} B)"]
+    if bound:
+        parts.append(f"{escape(bound_name)} bound {human_bytes(bound)}")
+        above = peak / bound - 1
+        if peak > bound:
+            parts.append(f"{three_digits(100 * above)} % above the bound")
+    if mapped.result.status is Status.OPTIMAL:
+        parts.append("proven optimal")
+    return " · ".join(parts)
+
+
+def _legend(classes: TensorClasses) -> str:
+    box = "display:inline-block;width:1em;height:1em;vertical-align:-0.15em;margin-right:0.35em"
+    entries = [
+        f'<span style="white-space:nowrap;margin-right:1em">'
+        f'<span style="{box};background:{colour}"></span>{escape(one_line(label, 60))}</span>'
+        for colour, label in zip(classes.colours, classes.labels, strict=True)
+    ]
+    line = "display:inline-block;width:1.6em;vertical-align:0.25em;margin-right:0.35em"
+    for name, style, colour in (("peak", "solid", INK), ("lower bound", "dashed", BOUND_COLOUR)):
+        entries.append(
+            f'<span style="white-space:nowrap;margin-right:1em">'
+            f'<span style="{line};border-top:2px {style} {colour}"></span>{name}</span>'
+        )
+    return f"<b>{escape(classes.title)}</b>&ensp; {' '.join(entries)}"
