@@ -1,0 +1,151 @@
+"""The three gaps of a run: to the bound, to the proven optimum, to the best that is known.
+
+Note: what a gap is measured against
+------------------------------------
+Rationale. "3 % above optimal" may mean three things, and a table that mixes them says nothing.
+
+Approach. What is known of an instance is gathered from every record of it, whichever planner, study
+or machine it comes from, for a bound or a plan that holds once holds for all. Records are of one
+instance where their digests are equal. From that each gap of a run follows, or is not there.
+
+Limits. Online allocators place nothing at offsets: the bounds do not hold for what they reserve,
+and what they reserve is no plan. They have no gaps and are counted for none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from evaluation.study.record import ANSWERED, Record, RunStatus
+from planners.errors import GaplessError
+
+# "sha256:" and enough to tell two problems of one name apart.
+SHOWN_DIGEST = 15
+
+
+class ContradictionError(GaplessError):
+    """Records say of one instance what cannot all be true."""
+
+
+@dataclass(frozen=True)
+class InstanceFacts:
+    """What all records together know of an instance."""
+
+    instance: str
+    digest: str
+    tensors: int
+    family: str | None
+    # The most that anything proved, and what proved it; 0 and "" without one.
+    lower_bound: int
+    certificate: str
+    # The peak that is proven to be the smallest.
+    optimum: int | None
+    # The smallest peak of any valid plan, and the first planner that reached it.
+    best_known: int | None
+    best_planner: str | None
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How far one peak is above each of three; None where that one is not known, or is 0."""
+
+    to_bound: float | None
+    to_optimum: float | None
+    to_best: float | None
+
+
+NO_GAPS = Gaps(None, None, None)
+
+
+def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
+    """Return what is known of each instance, by its digest.
+
+    Parameters
+    ----------
+    records
+        Of any studies.
+
+    Raises
+    ------
+    ContradictionError
+        A valid plan is below a proven bound.
+    """
+    by_digest: dict[str, list[Record]] = {}
+    for record in records:
+        by_digest.setdefault(record.instance_digest, []).append(record)
+    names = Counter(found[0].instance for found in by_digest.values())
+    return {
+        digest: _facts(found, is_name_shared=names[found[0].instance] > 1)
+        for digest, found in by_digest.items()
+    }
+
+
+def has_plan(record: Record) -> bool:
+    """Return whether a record is of a valid plan."""
+    return record.kind == "offsets" and record.status in ANSWERED and record.peak is not None
+
+
+def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
+    """Return the gaps of a run; none where it has no plan."""
+    if not has_plan(record):
+        return NO_GAPS
+    return gaps_of_peak(record.peak or 0, facts)
+
+
+def gaps_of_peak(peak: int, facts: InstanceFacts) -> Gaps:
+    """Return the gaps of a peak."""
+    return Gaps(
+        _gap(peak, facts.lower_bound or None),
+        _gap(peak, facts.optimum),
+        _gap(peak, facts.best_known),
+    )
+
+
+def _facts(records: Sequence[Record], *, is_name_shared: bool) -> InstanceFacts:
+    first = records[0]
+    digest = first.instance_digest
+    name = f"{first.instance} ({digest[:SHOWN_DIGEST]})" if is_name_shared else first.instance
+    lower_bound, certificate, proved_by = _best_bound(records)
+    best = min(filter(has_plan, records), key=lambda record: record.peak or 0, default=None)
+    optimum = None
+    if best is not None and best.peak is not None:
+        if best.peak < lower_bound:
+            raise ContradictionError(
+                f"instance {name}: no plan is below a lower bound, found a peak of "
+                f"{best.peak:,} in {best.study}: {best.run}, and a bound of {lower_bound:,} by "
+                f"{certificate} in {proved_by.study}: {proved_by.run}"
+            )
+        if best.peak == lower_bound:
+            optimum = best.peak
+    return InstanceFacts(
+        name, digest, first.tensors, first.family, lower_bound,
+        certificate, optimum,
+        None if best is None else best.peak,
+        None if best is None else best.planner,
+    )  # fmt: skip
+
+
+def _best_bound(records: Sequence[Record]) -> tuple[int, str, Record]:
+    known = [
+        (bytes_, name, record)
+        for record in records
+        # Nothing that a refuted planner says counts, and what is proven of plans is not of others.
+        if record.kind == "offsets" and record.status is not RunStatus.INVALID
+        for name, bytes_ in [*record.bounds.items(), *_own_bound(record)]
+    ]
+    # Of equal bounds the first is named.
+    return max(known, key=lambda bound: bound[0], default=(0, "", records[0]))
+
+
+def _own_bound(record: Record) -> list[tuple[str, int]]:
+    if record.lower_bound is None:
+        return []
+    return [(record.certificate or record.planner, record.lower_bound)]
+
+
+def _gap(peak: int, reference: int | None) -> float | None:
+    if reference is None or (reference == 0 and peak > 0):
+        return None
+    return 0.0 if reference == 0 else peak / reference - 1

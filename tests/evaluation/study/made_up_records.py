@@ -1,0 +1,35 @@
+"""Records that no planner made, for what reads records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evaluation.study.record import Machine, Record, RunStatus
+
+MACHINE = Machine("a processor", 1, 1 << 30, "Linux 6")
+
+
+def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -> Record:
+    """Return the record of a plan with this peak, or of none, above a lifetime bound of 10."""
+    fields: dict[str, Any] = {
+        "study": "made-up",
+        "run": f"{instance}/{planner}",
+        "asked": "sha256:2",
+        "instance": instance,
+        "instance_digest": f"sha256:{instance}",
+        "tensors": 5,
+        "planner": planner,
+        "kind": "offsets",
+        "seed": 0,
+        "repetition": 0,
+        "status": RunStatus.NO_PLAN_FOUND if peak is None else RunStatus.FEASIBLE,
+        "peak": peak,
+        "bounds": {"lifetime": 10},
+        "processor_seconds": 0.5,
+        "wall_seconds": 1.0,
+        "timed": True,
+        "machine": MACHINE,
+        "versions": {"python": "3.11"},
+        "moment": "2026-01-02T03:04:05+00:00",
+    }
+    return Record(**{**fields, **changes})

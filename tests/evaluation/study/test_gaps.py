@@ -1,0 +1,75 @@
+"""Three gaps, each from all records of an instance, and never one in place of another."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.study.gaps import NO_GAPS, ContradictionError, Gaps, facts_of, gaps_of
+from evaluation.study.record import RunStatus
+from tests.evaluation.study.made_up_records import record
+
+
+def test_each_gap_has_its_own_reference() -> None:
+    records = [record("a", "first", 12), record("a", "second", 15)]
+    facts = facts_of(records)["sha256:a"]
+    assert (facts.lower_bound, facts.certificate) == (10, "lifetime")
+    assert (facts.best_known, facts.best_planner, facts.optimum) == (12, "first", None)
+    assert gaps_of(records[1], facts) == Gaps(0.5, None, 0.25)
+
+
+def test_a_proof_by_one_run_is_a_reference_for_all() -> None:
+    records = [
+        record("a", "greedy", 15),
+        record("a", "exact", 12, status=RunStatus.OPTIMAL, lower_bound=12, certificate="search"),
+    ]
+    facts = facts_of(records)["sha256:a"]
+    assert (facts.optimum, facts.certificate) == (12, "search")
+    assert gaps_of(records[0], facts) == Gaps(0.25, 0.25, 0.25)
+
+
+def test_a_bound_and_a_plan_of_two_runs_that_meet_are_a_proof() -> None:
+    records = [
+        record("a", "greedy", 12),
+        record("a", "exact", None, lower_bound=12, certificate="search"),
+    ]
+    assert facts_of(records)["sha256:a"].optimum == 12
+
+
+def test_what_is_refuted_counts_for_nothing() -> None:
+    wrong = record("a", "wrong", 11, status=RunStatus.INVALID, lower_bound=14, bounds={"own": 13})
+    facts = facts_of([wrong, record("a", "greedy", 12)])["sha256:a"]
+    assert (facts.best_known, facts.lower_bound) == (12, 10)
+    assert gaps_of(wrong, facts) == NO_GAPS
+
+
+def test_online_allocators_have_no_gaps_and_count_for_none() -> None:
+    online = record("a", "caching", 9, kind="online", bounds={"other": 99})
+    facts = facts_of([online, record("a", "greedy", 12)])["sha256:a"]
+    assert (facts.best_known, facts.lower_bound) == (12, 10)
+    assert gaps_of(online, facts) == NO_GAPS
+
+
+def test_a_plan_below_a_bound_is_a_contradiction() -> None:
+    records = [
+        record("a", "greedy", 12),
+        record("a", "liar", None, lower_bound=13, certificate="claim"),
+    ]
+    with pytest.raises(
+        ContradictionError,
+        match=r"found a peak of 12 in made-up: a/greedy, and a bound of 13 by claim in made-up",
+    ):
+        facts_of(records)
+
+
+def test_two_problems_of_one_name_are_two_instances() -> None:
+    records = [record("a", "greedy", 12), record("a", "greedy", 11, instance_digest="sha256:b")]
+    facts = facts_of(records)
+    assert [its.best_known for its in facts.values()] == [12, 11]
+    assert [its.instance for its in facts.values()] == ["a (sha256:a)", "a (sha256:b)"]
+
+
+def test_nothing_is_above_a_reference_of_nothing() -> None:
+    empty = record("a", "greedy", 0, bounds={"lifetime": 0}, status=RunStatus.OPTIMAL)
+    facts = facts_of([empty])["sha256:a"]
+    assert facts.optimum == 0
+    assert gaps_of(empty, facts) == Gaps(None, 0.0, 0.0)
