@@ -17,6 +17,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE_SECONDS = 60
+LOGS = ("browser", "performance")
 NEEDED = ("chromium", "chromedriver")
 
 
@@ -29,6 +30,9 @@ class Browser:
     def open(self, page: Path, width: int, height: int) -> None:
         """Open a page as on a screen of a size, and wait until everything on it is drawn."""
         self._resize(width, height)
+        # What came of the page before is not asked for any more.
+        for log in LOGS:
+            self.driver.get_log(log)
         self.driver.get(page.resolve().as_uri())
         self.settle()
 
@@ -110,7 +114,7 @@ def started() -> Iterator[Browser]:
         "--enable-unsafe-swiftshader",
     ):  # fmt: skip
         options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.set_capability("goog:loggingPrefs", dict.fromkeys(LOGS, "ALL"))
     driver = webdriver.Chrome(options=options, service=Service(str(places["chromedriver"])))
     try:
         yield Browser(driver)

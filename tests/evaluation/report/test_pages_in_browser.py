@@ -13,11 +13,18 @@ import numpy as np
 import pytest
 
 from evaluation.report.comparison_page import write_comparison_page
+from evaluation.report.document import write_report
+from evaluation.report.replanned import map_of_file
+from evaluation.report.slots import PageMaterial
+from planners import run
 from planners.compare.comparison import compare_planners
 from planners.compare.report import SortBy, sorted_rows
+from planners.files.digest import problem_digest
+from planners.files.problem_file import write_problem
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose
+from tests.evaluation.study.made_up_records import record
 
 if TYPE_CHECKING:
     from tests.evaluation.report.browser import Browser
@@ -183,3 +190,29 @@ def test_many_rectangles_are_drawn_and_found(browser: Browser, tmp_path: Path) -
     browser.keep_picture(page.with_suffix(".png"))
     assert is_inked(page.with_suffix(".png"))
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_report_is_drawn_and_asks_for_nothing(
+    browser: Browser, tmp_path: Path, screen: tuple[int, int]
+) -> None:
+    problem = wide_problem(300)
+    write_problem(problem, tmp_path / "wide.json")
+    digest, name = problem_digest(problem), problem.name
+    peaks = {planner: run(problem, planner).peak for planner in ("naive", "greedy-size-first")}
+    records = [
+        record(name, planner, peak, instance_digest=digest, tensors=300)
+        for planner, peak in peaks.items()
+    ]
+    material = PageMaterial("made-up", records)
+    drawn = {"map": map_of_file(tmp_path / "wide.json", material.cases, "map")}
+    _, page = write_report(material, drawn, tmp_path)
+    browser.open(page, *screen)
+    assert "<b>first</b>" in point_at_first(browser)
+    browser.keep_picture(page.with_suffix(f".{screen[0]}.png"))
+    widths = browser.ask("return [...document.images].map(its => its.naturalWidth)")
+    assert len(widths) == 2
+    assert min(widths) > 1000
+    assert browser.requested() == [page.resolve().as_uri()]
+    assert browser.complaints() == []
+    assert browser.ask("return document.documentElement.scrollWidth <= window.innerWidth")

@@ -1,0 +1,116 @@
+"""``python -m evaluation.report``: what records say, as Markdown and as a page of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evaluation.report.document import IMAGES, write_pictures, write_report
+from evaluation.report.replanned import map_of_file
+from evaluation.report.slots import PageMaterial, fill
+from evaluation.study.record import Record
+from evaluation.study.records_file import read_records
+from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
+from planners.command_line.typer_frame import CommandLine
+from planners.errors import GaplessError
+from planners.files.output_file import require_targets, say_written, write_output
+
+app = CommandLine(no_args_is_help=True)
+
+
+@app.command()
+def report(
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS.jsonl...", help="Records of studies.")
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Write report.md and report.html there."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.md", help="Fill the words of the study, and write them as this page."
+        ),
+    ] = None,
+    maps: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            help="Add a memory map of this instance, with the plans made again; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Show what records of studies say: tables of gaps, figures, memory maps.
+
+    With -o as a report, with --page as the page of the one study that the records are of.
+    """
+    if folder is None and page is None:
+        raise GaplessError("-o or --page: one of the two is needed, found neither")
+    if maps and folder is None:
+        raise GaplessError("--map: maps are part of a report, give -o as well")
+    records = read_all(results)
+    material = _material(records)
+    if page is not None:
+        require_targets({"--page": page}, results)
+        write_study_page(material, page)
+        say_written(page, f"wrote {page}")
+    if folder is not None:
+        drawn = {
+            f"map-{number}": map_of_file(path, material.cases, f"map-{number}")
+            for number, path in enumerate(maps or [], 1)
+        }
+        for path in write_report(material, drawn, folder):
+            say_written(path, f"wrote {path}")
+
+
+def read_all(paths: Sequence[Path]) -> list[Record]:
+    """Return the records of files, of which there is at least one."""
+    records = [record for path in paths for record in read_records(path)]
+    if not records:
+        raise GaplessError(f"{', '.join(map(str, paths))}: a record is needed, found none")
+    return records
+
+
+def write_study_page(material: PageMaterial, page: Path) -> None:
+    """Fill the words of a study, and write them with their pictures.
+
+    Parameters
+    ----------
+    material
+        Of one study that ships, whose words stand beside its grid.
+    page
+        Target; the pictures go to the folder ``images`` beside its own folder, where there is one,
+        or to one within.
+    """
+    words = FOLDER / f"{material.name}.md"
+    if not words.is_file():
+        raise GaplessError(f"--page {page}: {words.name} is needed beside {material.name}{SUFFIX}")
+    beside = page.parent.parent / IMAGES
+    images, link = (beside, f"../{IMAGES}") if beside.is_dir() else (page.parent / IMAGES, IMAGES)
+    text = fill(words.read_text(encoding="utf-8"), material, words)
+    write_pictures(material, images)
+    write_output(page, text.replace(f"]({IMAGES}/", f"]({link}/").encode())
+
+
+def _material(records: Sequence[Record]) -> PageMaterial:
+    names = list(dict.fromkeys(record.study for record in records))
+    if len(names) > 1:
+        return PageMaterial("studies", records, {"question": ", ".join(names)})
+    words = {}
+    if names[0] in studies():
+        study = find_study(names[0])
+        words = {"question": study.question, **study.page}
+    return PageMaterial(names[0], records, words)
+
+
+main = app.run
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Anytime curves: how far above the best known peak a planner is after so much time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from evaluation.report.cases import Case
+from evaluation.report.drawing import add_legend, line_looks, new_figure
+from evaluation.report.time_figure import LEAST_SECONDS, seconds_text
+
+MOST_PANELS = 6
+COLUMNS = 2
+PANEL_INCHES = 2.3
+
+
+@dataclass(frozen=True)
+class AnytimeCurve:
+    """What a planner had reached when: seconds, and gaps to the best known peak."""
+
+    label: str
+    seconds: Sequence[float]
+    gaps: Sequence[float]
+
+
+def anytime_curves(cases: Sequence[Case]) -> dict[str, list[AnytimeCurve]]:
+    """Return curves by instance: those on which planners improved most within their run first."""
+    found: dict[str, list[AnytimeCurve]] = {}
+    for case in cases:
+        curve = _curve(case)
+        if curve is not None:
+            found.setdefault(case.facts.instance, []).append(curve)
+    gained = {
+        instance: max(curve.gaps[0] - curve.gaps[-1] for curve in curves)
+        for instance, curves in found.items()
+    }
+    order = sorted(found, key=lambda instance: -gained[instance])
+    return {instance: found[instance] for instance in order}
+
+
+def _curve(case: Case) -> AnytimeCurve | None:
+    best = case.facts.best_known
+    first = next((record for record in case.records if record.incumbents), None)
+    if not best or first is None or case.is_online:
+        return None
+    seconds, gaps = [], []
+    reached = math.inf
+    for when, peak in first.incumbents:
+        if peak < reached:
+            reached = peak
+            seconds.append(max(when, LEAST_SECONDS))
+            gaps.append(peak / best - 1)
+    # The last plan stands until the run ends.
+    seconds.append(max(first.wall_seconds or 0.0, seconds[-1]))
+    gaps.append(gaps[-1])
+    return AnytimeCurve(case.label, seconds, gaps)
+
+
+def anytime_figure(curves: Mapping[str, Sequence[AnytimeCurve]]) -> Figure:
+    """Return the picture of the first instances of :func:`anytime_curves`, a panel each."""
+    shown = dict(list(curves.items())[:MOST_PANELS])
+    labels = list(dict.fromkeys(curve.label for its in shown.values() for curve in its))
+    looks = line_looks(labels)
+    columns = min(COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    figure, panels = new_figure(0.5 + PANEL_INCHES * rows, rows, columns)
+    for axes, (instance, its) in zip(panels, shown.items(), strict=False):
+        for curve in its:
+            axes.step(
+                curve.seconds, curve.gaps, where="post", label=curve.label,
+                color=looks[curve.label]["color"], linestyle=looks[curve.label]["linestyle"],
+                marker="o", markersize=2.5, linewidth=1.4,
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_title(instance, fontsize=10, loc="left")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_text(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{100 * gap:.3g} %"))
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
+    figure.supxlabel("time since the begin of the run", fontsize=10)
+    figure.supylabel("above the best known peak", fontsize=10)
+    add_legend(figure, panels[: len(shown)])
+    return figure

@@ -1,0 +1,118 @@
+"""What a report shows a line of: a planner on an instance, whatever it was repeated over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median, median_low
+
+from evaluation.study.gaps import NO_GAPS, Gaps, InstanceFacts, facts_of, gaps_of_peak, has_plan
+from evaluation.study.record import Record, RunStatus
+
+# How bad an ending is. Of repetitions that ended differently a case has the worst.
+_FROM_BEST = (
+    RunStatus.OPTIMAL, RunStatus.FEASIBLE, RunStatus.INFEASIBLE, RunStatus.UNSUPPORTED,
+    RunStatus.NO_PLAN_FOUND, RunStatus.TIMED_OUT, RunStatus.OUT_OF_MEMORY, RunStatus.CRASHED,
+    RunStatus.INVALID,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """The runs of one planner, with its parameters and its budget, on one instance."""
+
+    facts: InstanceFacts
+    # The planner, and what tells it from its other runs.
+    label: str
+    records: Sequence[Record]
+    status: RunStatus
+    # The middle one of several seeds, and an actual peak; None where some run has no plan.
+    peak: int | None
+    gaps: Gaps
+    # Processor time of the middle run among those that were timed; None where none was.
+    seconds: float | None
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it is an online allocator, which has a reserved peak and no gaps."""
+        return self.records[0].kind == "online"
+
+
+def cases_of(records: Sequence[Record]) -> list[Case]:
+    """Return the cases of records, by instance in the order in which they come first.
+
+    Parameters
+    ----------
+    records
+        Of any studies.
+
+    Returns
+    -------
+    list of Case
+        One for each instance, planner, parameters and budget.
+
+    Raises
+    ------
+    ContradictionError
+        The records cannot all be true.
+    """
+    facts = facts_of(records)
+    labels = _labels(records)
+    grouped: dict[tuple[str, str], list[Record]] = {}
+    for record, label in zip(records, labels, strict=True):
+        grouped.setdefault((record.instance_digest, label), []).append(record)
+    order = {digest: place for place, digest in enumerate(facts)}
+    cases = [_case(facts[digest], label, found) for (digest, label), found in grouped.items()]
+    return sorted(cases, key=lambda case: order[case.facts.digest])
+
+
+def by_planner(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """Return the cases of each label, in the order in which they come first."""
+    grouped: dict[str, list[Case]] = {}
+    for case in cases:
+        grouped.setdefault(case.label, []).append(case)
+    return grouped
+
+
+def _case(facts: InstanceFacts, label: str, records: Sequence[Record]) -> Case:
+    status = max((record.status for record in records), key=_FROM_BEST.index)
+    is_online = records[0].kind == "online"
+    peaks = [
+        record.peak
+        for record in records
+        if record.peak is not None and (is_online or has_plan(record))
+    ]
+    peak = median_low(peaks) if len(peaks) == len(records) else None
+    seconds = [
+        record.processor_seconds
+        for record in records
+        if record.timed and record.processor_seconds is not None
+    ]
+    gaps = NO_GAPS if peak is None or is_online else gaps_of_peak(peak, facts)
+    return Case(facts, label, records, status, peak, gaps, median(seconds) if seconds else None)
+
+
+def _labels(records: Sequence[Record]) -> list[str]:
+    """Return the planner of each record with those settings that differ among its records."""
+    settings = [
+        {**record.parameters, "budget": _budget(record.budget_seconds)} for record in records
+    ]
+    values: dict[tuple[str, str], set[object]] = {}
+    for record, its in zip(records, settings, strict=True):
+        for key, value in its.items():
+            values.setdefault((record.planner, key), set()).add(value)
+    return [
+        ":".join(
+            [record.planner]
+            + [
+                f"{key}={value}"
+                for key, value in its.items()
+                if len(values[record.planner, key]) > 1
+            ]
+        )
+        for record, its in zip(records, settings, strict=True)
+    ]
+
+
+def _budget(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds:g}s"

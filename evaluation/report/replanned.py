@@ -1,0 +1,79 @@
+"""Plans of records, made again to be looked at: a record keeps a peak, and no offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluation.plots.plan_rectangles import require_time
+from evaluation.report.cases import Case
+from evaluation.report.document import ReportMap
+from evaluation.report.memory_map import MappedPlan, memory_map
+from planners import bounds_of, get, read_problem, run
+from planners.errors import GaplessError
+from planners.files.digest import problem_digest
+from planners.model.budget import Budget
+from planners.text.byte_units import exact_bytes
+
+# A plan that took longer is not made again.
+MOST_SECONDS = 20.0
+
+
+def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
+    """Return the map of an instance with the plans of every case of it.
+
+    Parameters
+    ----------
+    path
+        The instance, as it was when the records were made.
+    cases
+        Of which those of this instance are taken, the best first.
+    name
+        Of the map on its page.
+
+    Raises
+    ------
+    GaplessError
+        The records know nothing of this instance, or have no plan that can be made again.
+    """
+    problem = read_problem(path)
+    require_time(problem)
+    digest = problem_digest(problem)
+    known = {case.facts.digest: case.facts.instance for case in cases}
+    if digest not in known:
+        raise GaplessError(
+            f"--map {path}: an instance of the records is needed, found one of another digest; "
+            f"they have {', '.join(sorted(known.values())[:10])}"
+        )
+    placed = [
+        case for case in cases if case.facts.digest == digest and not case.is_online and case.peak
+    ]
+    quick = [case for case in placed if _seconds(case) <= MOST_SECONDS]
+    if not quick:
+        raise GaplessError(
+            f"--map {path}: a plan that took at most {MOST_SECONDS:g} s is needed, found none"
+        )
+    bounds = bounds_of(problem)
+    plans, notes = [], []
+    for case in sorted(quick, key=lambda case: case.peak or 0):
+        first = case.records[0]
+        planner = get(first.planner, **first.parameters)
+        budget = Budget(first.budget_seconds, seed=first.seed)
+        result = run(problem, planner, budget, bounds=bounds)
+        if result.plan is None:
+            notes.append(f"{case.label}: no plan this time")
+            continue
+        if result.plan.peak != first.peak:
+            notes.append(
+                f"{case.label}: a peak of {exact_bytes(result.plan.peak)} this time, where the "
+                f"record has {exact_bytes(first.peak or 0)}"
+            )
+        plans.append(MappedPlan(case.label, result))
+    left_out = [case.label for case in placed if case not in quick]
+    if left_out:
+        notes.append(f"not made again, for it took over {MOST_SECONDS:g} s: {', '.join(left_out)}")
+    return ReportMap(known[digest], notes, memory_map(problem, plans, bounds, name))
+
+
+def _seconds(case: Case) -> float:
+    return max(record.wall_seconds or 0.0 for record in case.records)

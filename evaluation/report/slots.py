@@ -1,0 +1,153 @@
+"""Slots: the named places in the words of a page, and the functions that fill them.
+
+Note: words are data
+--------------------
+Rationale. What a study says stands in a Markdown file beside its grid, where anyone can change it
+without a look at Python; what it found stands in records, and changes with every run.
+
+Approach. The words have places such as ``{gap-table}``. Each is filled by the function that is
+registered under its name, from the records alone. A function returns Markdown, or an empty text
+where the records have nothing to show. A section whose places are all empty goes with its heading.
+
+Limits. A name in braces that no function is registered for is an error, so other braces of that
+form cannot be written outside of code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from evaluation.report.cases import Case, cases_of
+from evaluation.study.record import Record
+from planners.errors import GaplessError, near_names
+
+# What registers slots when it is imported.
+SLOT_MODULES: Final = ("evaluation.report.standard_slots",)
+PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
+HEADING = re.compile(r"#{1,6} ")
+CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class PageMaterial:
+    """What slots are filled from.
+
+    Parameters
+    ----------
+    name
+        Of the study; the names of pictures begin with it.
+    records
+        All of them.
+    words
+        What the study's own file says beside its grid, such as its question and its claims.
+    """
+
+    name: str
+    records: Sequence[Record]
+    words: Mapping[str, Any] = field(default_factory=dict)
+    # Pictures that slots drew: by file name, as PNG or SVG.
+    pictures: dict[str, bytes] = field(default_factory=dict)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The records as lines of a table."""
+        return cases_of(self.records)
+
+    def picture(self, name: str, data: bytes, says: str, suffix: str = "png") -> str:
+        """Keep a picture, and return the Markdown that shows it.
+
+        Parameters
+        ----------
+        name
+            Unique among the pictures of the page.
+        data
+            The file.
+        says
+            What is seen, for whoever cannot see it.
+        """
+        file = f"{self.name}-{name}.{suffix}"
+        self.pictures[file] = data
+        return f"![{says}](images/{file})"
+
+
+FillSlot = Callable[[PageMaterial], str]
+
+_slots: dict[str, FillSlot] = {}
+
+
+def slot(name: str) -> Callable[[FillSlot], FillSlot]:
+    """Register the function that fills the slots of a name; a name can be taken once."""
+    if not PLACE.fullmatch(f"{{{name}}}"):
+        raise GaplessError(f"slot {name!r}: small letters, digits and single hyphens are needed")
+
+    def register(fill: FillSlot) -> FillSlot:
+        if name in _slots:
+            raise GaplessError(f"slot {name!r}: the name is taken by {_slots[name].__module__}")
+        _slots[name] = fill
+        return fill
+
+    return register
+
+
+def known_slots() -> Mapping[str, FillSlot]:
+    """Return the functions that fill slots, by name."""
+    for module in SLOT_MODULES:
+        import_module(module)
+    return _slots
+
+
+def fill(words: str, material: PageMaterial, where: Path | str) -> str:
+    """Return the words with every slot filled, each function called once.
+
+    Parameters
+    ----------
+    words
+        Markdown with slots.
+    material
+        What they are filled from; takes the pictures.
+    where
+        File of the words, for what is wrong with them.
+
+    Raises
+    ------
+    GaplessError
+        A slot has no function, or the records contradict each other.
+    """
+    known = known_slots()
+    filled: dict[str, str] = {}
+
+    def filled_place(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in known:
+            raise GaplessError(f"{where}: no slot is called {name!r}; {near_names(name, known)}")
+        if name not in filled:
+            filled[name] = known[name](material).strip("\n")
+        return filled[name]
+
+    sections = []
+    for section in _sections(words):
+        # Code stands as it is: every second part.
+        parts = CODE.split(section)
+        names = [name for part in parts[::2] for name in PLACE.findall(part)]
+        parts[::2] = [PLACE.sub(filled_place, part) for part in parts[::2]]
+        if not names or any(filled[name] for name in names) or section.startswith("# "):
+            sections.append("".join(parts))
+    return re.sub(r"\n{3,}", "\n\n", "".join(sections)).rstrip() + "\n"
+
+
+def _sections(words: str) -> list[str]:
+    """Cut words before each heading; a line of code is none."""
+    sections = [""]
+    is_code = False
+    for line in words.splitlines(keepends=True):
+        is_code ^= line.startswith("```")
+        if HEADING.match(line) and not is_code:
+            sections.append("")
+        sections[-1] += line
+    return sections

@@ -1,0 +1,120 @@
+"""The slots that any study can show: what was run, tables of gaps, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluation.report.anytime_figure import anytime_curves, anytime_figure
+from evaluation.report.drawing import png_of
+from evaluation.report.gap_tables import (
+    failure_table,
+    gap_table,
+    instance_table,
+    online_table,
+    planner_table,
+    worst_table,
+)
+from evaluation.report.performance_profile import profile_figure, profile_lines
+from evaluation.report.slots import PageMaterial, slot
+from evaluation.report.time_figure import time_figure, timed_points
+from planners.text.byte_units import counted
+from planners.text.table import Table
+
+
+@slot("study-name")
+def _study_name(material: PageMaterial) -> str:
+    return material.name
+
+
+@slot("question")
+def _question(material: PageMaterial) -> str:
+    return str(material.words.get("question", ""))
+
+
+@slot("run-counts")
+def _run_counts(material: PageMaterial) -> str:
+    cases = material.cases
+    instances = len({case.facts.digest for case in cases})
+    planners = len({case.label for case in cases})
+    runs = counted(len(material.records), "run")
+    return f"{runs}: {counted(planners, 'planner')}, {counted(instances, 'instance')}"
+
+
+@slot("made-on")
+def _made_on(material: PageMaterial) -> str:
+    """Return the days, machines, versions and commits of the records, each once."""
+    days = sorted({record.moment[:10] for record in material.records})
+    machines = {str(record.machine): None for record in material.records}
+    versions = {
+        f"{name} {version}": None
+        for record in material.records
+        for name, version in record.versions.items()
+    }
+    commits = {f"commit {record.commit}": None for record in material.records if record.commit}
+    day = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return "; ".join([day, *machines, ", ".join(versions), *commits])
+
+
+@slot("planner-table")
+def _planner_table(material: PageMaterial) -> str:
+    return _markdown(planner_table(material.cases))
+
+
+@slot("gap-table")
+def _gap_table(material: PageMaterial) -> str:
+    return _markdown(gap_table(material.cases))
+
+
+@slot("instance-table")
+def _instance_table(material: PageMaterial) -> str:
+    return _markdown(instance_table(material.cases))
+
+
+@slot("worst-cases")
+def _worst_cases(material: PageMaterial) -> str:
+    return _markdown(worst_table(material.cases))
+
+
+@slot("failures")
+def _failures(material: PageMaterial) -> str:
+    return _markdown(failure_table(material.records))
+
+
+@slot("online-table")
+def _online_table(material: PageMaterial) -> str:
+    return _markdown(online_table(material.cases))
+
+
+@slot("performance-profile")
+def _performance_profile(material: PageMaterial) -> str:
+    lines = profile_lines(material.cases)
+    if not lines:
+        return ""
+    says = f"Share of instances by the gap to the best known peak; best: {_first(list(lines))}"
+    return material.picture("profile", png_of(profile_figure(lines)), says)
+
+
+@slot("time-figure")
+def _time_figure(material: PageMaterial) -> str:
+    points = timed_points(material.cases)
+    if not points:
+        return ""
+    says = f"Processor time by the number of tensors; slowest: {_first(list(points))}"
+    return material.picture("time", png_of(time_figure(points)), says)
+
+
+@slot("anytime-figure")
+def _anytime_figure(material: PageMaterial) -> str:
+    curves = anytime_curves(material.cases)
+    if not curves:
+        return ""
+    says = f"Gap to the best known peak over time, on {_first(list(curves))} and others"
+    return material.picture("anytime", png_of(anytime_figure(curves)), says)
+
+
+def _first(labels: Sequence[str]) -> str:
+    return labels[0]
+
+
+def _markdown(table: Table) -> str:
+    return table.markdown() if table.rows else ""

@@ -1,0 +1,150 @@
+"""``python -m evaluation.report``: files in, pages out, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from evaluation.report import __main__ as report_program
+from evaluation.study.record import Record, RunStatus
+from planners.files.digest import problem_digest
+from planners.files.problem_file import write_problem
+from planners.model.problem import Problem
+from tests.evaluation.study.made_up_records import record
+
+Report = Callable[..., Result]
+
+
+@pytest.fixture
+def report() -> Report:
+    runner = CliRunner()
+    return lambda *words: runner.invoke(report_program.app, [str(word) for word in words])
+
+
+def kept(records: Sequence[Record], path: Path) -> Path:
+    path.write_text("".join(f"{its.to_json()}\n" for its in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    records = [
+        record("one", "greedy", 15, incumbents=((0.1, 18), (0.2, 15))),
+        record("one", "exact", 12, status=RunStatus.OPTIMAL, lower_bound=12, certificate="search"),
+        record("a|b*<i>", "greedy", 12, tensors=50),
+        record("a|b*<i>", "exact", None, status=RunStatus.CRASHED, reason="signal 11"),
+        record("one", "caching", 20, kind="online", allocated=15),
+    ]
+    return kept(records, tmp_path / "made-up.jsonl")
+
+
+def test_markdown_has_every_table_and_figure(report: Report, results: Path, tmp_path: Path) -> None:
+    answer = report(results, "-o", tmp_path / "out")
+    assert answer.exit_code == 0, answer.output
+    text = (tmp_path / "out/report.md").read_text(encoding="utf-8")
+    row = re.search(r"\| one +\| +5 \| greedy .*", text)
+    assert row is not None
+    assert [cell.strip() for cell in row[0].split("|")[4:-1]] == [
+        "feasible", "15", "25.000 %", "25.000 %", "25.000 %", "500 ms",
+    ]  # fmt: skip
+    assert re.search(r"\| exact +\| crashed +\| +1 \| signal 11", text)
+    assert re.search(r"\| one +\| caching +\| +20 B \| +20 \| +75.0 % \| +12 B", text)
+    assert r"a\|b\*\<i>" in text
+    shown = re.findall(r"\]\((images/made-up-[a-z]+\.png)\)", text)
+    assert len(shown) == 3
+    assert all((tmp_path / "out" / file).stat().st_size > 5000 for file in shown)
+    assert "5 runs: 3 planners, 2 instances" in text
+
+
+def test_the_page_holds_its_pictures_and_loads_nothing(
+    report: Report, results: Path, tmp_path: Path
+) -> None:
+    assert report(results, "-o", tmp_path / "out").exit_code == 0
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert page.count('<img src="data:image/png;base64,') == 3
+    assert "default-src 'none'" in page
+    assert "<i>" not in page
+    assert "a|b*&lt;i&gt;" in page
+
+
+def test_a_map_is_of_the_instance_of_the_records(report: Report, tmp_path: Path) -> None:
+    problem = Problem(size=[4, 2], start=[0, 1], end=[4, 7], name="pair")
+    write_problem(problem, tmp_path / "pair.json")
+    of_pair = {"instance_digest": problem_digest(problem), "bounds": {"lifetime": 6}}
+    results = kept(
+        [
+            record("pair", "naive", 6, **of_pair),
+            record("pair", "greedy-size-first", 7, **of_pair),
+            record("pair", "pressure", 6, wall_seconds=1e3, **of_pair),
+        ],
+        tmp_path / "results.jsonl",
+    )  # fmt: skip
+    answer = report(results, "-o", tmp_path / "out", "--map", tmp_path / "pair.json")
+    assert answer.exit_code == 0, answer.output
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert '[["0","naive"],["1","greedy-size-first"]]' in page
+    assert "greedy-size-first: a peak of 6 this time, where the record has 7" in page
+    assert "not made again, for it took over 20 s: pressure" in page
+
+
+def test_a_map_of_another_instance_is_refused(
+    report: Report, results: Path, tmp_path: Path
+) -> None:
+    write_problem(Problem(size=[4], start=[0], end=[4]), tmp_path / "other.json")
+    answer = report(results, "-o", tmp_path / "out", "--map", tmp_path / "other.json")
+    assert answer.exit_code == 2
+    assert "an instance of the records is needed, found one of another digest" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_words_of_a_study_are_filled(
+    report: Report, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studies, docs = tmp_path / "studies", tmp_path / "docs"
+    for folder in (studies, docs / "studies", docs / "images"):
+        folder.mkdir(parents=True)
+    (studies / "made-up.md").write_text("# Made up\n\n{run-counts}\n\n{time-figure}\n")
+    monkeypatch.setattr(report_program, "FOLDER", studies)
+    answer = report(results, "--page", docs / "studies/made-up.md")
+    assert answer.exit_code == 0, answer.output
+    text = (docs / "studies/made-up.md").read_text(encoding="utf-8")
+    assert text.startswith("# Made up\n\n5 runs: ")
+    assert "](../images/made-up-time.png)" in text
+    assert (docs / "images/made-up-time.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["results.jsonl"], "-o or --page: one of the two is needed, found neither"),
+        (["empty.jsonl", "-o", "out"], "a record is needed, found none"),
+        (["torn.jsonl", "-o", "out"], "torn.jsonl:1: the line is no whole JSON text"),
+        (["missing.jsonl", "-o", "out"], "missing.jsonl"),
+        (["results.jsonl", "--page", "x.md", "--map", "y"], "maps are part of a report"),
+        (["results.jsonl", "--page", "x.md"], "made-up.md is needed beside made-up.toml"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept([record("one", "greedy")], tmp_path / "results.jsonl")
+    kept([], tmp_path / "empty.jsonl")
+    (tmp_path / "torn.jsonl").write_text('{"schema"\n{}\n')
+    answer = report(*words)
+    assert answer.exit_code == 2
+    assert line in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_records_that_contradict_each_other_make_no_page(report: Report, tmp_path: Path) -> None:
+    records = [record("one", "greedy", 12), record("one", "liar", None, lower_bound=13)]
+    answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
+    assert answer.exit_code == 2
+    assert "no plan is below a lower bound" in answer.stderr
+    assert not (tmp_path / "out").exists()
