@@ -1,0 +1,1 @@
+"""``python -m evaluation.regress OLD NEW``: worse, better, invalid, slower, run by run."""

@@ -1,0 +1,235 @@
+"""What changed between two sets of records of the same runs.
+
+Note: what is compared
+----------------------
+Rationale. A planner may become worse on one instance and better on ten, and no mean shows that.
+
+Approach. A run is the same in both sets where planner, parameters, budget and seed are, and the
+digest of the problem: an instance that was changed under its name is another one. Repetitions are
+one run, by their middle peak and middle time. What is lost counts, be it bytes, a plan, a proof, a
+bound or the whole run; and a new bound above a plan that is there is as wrong as an invalid plan.
+
+Limits. Where a limit of time decides when a search ends, another machine or a busy one changes its
+answer. A set that is held against records of long ago has limits of nodes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median, median_low
+
+from evaluation.study.gaps import has_plan
+from evaluation.study.record import Machine, Record, RunStatus
+from planners.errors import GaplessError
+from planners.files.json_file import compact_json
+from planners.text.byte_units import exact_bytes
+
+# A clock is never so exact that less would mean anything.
+SLOWER_TIMES = 1.5
+SLOWER_SECONDS = 0.010
+
+
+class Verdict(enum.StrEnum):
+    """How a run changed, the gravest first."""
+
+    INVALID = "invalid"
+    WORSE = "worse"
+    SLOWER = "slower"
+    BETTER = "better"
+
+
+LOSSES = (Verdict.INVALID, Verdict.WORSE)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One run that changed."""
+
+    verdict: Verdict
+    instance: str
+    label: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What comes of two sets of records."""
+
+    # Runs that both sets have.
+    compared: int
+    # Those of them whose times were compared.
+    timed: int
+    # Runs that the new set alone has.
+    added: int
+    found: Sequence[Change]
+
+    def count(self, verdict: Verdict) -> int:
+        """Return how many changes there are of a kind."""
+        return sum(change.verdict is verdict for change in self.found)
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether any quality was lost."""
+        return any(change.verdict in LOSSES for change in self.found)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The repetitions of a run in one set."""
+
+    records: Sequence[Record]
+
+    @property
+    def first(self) -> Record:
+        return self.records[0]
+
+    @property
+    def peak(self) -> int | None:
+        """The middle peak; None where some repetition has no plan."""
+        peaks = [peak for record in self.records if (peak := _peak_of(record)) is not None]
+        return median_low(peaks) if len(peaks) == len(self.records) else None
+
+    @property
+    def ending(self) -> RunStatus:
+        """How the first repetition without a plan ended, or else the first one."""
+        without = (record for record in self.records if _peak_of(record) is None)
+        return next(without, self.first).status
+
+    @property
+    def is_proven(self) -> bool:
+        return all(record.status is RunStatus.OPTIMAL for record in self.records)
+
+    @property
+    def bound(self) -> int:
+        return min(
+            max([record.lower_bound or 0, *record.bounds.values()]) for record in self.records
+        )
+
+    @property
+    def invalid(self) -> Record | None:
+        refuted = (record for record in self.records if record.status is RunStatus.INVALID)
+        return next(refuted, None)
+
+    @property
+    def machines(self) -> list[Machine]:
+        return [record.machine for record in self.records]
+
+    @property
+    def seconds(self) -> float | None:
+        """The middle time; None where some repetition was not timed."""
+        seconds = [
+            record.processor_seconds
+            for record in self.records
+            if record.timed and record.processor_seconds is not None
+        ]
+        return median(seconds) if len(seconds) == len(self.records) else None
+
+
+def changes_between(old: Iterable[Record], new: Iterable[Record]) -> Changes:
+    """Return what changed from the old records to the new ones.
+
+    Raises
+    ------
+    GaplessError
+        They have no run in common.
+    """
+    before, after = _runs(old), _runs(new)
+    common = [key for key in before if key in after]
+    if not common:
+        raise GaplessError(
+            f"runs in common are needed, found none: {len(before)} runs in the old records, "
+            f"{len(after)} in the new ones"
+        )
+    best = _best_peaks([*before.values(), *after.values()])
+    found = [_missing(run) for key, run in before.items() if key not in after]
+    found += [change for key in common for change in _changes(before[key], after[key])]
+    for run in after.values():
+        found += _wrong(run, best)
+    order = list(Verdict)
+    found.sort(key=lambda change: order.index(change.verdict))
+    timed = sum(_times(before[key], after[key]) is not None for key in common)
+    return Changes(len(common), timed, len(after) - len(common), found)
+
+
+def _runs(records: Iterable[Record]) -> dict[str, _Run]:
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        key = compact_json(
+            [record.instance_digest, record.kind, record.planner, dict(record.parameters),
+             record.budget_seconds, record.seed]
+        )  # fmt: skip
+        grouped.setdefault(key, []).append(record)
+    return {key: _Run(found) for key, found in grouped.items()}
+
+
+def _peak_of(record: Record) -> int | None:
+    return record.peak if record.kind == "online" or has_plan(record) else None
+
+
+def _best_peaks(runs: Sequence[_Run]) -> dict[str, int]:
+    best: dict[str, int] = {}
+    for record in (record for run in runs for record in run.records):
+        if has_plan(record) and record.peak is not None:
+            digest = record.instance_digest
+            best[digest] = min(best.get(digest, record.peak), record.peak)
+    return best
+
+
+def _missing(run: _Run) -> Change:
+    return _change(Verdict.WORSE, run, "the run is missing")
+
+
+def _wrong(run: _Run, best: dict[str, int]) -> list[Change]:
+    """Return why an answer cannot be right, once a run."""
+    if run.invalid is not None:
+        return [_change(Verdict.INVALID, run, run.invalid.reason or "the plan was refuted")]
+    peak = best.get(run.first.instance_digest)
+    if run.first.kind == "online" or peak is None or run.bound <= peak:
+        return []
+    says = f"a bound of {exact_bytes(run.bound)}, above a plan of {exact_bytes(peak)}"
+    return [_change(Verdict.INVALID, run, says)]
+
+
+def _changes(before: _Run, after: _Run) -> list[Change]:
+    found = []
+    if before.peak is not None and after.peak is None:
+        if after.invalid is None:
+            found.append(_change(Verdict.WORSE, after, f"had a plan, now {after.ending}"))
+    elif before.peak is None and after.peak is not None:
+        found.append(_change(Verdict.BETTER, after, "had no plan, now has one"))
+    elif before.peak is not None and after.peak is not None and before.peak != after.peak:
+        verdict = Verdict.WORSE if after.peak > before.peak else Verdict.BETTER
+        share = f" ({after.peak / before.peak - 1:+.3%})" if before.peak else ""
+        says = f"peak {exact_bytes(before.peak)}, now {exact_bytes(after.peak)}{share}"
+        found.append(_change(verdict, after, says))
+    elif before.is_proven != after.is_proven:
+        verdict = Verdict.WORSE if before.is_proven else Verdict.BETTER
+        says = "was proven optimal, now is not" if before.is_proven else "now proven optimal"
+        found.append(_change(verdict, after, says))
+    elif before.bound != after.bound and after.invalid is None:
+        verdict = Verdict.WORSE if after.bound < before.bound else Verdict.BETTER
+        says = f"bound {exact_bytes(before.bound)}, now {exact_bytes(after.bound)}"
+        found.append(_change(verdict, after, says))
+    times = _times(before, after)
+    if times is not None:
+        earlier, later = times
+        if later > SLOWER_TIMES * earlier and later - earlier > SLOWER_SECONDS:
+            says = f"{earlier:.3f} s, now {later:.3f} s"
+            found.append(_change(Verdict.SLOWER, after, says))
+    return found
+
+
+def _times(before: _Run, after: _Run) -> tuple[float, float] | None:
+    """Return both times, where both were timed on machines that are alike."""
+    if before.seconds is None or after.seconds is None:
+        return None
+    first, *others = [*before.machines, *after.machines]
+    if not all(first.is_like(other) for other in others):
+        return None
+    return before.seconds, after.seconds
+
+
+def _change(verdict: Verdict, run: _Run, says: str) -> Change:
+    return Change(verdict, run.first.instance, run.first.planner, says)

@@ -1,0 +1,122 @@
+"""Each way to lose or to gain is seen, and what does not compare is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from evaluation.regress.changes import Change, Verdict, changes_between
+from evaluation.study.record import Machine, Record, RunStatus
+from planners.errors import GaplessError
+from tests.evaluation.study.made_up_records import record
+
+OTHER_MACHINE = Machine("another", 1, 1 << 30, "Linux 6")
+
+
+def change_of(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str] | None:
+    """Return how one run changed, beside one that did not."""
+    same = record("b", "greedy")
+    changes = changes_between(
+        [record("a", "greedy", **before), same], [record("a", "greedy", **after), same]
+    )
+    assert changes.compared == 2
+    assert len(changes.found) <= 1
+    return next(((its.verdict.value, its.says) for its in changes.found), None)
+
+
+OPTIMAL = {"status": RunStatus.OPTIMAL, "peak": 12, "lower_bound": 12}
+CRASHED = {"status": RunStatus.CRASHED, "peak": None}
+INVALID = {"status": RunStatus.INVALID, "peak": 11, "reason": "two tensors overlap"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ({}, {}, None),
+        ({"peak": 100}, {"peak": 101}, ("worse", "peak 100, now 101 (+1.000%)")),
+        ({"peak": 100}, {"peak": 99}, ("better", "peak 100, now 99 (-1.000%)")),
+        ({}, CRASHED, ("worse", "had a plan, now crashed")),
+        (CRASHED, {}, ("better", "had no plan, now has one")),
+        (CRASHED, CRASHED, None),
+        (OPTIMAL, {"lower_bound": 12}, ("worse", "was proven optimal, now is not")),
+        ({"lower_bound": 12}, OPTIMAL, ("better", "now proven optimal")),
+        ({"lower_bound": 11}, {}, ("worse", "bound 11, now 10")),
+        ({}, {"lower_bound": 11}, ("better", "bound 10, now 11")),
+        ({}, INVALID, ("invalid", "two tensors overlap")),
+        (INVALID, INVALID, ("invalid", "two tensors overlap")),
+        (INVALID, {}, ("better", "had no plan, now has one")),
+        ({}, {"processor_seconds": 0.76}, ("slower", "0.500 s, now 0.760 s")),
+        ({}, {"processor_seconds": 0.74}, None),
+        ({"processor_seconds": 0.001}, {"processor_seconds": 0.010}, None),
+        ({}, {"processor_seconds": 9.0, "timed": False}, None),
+        ({}, {"processor_seconds": 9.0, "machine": OTHER_MACHINE}, None),
+    ],
+)
+def test_what_changed_is_said(
+    before: dict[str, Any], after: dict[str, Any], change: tuple[str, str] | None
+) -> None:
+    assert change_of(before, after) == change
+
+
+def found(old: Sequence[Record], new: Sequence[Record]) -> Sequence[Change]:
+    return changes_between(old, new).found
+
+
+def test_a_new_bound_above_a_plan_that_is_there_is_wrong() -> None:
+    old = [record("a", "greedy", 12), record("a", "exact", None)]
+    new = [record("a", "greedy", 12), record("a", "exact", None, lower_bound=13)]
+    changes = changes_between(old, new)
+    assert Change(
+        Verdict.INVALID, "a", "exact", "a bound of 13, above a plan of 12"
+    ) in changes.found  # fmt: skip
+    assert changes.has_loss
+
+
+def test_a_run_that_is_missing_is_a_loss_and_a_new_one_is_none() -> None:
+    both, more = record("a", "greedy"), record("b", "greedy")
+    assert [change.says for change in found([both, more], [both])] == ["the run is missing"]
+    changes = changes_between([both], [both, more])
+    assert (changes.found, changes.added, changes.has_loss) == ([], 1, False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"instance_digest": "sha256:other"}, {"planner": "other"}, {"parameters": {"fit": "best"}},
+        {"budget_seconds": 3.0}, {"seed": 1}, {"kind": "online"},
+    ],
+)  # fmt: skip
+def test_what_is_not_the_same_run_is_not_compared(change: dict[str, Any]) -> None:
+    both = record("b", "greedy")
+    other = record("a", **{"planner": "greedy", "peak": 99, **change})
+    changes = changes_between([record("a", "greedy"), both], [other, both])
+    assert [each.says for each in changes.found] == ["the run is missing"]
+    assert (changes.compared, changes.added) == (1, 1)
+
+
+def test_repetitions_are_one_run_by_their_middle() -> None:
+    old = [record("a", "greedy", peak, repetition=peak) for peak in (12, 13, 20)]
+    new = [record("a", "greedy", peak, repetition=peak) for peak in (12, 14, 15)]
+    changes = changes_between(old, new)
+    assert changes.compared == 1
+    assert [its.says for its in changes.found] == ["peak 13, now 14 (+7.692%)"]
+
+
+def test_the_gravest_come_first_and_only_losses_count() -> None:
+    names = ["a", "b", "c", "d"]
+    old = [record(name, "greedy", 100) for name in names]
+    new = [
+        record("a", "greedy", 99), record("b", "greedy", 100, processor_seconds=2.0),
+        record("c", "greedy", 101), record("d", "greedy", **{**INVALID, "peak": 100}),
+    ]  # fmt: skip
+    changes = changes_between(old, new)
+    assert [its.verdict.value for its in changes.found] == ["invalid", "worse", "slower", "better"]
+    assert changes.has_loss
+    assert not changes_between(old[:2], new[:2]).has_loss
+
+
+def test_nothing_in_common_is_an_error() -> None:
+    with pytest.raises(GaplessError, match="found none: 1 runs in the old records, 1 in the new"):
+        changes_between([record("a", "x")], [record("a", "y")])
