@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from evaluation.report.cases import Case
-from evaluation.report.drawing import add_legend, line_looks, new_figure
+from evaluation.report.drawing import add_legend, line_looks, logarithmic, new_figure
 from evaluation.report.time_figure import LEAST_SECONDS, seconds_text
 
 MOST_PANELS = 6
@@ -75,10 +75,10 @@ def anytime_figure(curves: Mapping[str, Sequence[AnytimeCurve]]) -> Figure:
                 color=looks[curve.label]["color"], linestyle=looks[curve.label]["linestyle"],
                 marker="o", markersize=2.5, linewidth=1.4,
             )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
+        logarithmic(axes, "x", seconds_text)
+        # A line at 0 is seen above the axis.
+        axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
         axes.set_title(instance, fontsize=10, loc="left")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_text(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{100 * gap:.3g} %"))
     for axes in panels[len(shown) :]:
         axes.set_visible(False)

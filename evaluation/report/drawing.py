@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from evaluation.plots.tensor_classes import BOUND_COLOUR, CLASS_COLOURS, INK
 
@@ -26,7 +27,7 @@ def new_figure(height_inches: float, rows: int = 1, columns: int = 1) -> tuple[F
     axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
     for each in axes:
         each.spines[["top", "right"]].set_visible(False)
-        each.tick_params(labelsize=9)
+        each.tick_params(which="both", labelsize=9)
         each.grid(visible=True, color="#e6e6e6", linewidth=0.7)
         each.set_axisbelow(True)
     return figure, axes
@@ -54,6 +55,17 @@ def add_legend(figure: Figure, panels: Sequence[Any]) -> None:
         list(handle_of.values()), list(handle_of), loc="outside right upper", fontsize=8.5,
         frameon=False, handlelength=2.6,
     )  # fmt: skip
+
+
+def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], str]) -> None:
+    """Make an axis logarithmic, with labels also between powers of ten where there are few."""
+    label = FuncFormatter(lambda value, _: text_of(value))
+    axes.set(**{f"{way}scale": "log"})
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[way]
+    low, high = axis.get_data_interval()
+    axis.set_major_formatter(label)
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.set_minor_formatter(label if high < 50 * low else NullFormatter())
 
 
 def png_of(figure: Figure) -> bytes:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from evaluation.report.cases import Case, by_planner
-from evaluation.report.drawing import add_legend, line_looks, new_figure
+from evaluation.report.drawing import add_legend, line_looks, logarithmic, new_figure
 from planners.text.byte_units import three_digits
 
 # Below this a clock of processors tells nothing.
@@ -43,10 +42,8 @@ def time_figure(points: Mapping[str, Sequence[tuple[int, float]]]) -> Figure:
             tensors, seconds, label=label, color=look["color"], marker=look["marker"],
             linestyle="none", markersize=4, alpha=0.8,
         )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_text(value)))
+    logarithmic(axes, "x", lambda count: f"{count:,.0f}")
+    logarithmic(axes, "y", seconds_text)
     axes.set_xlabel("tensors")
     axes.set_ylabel("processor time")
     add_legend(figure, [axes])

@@ -52,6 +52,12 @@ class Browser:
         actions.w3c_actions.pointer_action.move_to_location(int(x), int(y))
         actions.perform()
 
+    def tap(self) -> None:
+        """Press and release where the pointer is."""
+        actions = ActionChains(self.driver, duration=0)
+        actions.w3c_actions.pointer_action.click()
+        actions.perform()
+
     def complaints(self) -> list[str]:
         """Return what the console says that is worse than a notice.
 

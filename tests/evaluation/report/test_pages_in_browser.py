@@ -24,6 +24,7 @@ from planners.files.problem_file import write_problem
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose
+from planners.text.byte_units import human_bytes
 from tests.evaluation.study.made_up_records import record
 
 if TYPE_CHECKING:
@@ -137,6 +138,18 @@ def test_pointing_shows_the_tensor(browser: Browser, page: Path) -> None:
     assert f"steps 0 to {problem.end[0]:,}" in text
     assert "phase of the allocation" in text
     browser.keep_picture(page.with_suffix(".pointed.png"))
+    assert browser.complaints() == []
+
+
+def test_a_tap_says_which_tensor_it_is(browser: Browser, page: Path) -> None:
+    browser.open(page, *PHONE)
+    point_at_first(browser)
+    browser.tap()
+    browser.settle()
+    text = browser.ask("return Bokeh.documents[0].get_model_by_name('map-chosen').text")
+    problem = wide_problem(500)
+    assert text.startswith(f"<b>first</b>: size {human_bytes(int(problem.size[0]))}, steps 0 to ")
+    browser.keep_picture(page.with_suffix(".tapped.png"))
     assert browser.complaints() == []
 
 
