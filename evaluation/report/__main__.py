@@ -89,9 +89,11 @@ def write_study_page(material: PageMaterial, page: Path) -> None:
         Target; the pictures go to the folder ``images`` beside its own folder, where there is one,
         or to one within.
     """
-    words = FOLDER / f"{material.name}.md"
+    words = FOLDER / f"{material.file_name}.md"
     if not words.is_file():
-        raise GaplessError(f"--page {page}: {words.name} is needed beside {material.name}{SUFFIX}")
+        raise GaplessError(
+            f"--page {page}: {words.name} is needed beside {material.file_name}{SUFFIX}"
+        )
     beside = page.parent.parent / IMAGES
     images, link = (beside, f"../{IMAGES}") if beside.is_dir() else (page.parent / IMAGES, IMAGES)
     text = fill(words.read_text(encoding="utf-8"), material, words)

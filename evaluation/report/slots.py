@@ -54,6 +54,11 @@ class PageMaterial:
     # Pictures that slots drew: by file name, as PNG or SVG.
     pictures: dict[str, bytes] = field(default_factory=dict)
 
+    @property
+    def file_name(self) -> str:
+        """The name as it may stand in the name of a file, whoever wrote the records."""
+        return re.sub(r"[^\w-]+", "-", self.name)
+
     @cached_property
     def cases(self) -> list[Case]:
         """The records as lines of a table."""
@@ -71,7 +76,7 @@ class PageMaterial:
         says
             What is seen, for whoever cannot see it.
         """
-        file = f"{self.name}-{name}.{suffix}"
+        file = f"{self.file_name}-{name}.{suffix}"
         self.pictures[file] = data
         return f"![{says}](images/{file})"
 

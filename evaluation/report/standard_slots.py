@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from evaluation.report.anytime_figure import anytime_curves, anytime_figure
 from evaluation.report.drawing import png_of
 from evaluation.report.gap_tables import (
+    cell,
     failure_table,
     gap_table,
     instance_table,
@@ -23,7 +24,7 @@ from planners.text.table import Table
 
 @slot("study-name")
 def _study_name(material: PageMaterial) -> str:
-    return material.name
+    return cell(material.name)
 
 
 @slot("question")

@@ -72,7 +72,9 @@ def test_large_sizes_are_drawn_in_their_unit() -> None:
     gib = 1 << 30
     problem = Problem(size=[3 * gib, gib], start=[0, 0], end=[1, 1])
     drawn = map_of(problem, mapped(problem, "one", [0, 3 * gib]))
-    assert np.asarray(source_of(drawn).data["top"]).tolist() == [3, 4]
+    data = source_of(drawn).data
+    assert np.asarray(data["bottom"]).tolist() == [0, 3]
+    assert np.asarray(data["top"]).tolist() == [3, 4]
     assert drawn.children[2].yaxis.axis_label == "offset (GiB)"
     assert "peak 4.000 GiB (4,294,967,296 B)" in texts_of(drawn)
 

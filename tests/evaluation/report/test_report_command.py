@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.report import __main__ as report_program
+from evaluation.report.document import write_report
+from evaluation.report.slots import PageMaterial
 from evaluation.study.record import Record, RunStatus
 from planners.files.digest import problem_digest
 from planners.files.problem_file import write_problem
@@ -69,6 +71,24 @@ def test_the_page_holds_its_pictures_and_loads_nothing(
     assert "default-src 'none'" in page
     assert "<i>" not in page
     assert "a|b*&lt;i&gt;" in page
+
+
+def test_the_name_of_a_study_is_no_path_and_no_tag(report: Report, tmp_path: Path) -> None:
+    records = [record("one", "greedy", study="../<script>x")]
+    answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
+    assert answer.exit_code == 0, answer.output
+    assert [path.name for path in sorted((tmp_path / "out/images").iterdir())] == [
+        "-script-x-profile.png", "-script-x-time.png",
+    ]  # fmt: skip
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "<h1>../&lt;script&gt;x</h1>" in page
+    assert "<script>x" not in page
+
+
+def test_what_is_asked_is_text_on_the_page(tmp_path: Path) -> None:
+    material = PageMaterial("made-up", [record("one", "greedy")], {"question": "Is <b>it</b> so?"})
+    _, page = write_report(material, {}, tmp_path)
+    assert "Is &lt;b&gt;it&lt;/b&gt; so?" in page.read_text(encoding="utf-8")
 
 
 def test_a_map_is_of_the_instance_of_the_records(report: Report, tmp_path: Path) -> None:
