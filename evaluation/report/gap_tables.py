@@ -31,10 +31,11 @@ def planner_table(cases: Sequence[Case]) -> Table:
         proven = [case for case in its if case.status is RunStatus.OPTIMAL]
         gaps = [_mean_and_most(column) for column in _columns(case.gaps for case in planned)]
         counts = (len(its), len(planned), len(best), len(proven))
-        lines.append((_mean_to_best(planned), len(best), (cell(label), *map(str, counts), *gaps)))
-    lines.sort(key=lambda line: (line[0], -line[1]))
-    most = max((best for _, best, _ in lines), default=0)
-    rows = [Row.best(cells) if best == most and most else Row(cells) for _, best, cells in lines]
+        # Who has no plan where it is hard has small gaps elsewhere.
+        rank = (len(planned) < len(its), _mean_to_best(planned))
+        lines.append((rank, (cell(label), *map(str, counts), *gaps)))
+    lines.sort(key=lambda line: line[0])
+    rows = [Row.best(cells) if rank == lines[0][0] else Row(cells) for rank, cells in lines]
     headings = [f"{heading.removeprefix('gap ')}, mean (most)" for heading in GAP_HEADINGS]
     columns = columns_of("planner", "instances", "plans", "best", "optimal", *headings)
     return Table(columns, rows)

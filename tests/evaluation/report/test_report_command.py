@@ -10,7 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.report import __main__ as report_program
+from evaluation.report.cases import cases_of
 from evaluation.report.document import write_report
+from evaluation.report.gap_tables import planner_table
 from evaluation.report.slots import PageMaterial
 from evaluation.study.record import Record, RunStatus
 from planners.files.digest import problem_digest
@@ -60,6 +62,17 @@ def test_markdown_has_every_table_and_figure(report: Report, results: Path, tmp_
     assert len(shown) == 3
     assert all((tmp_path / "out" / file).stat().st_size > 5000 for file in shown)
     assert "5 runs: 3 planners, 2 instances" in text
+
+
+def test_a_planner_without_a_plan_is_not_ahead_by_its_small_gaps() -> None:
+    records = [
+        record("one", "partial", 10), record("one", "whole", 11), record("one", "worse", 12),
+        record("two", "partial", None), record("two", "whole", 20), record("two", "worse", 20),
+    ]  # fmt: skip
+    rows = planner_table(cases_of(records)).rows
+    assert [(row.cells[0], row.mark) for row in rows] == [
+        ("whole", "*"), ("worse", ""), ("partial", ""),
+    ]  # fmt: skip
 
 
 def test_the_page_holds_its_pictures_and_loads_nothing(
