@@ -144,7 +144,7 @@ def _change_lines(random: Random, data: bytes, others: Sequence[bytes]) -> bytes
     return b"\n".join(lines)
 
 
-def _change_value(random: Random, value: Any) -> Any:
+def changed_value(random: Random, value: Any) -> Any:
     """Change one place of a tree of lists and dictionaries, which is chosen on the way down."""
     if isinstance(value, (list, dict)) and value and random.random() < 0.85:
         changed: Any = value.copy()
@@ -152,7 +152,7 @@ def _change_value(random: Random, value: Any) -> Any:
         key = random.choice(keys)
         way = random.random()
         if way < 0.8:
-            changed[key] = _change_value(random, value[key])
+            changed[key] = changed_value(random, value[key])
         elif way < 0.87:
             del changed[key]
         elif isinstance(value, list):
@@ -172,7 +172,7 @@ def _change_value(random: Random, value: Any) -> Any:
 
 def _change_json(random: Random, data: bytes, _others: Sequence[bytes]) -> bytes:
     fields = json.loads(data)
-    text = json.dumps(_change_value(random, fields), default=list)
+    text = json.dumps(changed_value(random, fields), default=list)
     if random.random() < 0.05:
         depth = random.choice((10, 900, 50_000))
         text = text.replace("1", "[" * depth + "1" + "]" * depth, 1)
@@ -194,7 +194,7 @@ def _change_gzipped(random: Random, data: bytes, others: Sequence[bytes]) -> byt
 
 
 def _change_pickle(random: Random, data: bytes, _others: Sequence[bytes]) -> bytes:
-    value = _change_value(random, load_plain(data))
+    value = changed_value(random, load_plain(data))
     return pickle.dumps(value, protocol=random.choice((2, 3, 4, 5)))
 
 
