@@ -205,7 +205,7 @@ class Problem:
 
     @cached_property
     def naive_bytes(self) -> int:
-        """Sum of all sizes: the peak when no two tensors share a byte, alignment aside."""
+        """Sum of all sizes, which is the peak when no two tensors share a byte, alignment aside."""
         return int(self.size.sum())
 
     @cached_property
