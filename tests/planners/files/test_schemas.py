@@ -247,6 +247,14 @@ def test_the_page_lists_what_is_beyond_the_schema() -> None:
         assert rule in below
 
 
+def test_the_page_describes_every_field() -> None:
+    graph = INSTANCE.schema["$defs"]["graph"]
+    rows = " ".join(line.split("|")[1] for line in PAGE.splitlines() if line.startswith("|"))
+    described = set(re.findall(r"`(\w+)`", rows))
+    assert {*INSTANCE.schema["properties"], *graph["properties"]} <= described
+    assert {*PLAN.schema["properties"]} <= described
+
+
 @given(
     rng=st.randoms(use_true_random=False),
     start=st.sampled_from([None, *(problem_to_fields(p) for p in (LIFETIMES, GRAPH, PAIRS))]),
