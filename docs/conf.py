@@ -30,8 +30,6 @@ autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
-# As the page of `planners` explains them.
-autodoc_type_aliases = {"IntColumn": "IntColumn", "BoolColumn": "BoolColumn"}
 # Its callbacks inherit from classes of these.
 autodoc_mock_imports = ["lightning", "pytorch_lightning", "torch", "transformers"]
 
