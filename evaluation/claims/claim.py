@@ -1,0 +1,94 @@
+"""One thing that a paper says, in figures of cases, and whether it comes out true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean
+
+# A figure of one case, such as a network; None where it was not measured.
+Figures = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a paper says, in our words, and what has to be so for it to be true.
+
+    Parameters
+    ----------
+    key
+        Name of the claim within its study.
+    says, where
+        What is said, and in which section or table.
+    paper
+        The paper's own figure, as text.
+    figure
+        Name of the figure that it is about, of which every case has one; empty where nothing here
+        measures it, and ``says_why`` then tells why.
+    unit
+        ``percent``, ``times``, ``seconds``, ``GiB`` or ``yes``, where 1 is so and 0 is not.
+    at_least, at_most
+        Between which a case agrees; None for no limit.
+    cases_needed
+        How many cases have to agree; None for all.
+    only, without
+        The cases that it is about; all where both are empty.
+    of_mean
+        Whether the mean of all cases has to agree instead of every case.
+    """
+
+    key: str
+    says: str
+    where: str
+    paper: str
+    figure: str = ""
+    unit: str = "percent"
+    at_least: float | None = None
+    at_most: float | None = None
+    cases_needed: int | None = None
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    of_mean: bool = False
+    says_why: str = ""
+
+    def agrees(self, figure: float) -> bool:
+        """Return whether the figure of a case is as the claim has it."""
+        least, most = self.at_least, self.at_most
+        return (least is None or figure >= least) and (most is None or figure <= most)
+
+    def judge(self, figures: Figures) -> Verdict:
+        """Hold the claim against the figures of cases."""
+        about = {
+            case: figure
+            for case, figure in figures.items()
+            if case not in self.without and (not self.only or case in self.only)
+        }
+        known = {case: figure for case, figure in about.items() if figure is not None}
+        agreeing = tuple(case for case, figure in known.items() if self.agrees(figure))
+        return Verdict(self, known, agreeing, self._holds(about, known, agreeing))
+
+    def _holds(
+        self, about: Figures, known: Mapping[str, float], agreeing: tuple[str, ...]
+    ) -> bool | None:
+        """Return what follows from the cases that are known; None where that is too few."""
+        if not known:
+            return None
+        if self.of_mean:
+            return self.agrees(mean(known.values())) if len(known) == len(about) else None
+        needed = len(about) if self.cases_needed is None else self.cases_needed
+        if len(agreeing) >= needed:
+            return True
+        return None if len(agreeing) + len(about) - len(known) >= needed else False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out of a claim."""
+
+    claim: Claim
+    # Of the cases that the claim is about and that were measured.
+    figures: Mapping[str, float]
+    # The cases that agree with it.
+    agreeing: tuple[str, ...]
+    # None where too little was measured to say.
+    holds: bool | None
