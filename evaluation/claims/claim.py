@@ -26,7 +26,7 @@ class Claim:
         Name of the figure that it is about, of which every case has one; empty where nothing here
         measures it, and ``says_why`` then tells why.
     unit
-        ``percent``, ``times``, ``seconds``, ``GiB`` or ``yes``, where 1 is so and 0 is not.
+        ``percent``, ``times``, ``seconds``, ``count`` or ``yes``, where 1 is so and 0 is not.
     at_least, at_most
         Between which a case agrees; None for no limit.
     cases_needed

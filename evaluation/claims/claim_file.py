@@ -10,7 +10,7 @@ from evaluation.claims.claim import Claim
 from planners.errors import InstanceError, near_names
 from planners.text.plain_text import shown
 
-UNITS = ("percent", "times", "seconds", "GiB", "yes")
+UNITS = ("percent", "times", "seconds", "count", "yes")
 _TEXTS = ("says", "where", "paper", "figure", "unit", "says_why")
 _NUMBERS = ("at_least", "at_most")
 _NAMES = ("only", "without")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean
 
 from evaluation.claims.claim import Claim, Verdict
 from evaluation.claims.evidence import JudgedClaim
@@ -47,6 +48,8 @@ def summary(verdict: Verdict) -> str:
     figures, claim = verdict.figures.values(), verdict.claim
     if not figures:
         return NOTHING
+    if claim.of_mean:
+        return f"{figure_text(claim, mean(figures))} in the mean of {len(figures)}"
     agreeing = f"{len(verdict.agreeing)} of {len(figures)}"
     if claim.unit == "yes":
         return agreeing
@@ -63,8 +66,10 @@ def figure_text(claim: Claim, figure: float) -> str:
         return f"{100 * figure:z.2f} %"
     if claim.unit == "yes":
         return "yes" if figure else "no"
+    if claim.unit == "count":
+        return f"{figure:,.0f}"
     text = three_digits(figure) if figure >= 0 else f"-{three_digits(-figure)}"
-    return text + {"times": "x", "seconds": " s", "GiB": " GiB"}[claim.unit]
+    return text + {"times": "x", "seconds": " s"}[claim.unit]
 
 
 def _cell(verdict: Verdict, case: str) -> str:

@@ -1,0 +1,56 @@
+"""Figures of a page that was measured on a GPU and is committed, read from its tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from planners.errors import GaplessError, near_names
+
+PAGES = Path(__file__).parents[2] / "docs" / "benchmarks"
+
+
+def rows_of(page: str, heading: str) -> list[dict[str, str]]:
+    """Return the rows of the first table below a heading of a page, each by column."""
+    lines = _text_of(page).splitlines()
+    headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    if heading not in headings:
+        raise GaplessError(f"{page}: no heading is {heading!r}; {near_names(heading, headings)}")
+    table: list[list[str]] = []
+    is_below = False
+    for line in lines:
+        if line.startswith("#"):
+            is_below = line.lstrip("# ") == heading
+        elif is_below and line.startswith("|"):
+            table.append([cell.strip(" *") for cell in line.strip("|").split("|")])
+        elif table:
+            break
+    if len(table) < 3:
+        raise GaplessError(f"{page}: a table is needed below {heading!r}, found none")
+    columns, _, *rows = table
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def first_bold_of(page: str) -> str:
+    """Return what stands first in bold outside of tables."""
+    found = re.search(r"^[^|\n]*?\*\*([^*\n]+)\*\*", _text_of(page), re.MULTILINE)
+    if found is None:
+        raise GaplessError(f"{page}: a figure in bold is needed, found none")
+    return found[1]
+
+
+def _text_of(page: str) -> str:
+    path = PAGES / page
+    if not path.is_file():
+        raise GaplessError(f"{path}: the page is needed, found none; run from a checkout")
+    return path.read_text(encoding="utf-8")
+
+
+def number_of(text: str) -> float:
+    """Return the number that a cell shows; a percentage as a share."""
+    digits = text.replace(",", "").rstrip("%").strip()
+    try:
+        value = float(digits)
+    except ValueError:
+        raise GaplessError(f"a number is needed in a cell, found {text!r}") from None
+    return value / 100 if text.endswith("%") else value

@@ -1,0 +1,34 @@
+"""What online allocators cost real programs on a GPU, of the committed page on programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from evaluation.claims.committed_page import number_of, rows_of
+from evaluation.study.record import Record
+
+PROGRAMS = ("plain", "microbatches", "evaluation", "accumulate", "four-lengths", "experts-loop")
+PAGE, HEADING = "programs.md", "Online allocators"
+
+# Columns of the page, for one program and allocator.
+ProgramRow = Mapping[str, str]
+
+
+def programs_under(allocator: str) -> Callable[[Sequence[Record]], dict[str, ProgramRow]]:
+    """Return what finds the rows of an allocator; records do not tell of programs."""
+
+    def find(_records: Sequence[Record]) -> dict[str, ProgramRow]:
+        rows = rows_of(PAGE, HEADING)
+        return {row["program"]: row for row in rows if row["allocator"] == allocator}
+
+    return find
+
+
+def step_to_faster(row: ProgramRow) -> float:
+    """Return how much longer a median step takes than under the faster of PyTorch's two."""
+    return number_of(row["to faster"])
+
+
+def reserved_to_default(row: ProgramRow) -> float:
+    """Return by which share more is reserved than by PyTorch's allocator as it is by default."""
+    return number_of(row["to default"])

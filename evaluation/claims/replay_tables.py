@@ -1,0 +1,134 @@
+"""What online allocators took for the same requests, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluation.benchmarks.published.homosize_figures import PUBLISHED_PLAN_SECONDS
+from evaluation.benchmarks.published.stweaver_figures import (
+    ADDED_BY_REUSE,
+    STATIC_REDUCTION,
+    STATIC_SHARE,
+)
+from evaluation.benchmarks.writing.page import seconds
+from evaluation.claims.replayed_run import (
+    CACHING,
+    GIB,
+    LAST_ITERATION,
+    STATIC_PLAN,
+    STWEAVER,
+    ReplayedRun,
+    calls_of,
+    replayed_runs,
+    share_taken,
+    waits_of,
+)
+from evaluation.claims.stweaver import (
+    DENSE,
+    OURS,
+    PUBLISHED_VARIANT,
+    planned_sizes,
+    planned_traces,
+    share_of_static_plan,
+)
+from evaluation.claims.training_loops import MIXTURES
+from evaluation.study.record import Record
+from planners.text.table import Row, Table, columns_of
+
+NOTHING = "-"
+VARIANTS = (PUBLISHED_VARIANT, OURS)
+
+
+def allocators_table(records: Sequence[Record]) -> str:
+    """Return peaks of every allocator on every run, the least reserved in bold."""
+    rows = []
+    for run in replayed_runs(records).values():
+        allocators = [name for name in run.by_allocator if not name.startswith(LAST_ITERATION)]
+        least = min((run.reserved(name) or 0 for name in allocators), default=0)
+        for name in allocators:
+            reserved = _gib(run.reserved(name))
+            best = run.reserved(name) == least
+            late = run.by_allocator.get(f"{LAST_ITERATION}, {name}")
+            rows.append(
+                Row((
+                    run.name, name, f"**{reserved}**" if best else reserved,
+                    _gib(run.allocated(name)), _percent(run.efficiency(name)),
+                    f"{calls_of(run.by_allocator[name]):,}",
+                    NOTHING if late is None else f"{calls_of(late):,}",
+                    f"{waits_of(name)(run) or 0:,.0f}",
+                ))
+            )  # fmt: skip
+    headings = ("run", "allocator", "reserved (GiB)", "allocated (GiB)", "efficiency",
+                "device calls", "in the last iteration", "host waits")  # fmt: skip
+    return Table(columns_of(*headings, left=2), rows).markdown()
+
+
+def parts_table(records: Sequence[Record]) -> str:
+    """Return what the parts of STWeaver take of fragmentation, beside section 8.4."""
+    runs = replayed_runs(records)
+    rows = [Row((name, *_parts(runs[name]))) for name in MIXTURES if name in runs]
+    whole = STATIC_REDUCTION / STATIC_SHARE
+    paper = (STATIC_REDUCTION, whole, STATIC_SHARE, ADDED_BY_REUSE)
+    rows.append(Row(("the paper", *6 * [NOTHING], *map(_percent, paper))))
+    headings = ("run", "most alive (GiB)", "static plan alone (GiB)", "with reuse (GiB)",
+                "fragmentation, caching", "static plan alone", "with reuse",
+                "taken by the plan", "with reuse", "share of the plan",
+                "added by reuse")  # fmt: skip
+    return Table(columns_of(*headings), rows).markdown()
+
+
+def _parts(run: ReplayedRun) -> list[str]:
+    caching = run.by_allocator.get(CACHING)
+    alive = None if caching is None else int(caching.statistics["requested"])
+    return [
+        *(_gib(count) for count in (alive, run.reserved(STATIC_PLAN), run.reserved(STWEAVER))),
+        *(_percent(run.fragmentation(name)) for name in (CACHING, STATIC_PLAN, STWEAVER)),
+        _percent(share_taken(STATIC_PLAN, CACHING)(run)),
+        _percent(share_taken(STWEAVER, CACHING)(run)),
+        _percent(share_of_static_plan(run)),
+        _percent(share_taken(STWEAVER, STATIC_PLAN)(run)),
+    ]
+
+
+def plan_seconds_table(records: Sequence[Record]) -> str:
+    """Return Table 2: what planning takes, there and here, for as many requests."""
+    ours = planned_sizes(records)
+    rows = [
+        Row((
+            name, f"{requests:,}", seconds(theirs),
+            *(_seconds_of(ours[name].seconds.get(variant)) for variant in VARIANTS),
+            *(_percent(ours[name].efficiency(variant)) for variant in VARIANTS),
+        ))
+        for name, requests, theirs in PUBLISHED_PLAN_SECONDS
+        if name in ours
+    ]  # fmt: skip
+    headings = ("its run", "requests", "the paper (s)", "its planner, here (s)", "ours (s)",
+                "efficiency, its planner", "ours")  # fmt: skip
+    return Table(columns_of(*headings), rows).markdown()
+
+
+def efficiency_table(records: Sequence[Record]) -> str:
+    """Return how near the published planner and ours come to the bound, trace by trace."""
+    traces = planned_traces(records)
+    rows = [
+        Row((
+            name, _gib(traces[name].bound),
+            *(_percent(traces[name].efficiency(variant)) for variant in VARIANTS),
+        ))
+        for name in DENSE
+        if name in traces
+    ]  # fmt: skip
+    headings = ("trace", "lower bound (GiB)", "its planner", "ours")
+    return Table(columns_of(*headings), rows).markdown()
+
+
+def _gib(count: int | None) -> str:
+    return NOTHING if count is None else f"{count / GIB:.3f}"
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:z.2f} %"
+
+
+def _seconds_of(value: float | None) -> str:
+    return NOTHING if value is None else seconds(value)
