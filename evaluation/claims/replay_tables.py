@@ -14,9 +14,12 @@ from evaluation.benchmarks.writing.page import seconds
 from evaluation.claims.replayed_run import (
     CACHING,
     GIB,
+    GMLAKE,
     LAST_ITERATION,
+    PLANNED,
     STATIC_PLAN,
     STWEAVER,
+    VPMM,
     ReplayedRun,
     calls_of,
     replayed_runs,
@@ -36,31 +39,39 @@ from evaluation.study.record import Record
 from planners.text.table import Row, Table, columns_of
 
 NOTHING = "-"
+# PyTorch's own stand before these.
+NOT_FIRST = (STWEAVER, PLANNED, VPMM, GMLAKE)
 VARIANTS = (PUBLISHED_VARIANT, OURS)
 
 
 def allocators_table(records: Sequence[Record]) -> str:
     """Return peaks of every allocator on every run, the least reserved in bold."""
     rows = []
-    for run in replayed_runs(records).values():
-        allocators = [name for name in run.by_allocator if not name.startswith(LAST_ITERATION)]
-        least = min((run.reserved(name) or 0 for name in allocators), default=0)
-        for name in allocators:
-            reserved = _gib(run.reserved(name))
-            best = run.reserved(name) == least
-            late = run.by_allocator.get(f"{LAST_ITERATION}, {name}")
-            rows.append(
-                Row((
-                    run.name, name, f"**{reserved}**" if best else reserved,
-                    _gib(run.allocated(name)), _percent(run.efficiency(name)),
-                    f"{calls_of(run.by_allocator[name]):,}",
-                    NOTHING if late is None else f"{calls_of(late):,}",
-                    f"{waits_of(name)(run) or 0:,.0f}",
-                ))
-            )  # fmt: skip
+    for _, run in sorted(replayed_runs(records).items()):
+        names = sorted(
+            (name for name in run.by_allocator if not name.startswith(LAST_ITERATION)),
+            key=lambda name: (*(name.startswith(first) for first in NOT_FIRST), name),
+        )
+        least = min(run.reserved(name) or 0 for name in names)
+        rows += [Row(_allocator_cells(run, name, least)) for name in names]
     headings = ("run", "allocator", "reserved (GiB)", "allocated (GiB)", "efficiency",
                 "device calls", "in the last iteration", "host waits")  # fmt: skip
     return Table(columns_of(*headings, left=2), rows).markdown()
+
+
+def _allocator_cells(run: ReplayedRun, name: str, least: int) -> list[str]:
+    reserved = _gib(run.reserved(name))
+    late = run.by_allocator.get(f"{LAST_ITERATION}, {name}")
+    return [
+        run.name,
+        name,
+        f"**{reserved}**" if run.reserved(name) == least else reserved,
+        _gib(run.allocated(name)),
+        _percent(run.efficiency(name)),
+        f"{calls_of(run.by_allocator[name]):,}",
+        NOTHING if late is None else f"{calls_of(late):,}",
+        f"{waits_of(name)(run) or 0:,.0f}",
+    ]
 
 
 def parts_table(records: Sequence[Record]) -> str:

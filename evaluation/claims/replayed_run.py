@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluation.study.record import ANSWERED, Record
+from gpu_runtime.allocator.policy_choice import FRAGMENTATION_LIMIT_MIB
 
 GIB = 1 << 30
 CACHING, EXPANDABLE, GMLAKE, VPMM = "pytorch-caching", "pytorch-expandable", "gmlake", "vpmm"
-STWEAVER = "stweaver"
+STWEAVER, PLANNED = "stweaver", "planned"
 # STWeaver's static plan alone: dynamic requests go to the caching allocator.
 STATIC_PLAN = "stweaver, static plan alone"
 # The same run without its last iteration, from the study's own file.
@@ -63,6 +64,9 @@ def replayed_runs(records: Sequence[Record]) -> dict[str, ReplayedRun]:
 def _allocator(record: Record) -> str:
     if record.planner == STWEAVER and record.parameters.get("reuse") == "none":
         return STATIC_PLAN
+    limit = record.parameters.get("fragmentation_limit_mib", FRAGMENTATION_LIMIT_MIB)
+    if record.planner == GMLAKE and limit != FRAGMENTATION_LIMIT_MIB:
+        return f"{GMLAKE}, limit {limit} MiB"
     if record.planner == LAST_ITERATION:
         return f"{LAST_ITERATION}, {record.parameters['allocator']}"
     return record.planner
@@ -124,6 +128,16 @@ def calls_in_last_iteration(allocator: str) -> RunFigure:
     def figure(run: ReplayedRun) -> float | None:
         record = run.by_allocator.get(f"{LAST_ITERATION}, {allocator}")
         return None if record is None else float(calls_of(record))
+
+    return figure
+
+
+def pages_mapped_in_last_iteration(allocator: str) -> RunFigure:
+    """Return the figure: how often an allocator maps a page in the last iteration."""
+
+    def figure(run: ReplayedRun) -> float | None:
+        record = run.by_allocator.get(f"{LAST_ITERATION}, {allocator}")
+        return None if record is None else float(record.statistics.get("map_calls", 0))
 
     return figure
 

@@ -8,9 +8,9 @@ from evaluation.claims.replayed_run import (
     CACHING,
     VPMM,
     ReplayedRun,
-    calls_in_last_iteration,
     efficiency_of,
     measured,
+    pages_mapped_in_last_iteration,
     reserved_to,
     waits_of,
 )
@@ -36,7 +36,7 @@ VPMM_EVIDENCE = (
             "efficiency": efficiency_of(VPMM),
             "reserved-to-caching": reserved_to(VPMM, CACHING),
             "host-waits": waits_of(VPMM),
-            "late-calls": calls_in_last_iteration(VPMM),
+            "late-mappings": pages_mapped_in_last_iteration(VPMM),
         },
     ),
     Evidence(

@@ -24,6 +24,7 @@ def record(
     parameters: Mapping[str, Scalar] | None = None,
     statistics: Mapping[str, Scalar] | None = None,
     tensors: int = 10,
+    family: str | None = None,
 ) -> Record:
     """Return a record; what the planner proved is the lifetime bound where nothing is said."""
     return Record(
@@ -33,6 +34,7 @@ def record(
         instance=instance,
         instance_digest="",
         tensors=tensors,
+        family=family,
         planner=planner,
         kind=kind,
         seed=0,
