@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from evaluation.benchmarks.cases.committed_instances import committed_instances
+from evaluation.benchmarks.cases.recorded_runs import record_runs
+from evaluation.benchmarks.cases.routed_mixture import MIXTURES
+from evaluation.benchmarks.cases.traced_loops import find_loops
 from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.auto_page import auto_page
@@ -25,11 +28,11 @@ from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
 from evaluation.benchmarks.pages.offsets_page import offsets_page
 from evaluation.benchmarks.pages.programs_page import programs_page
-from evaluation.benchmarks.pages.replays_page import find_loops, replays_page
+from evaluation.benchmarks.pages.replays_page import replays_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
-from evaluation.benchmarks.pages.stweaver_page import MIXTURES, stweaver_page
+from evaluation.benchmarks.pages.stweaver_page import stweaver_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
@@ -46,7 +49,7 @@ from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, near_names
 from planners.files.formats import read_any
-from planners.files.output_file import require_targets, write_output
+from planners.files.output_file import require_targets, say_written, write_output
 from planners.model.online_result import OnlineDevice
 from planners.text.byte_units import parse_bytes
 
@@ -399,6 +402,17 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
+
+
+@app.command(name="record")
+def record_command(
+    folder: Annotated[Path, typer.Argument(help="Takes the files; it has to be there.")],
+) -> None:
+    """Trace the runs that the studies of online allocators replay; needs torch, no GPU."""
+    if not folder.is_dir():
+        raise GaplessError(f"{folder}: a folder is needed, found none")
+    for path in record_runs(folder):
+        say_written(path, f"wrote {path}")
 
 
 def _parse_online(parts: Sequence[str]) -> tuple[Allocator, ...]:

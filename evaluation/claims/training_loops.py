@@ -1,9 +1,12 @@
-"""Names of the recorded training loops that the studies of online allocators replay."""
+"""Names of the recorded runs that the studies of online allocators replay."""
 
 from __future__ import annotations
 
+from evaluation.benchmarks.cases import routed_mixture, traced_loops
+from evaluation.benchmarks.cases.recorded_runs import run_name
+
 # The same requests in every iteration.
-LOOPS = ("bert-base", "gpt2-medium", "resnet-50", "mobilenet-v2")
+LOOPS = tuple(run_name(loop) for loop in traced_loops.LOOPS)
 # Mixtures of experts, which get other numbers of tokens in every microbatch: without (n) and with
 # (r) recomputation, of even or uneven shares.
-MIXTURES = ("qwen2-moe-n", "qwen2-moe-r", "qwen2-moe-n-uneven", "qwen2-moe-r-uneven")
+MIXTURES = tuple(run_name(mixture) for mixture in routed_mixture.MIXTURES)

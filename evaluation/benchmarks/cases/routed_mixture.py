@@ -60,6 +60,13 @@ class RoutedMixture:
         return module, batch
 
 
+MIXTURES = tuple(
+    RoutedMixture(checkpointing, evenness=evenness)
+    for evenness in (EVEN, UNEVEN)
+    for checkpointing in (False, True)
+)
+
+
 def route_by_chance(module: Any, evenness: float) -> None:
     """Let each sparse block of one rank deal its tokens by numbers drawn anew for each pass.
 

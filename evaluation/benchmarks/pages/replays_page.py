@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from evaluation.benchmarks.cases.traced_loops import LOOPS, STEPS, TracedLoop
 from evaluation.benchmarks.writing.figure import Figure, efficiency
 from evaluation.benchmarks.writing.page import Page
 from gpu_runtime.replaying.replay_device import open_gpu
-from instances.extract.eager.recording import record
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.traces.trace_requests import requests_of_trace
 from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
@@ -23,8 +21,6 @@ from planners.online.online_run import OnlineRow, OnlineRun, run_online
 from planners.registry import choose_online
 from planners.text.byte_units import counted, three_digits
 
-# Of which the later ones may be planned.
-STEPS = 6
 BYTES_PER_GIB = 1 << 30
 COLUMNS = ("allocator", "reserved", "allocated", "efficiency", "device calls", "stalls")
 TIMED_COLUMNS = ("us an event", "of it in calls", "in the last iteration")
@@ -38,39 +34,6 @@ TIMED = (
     "iterations included, and *of it in calls* the share that calls to the device took; the same "
     "mean *in the last iteration* is what goes on and on in a longer run."
 )
-
-
-@dataclass(frozen=True)
-class TracedLoop:
-    """A training loop that is traced on fake tensors."""
-
-    model: str
-    settings: TraceSettings
-    shape: dict[str, int | bool] = field(default_factory=dict)
-
-    def trace(self) -> RequestSequence:
-        """Return what the loop asks for."""
-        return requests_of_trace(
-            record(self.model, self.settings, "fake", show_progress, **self.shape)
-        )
-
-
-LOOPS = (
-    TracedLoop("bert-base", TraceSettings(STEPS), {"batch": 32, "seq": 512}),
-    TracedLoop("gpt2-medium", TraceSettings(STEPS, microbatches=4),
-               {"batch": 8, "seq": 1024, "checkpointing": True}),
-    TracedLoop("resnet-50", TraceSettings(STEPS), {"batch": 128}),
-    TracedLoop("mobilenet-v2", TraceSettings(STEPS, optimizer="sgd"), {"batch": 128}),
-)  # fmt: skip
-
-
-def find_loops(models: Sequence[str]) -> list[TracedLoop]:
-    """Return the loops of models, or raise ``GaplessError``; all where none is named."""
-    known = {loop.model: loop for loop in LOOPS}
-    unknown = [model for model in models if model not in known]
-    if unknown:
-        raise GaplessError(f"--runs: {', '.join(known)} are known, found {', '.join(unknown)}")
-    return [known[model] for model in models] if models else list(LOOPS)
 
 
 def replays_page(
@@ -90,7 +53,7 @@ def replays_page(
         f"device calls in which the host waits. {TIMED if is_timed else COUNTED} "
         "[What this is](../replaying.md)."
     )
-    sources: list[Callable[[], RequestSequence]] = [loop.trace for loop in loops]
+    sources: list[Callable[[], RequestSequence]] = [partial(_traced, loop) for loop in loops]
     if files:
         sources = [partial(read_requests, path) for path in files]
     else:
@@ -106,6 +69,10 @@ def replays_page(
             raise KeyboardInterrupt
         _add_run(page, run)
     return page
+
+
+def _traced(loop: TracedLoop) -> RequestSequence:
+    return requests_of_trace(loop.trace())
 
 
 def _described(device: OnlineDevice) -> str:

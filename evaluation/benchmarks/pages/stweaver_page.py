@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.benchmarks.cases.routed_mixture import EVEN, UNEVEN, RoutedMixture
+from evaluation.benchmarks.cases.routed_mixture import RoutedMixture
 from evaluation.benchmarks.published.stweaver_figures import (
     ADDED_BY_REUSE,
     FRAGMENTATION,
@@ -30,11 +30,6 @@ from planners.online.online_run import OnlineRun, run_online
 from planners.registry import choose_online
 from planners.text.byte_units import counted
 
-MIXTURES = tuple(
-    RoutedMixture(checkpointing, evenness=evenness)
-    for evenness in (EVEN, UNEVEN)
-    for checkpointing in (False, True)
-)
 PLANNER, TIME_LIMIT = "homosize", 3.0
 BYTES_PER_GIB = 1 << 30
 WHOLE = "stweaver"

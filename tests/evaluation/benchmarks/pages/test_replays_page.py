@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks.pages.replays_page import find_loops, replays_page
+from evaluation.benchmarks.cases.traced_loops import find_loops
+from evaluation.benchmarks.pages.replays_page import replays_page
 from instances.formats.recorded_trace import write_recorded_trace
 from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
