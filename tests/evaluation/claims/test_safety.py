@@ -25,8 +25,8 @@ def test_the_paper_against_its_own_table() -> None:
     assert holds == {"one-relation": None, "least-saved": True, "faster": True, "most-saved": True}
 
 
-def test_times_are_medians_of_runs() -> None:
-    runs = [run("1opt", 0.2), run("1opt", 0.4), run("1opt", 0.3), run("2", 0.24)]
+def test_of_several_times_the_shortest_counts() -> None:
+    runs = [run("1opt", 0.4), run("1opt", 0.3), run("1opt", 0.9), run("2", 0.24)]
     times = measured_times(runs)["BERT-base"]
     assert times.saved("2", "1opt") == pytest.approx(0.2)
     assert times.saved("clocks", "1opt") is None
