@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
+from evaluation.benchmarks.writing.figure import percent
 from evaluation.claims.claim import Claim, Verdict
 from evaluation.claims.evidence import JudgedClaim
 from planners.text.byte_units import three_digits
@@ -14,15 +15,20 @@ NOTHING = "-"
 
 
 def claims_table(judged: Sequence[JudgedClaim]) -> str:
-    """Return each claim with the paper's figure, what its own tables say, and what comes out."""
+    """Return each claim with the paper's figure, what its own tables say, and what comes out.
+
+    What its own tables say is left out where it prints none.
+    """
+    has_tables = any(each.theirs.figures for each in judged)
     rows = [
         Row((
             each.claim.key, each.claim.says, each.claim.where, each.claim.paper,
-            summary(each.theirs), summary(each.ours), _word(each.ours),
+            *([summary(each.theirs)] if has_tables else []), summary(each.ours), _word(each.ours),
         ))
         for each in judged
     ]  # fmt: skip
-    headings = ("", "claim", "where", "its figure", "its own tables", "here", "")
+    headings = ("", "claim", "where", "its figure", *(["its own tables"] if has_tables else []),
+                "here", "")  # fmt: skip
     return Table(columns_of(*headings, left=3), rows).markdown()
 
 
@@ -62,8 +68,7 @@ def summary(verdict: Verdict) -> str:
 def figure_text(claim: Claim, figure: float) -> str:
     """Return a figure in the unit of its claim."""
     if claim.unit == "percent":
-        # Not so many digits that noise is printed, nor so few that a limit is not seen to be kept.
-        return f"{100 * figure:z.2f} %"
+        return percent(figure)
     if claim.unit == "yes":
         return "yes" if figure else "no"
     if claim.unit == "count":

@@ -10,6 +10,7 @@ from evaluation.benchmarks.published.stweaver_figures import (
     STATIC_REDUCTION,
     STATIC_SHARE,
 )
+from evaluation.benchmarks.writing.figure import percent
 from evaluation.benchmarks.writing.page import seconds
 from evaluation.claims.replayed_run import (
     CACHING,
@@ -45,7 +46,11 @@ VARIANTS = (PUBLISHED_VARIANT, OURS)
 
 
 def allocators_table(records: Sequence[Record]) -> str:
-    """Return peaks of every allocator on every run, the least reserved in bold."""
+    """Return peaks of every allocator on every run, the least reserved in bold.
+
+    Calls in the last iteration are left out where no record tells of them.
+    """
+    has_late = any(record.planner == LAST_ITERATION for record in records)
     rows = []
     for _, run in sorted(replayed_runs(records).items()):
         names = sorted(
@@ -53,25 +58,28 @@ def allocators_table(records: Sequence[Record]) -> str:
             key=lambda name: (*(name.startswith(first) for first in NOT_FIRST), name),
         )
         least = min(run.reserved(name) or 0 for name in names)
-        rows += [Row(_allocator_cells(run, name, least)) for name in names]
+        rows += [Row(_allocator_cells(run, name, least, has_late=has_late)) for name in names]
     headings = ("run", "allocator", "reserved (GiB)", "allocated (GiB)", "efficiency",
-                "device calls", "in the last iteration", "host waits")  # fmt: skip
+                "host waits", "device calls",
+                *(["in the last iteration"] if has_late else []))  # fmt: skip
     return Table(columns_of(*headings, left=2), rows).markdown()
 
 
-def _allocator_cells(run: ReplayedRun, name: str, least: int) -> list[str]:
+def _allocator_cells(run: ReplayedRun, name: str, least: int, *, has_late: bool) -> list[str]:
     reserved = _gib(run.reserved(name))
     late = run.by_allocator.get(f"{LAST_ITERATION}, {name}")
-    return [
+    cells = [
         run.name,
         name,
         f"**{reserved}**" if run.reserved(name) == least else reserved,
         _gib(run.allocated(name)),
         _percent(run.efficiency(name)),
-        f"{calls_of(run.by_allocator[name]):,}",
-        NOTHING if late is None else f"{calls_of(late):,}",
         f"{waits_of(name)(run) or 0:,.0f}",
+        f"{calls_of(run.by_allocator[name]):,}",
     ]
+    if has_late:
+        cells.append(NOTHING if late is None else f"{calls_of(late):,}")
+    return cells
 
 
 def parts_table(records: Sequence[Record]) -> str:
@@ -138,7 +146,7 @@ def _gib(count: int | None) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return NOTHING if share is None else f"{100 * share:z.2f} %"
+    return NOTHING if share is None else percent(share)
 
 
 def _seconds_of(value: float | None) -> str:
