@@ -118,6 +118,18 @@ def test_a_figure_without_one_of_its_planners_is_not_measured() -> None:
     assert many_above_single(network) is None
 
 
+def test_what_merged_chains_and_a_framework_cost() -> None:
+    records = [
+        record("pangu-8b", "greedy-size-first", 2 * GB),
+        record("pangu-8b", "pytorch-caching", 5 * GB, kind="online"),
+    ]
+    (large,) = measured_large_networks(records).values()
+    assert OFFSETS[1].figures["framework-saved"](large) == pytest.approx(0.6)
+    merged = [*runs_of_resnet(), record("resnet-50", "merged-chains", 3 * GB)]
+    (network,) = measured_networks(merged).values()
+    assert OFFSETS[0].figures["merging-loses"](network) == pytest.approx(0.5)
+
+
 def test_what_is_false_stands_with_every_network() -> None:
     records = runs_of_resnet(greedy_unsafe_best=(1.5, 1.0))
     text = """
@@ -127,6 +139,14 @@ where = "here"
 paper = "0 %"
 figure = "many-above-single"
 at_most = 0
+only = ["ResNet-50"]
+[claim.first]
+says = "best"
+where = "here"
+paper = "yes"
+figure = "first-fit-best-many"
+unit = "yes"
+at_least = 1
 only = ["ResNet-50"]
 [claim.batch]
 says = "more"
@@ -139,8 +159,14 @@ says_why = "it is too far away"
     cells = [cell.strip() for cell in claims_table(found).splitlines()[2].split("|")]
     assert cells[1:-1] == ["same", "as low", "here", "0 %", "-0.007 %", "33.333 %", "**false**"]
     assert "| ResNet-50 | **33.333 %** |" in figures_table(found)
+    # What is true, or not measured, is not among them.
+    assert cells_of_heading(figures_table(found)) == ["", "same"]
     assert "not measured" in claims_table(found)
     assert reasons_list(found) == "- batch: it is too far away"
+
+
+def cells_of_heading(table: str) -> list[str]:
+    return [cell.strip() for cell in table.splitlines()[0].split("|")][1:-1]
 
 
 def test_nothing_false_has_no_table() -> None:

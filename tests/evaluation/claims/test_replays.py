@@ -7,7 +7,7 @@ import pytest
 from evaluation.claims.committed_page import first_bold_of, number_of, rows_of
 from evaluation.claims.evidence import Evidence, judge_claims
 from evaluation.claims.gmlake import GMLAKE_EVIDENCE
-from evaluation.claims.programs import PROGRAMS
+from evaluation.claims.programs import PROGRAMS, programs_under
 from evaluation.claims.replay_tables import (
     allocators_table,
     efficiency_table,
@@ -147,6 +147,8 @@ def test_figures_of_a_committed_page() -> None:
     rows = rows_of("programs.md", "Online allocators")
     assert {row["program"] for row in rows} == set(PROGRAMS)
     assert {row["allocator"] for row in rows} == {"gmlake", "vpmm"}
+    ours, other = (programs_under(name)([])["plain"] for name in ("gmlake", "vpmm"))
+    assert (ours["allocator"], other["allocator"]) == ("gmlake", "vpmm")
     assert number_of("1,234.5") == 1234.5
     assert number_of("+66.98%") == pytest.approx(0.6698)
     assert first_bold_of("device-calls.md").endswith(" ms")
