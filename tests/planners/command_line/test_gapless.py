@@ -16,7 +16,7 @@ from tests.test_imports import HEAVY, loaded_by
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
     "benchmarks", "compare", "compare-traces", "convert", "extract", "homosize", "instances",
-    "replay", "study", "train", "verify",
+    "regress", "replay", "report", "study", "train", "verify",
 }  # fmt: skip
 
 
