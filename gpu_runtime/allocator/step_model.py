@@ -165,9 +165,11 @@ class StepModel:
         end = np.full(len(request), segment.request_count, dtype=np.int64)
         end[ended] = segment.freed_at[order[at[ended]]]
         # What the book knows of requests whose log nobody read.
-        unread = ~np.isin(segment.freed, request) & (segment.freed_kind >= 0)
+        unread = segment.freed_kind >= 0
         if segment.request_count:
             unread &= segment.freed < segment.request[0]
+        # Most frees are of the segment's own requests, and a search takes longest of all here.
+        unread[unread] = ~np.isin(segment.freed[unread], request)
         their_kind = in_book[np.minimum(segment.freed_kind[unread], len(in_book) - 1)]
         number = np.concatenate([number, their_kind])
         slot = np.concatenate([slot, segment.freed_slot[unread]])
