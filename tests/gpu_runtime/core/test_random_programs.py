@@ -12,7 +12,7 @@ from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
 CORE_SOURCES = (
-    *("block_heap", "block_heap_memory", "block_heap_check"),
+    *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_check"),
     *("planned_allocator", "planned_allocator_figures", "overwrite_check"),
     *("kind_plan", "kind_progress", "step_book"),
 )

@@ -1,0 +1,314 @@
+// Where the heap grows, and how its memory comes.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "allocator/block_heap.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+// Addresses cost nothing; a new extent is a call to the device.
+constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
+constexpr std::size_t kArenaBytes = std::size_t{1} << 39;
+// Of frames: a call to the device costs as much for many pages as for one, but idle memory can
+// leave by whole frames only.
+constexpr std::size_t kFramePages = 4;
+// The device is asked for its free memory before it is asked for more frames than these at once.
+constexpr std::size_t kUncheckedFrames = 8;
+
+}  // namespace
+
+std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream, Placement placement) {
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    return is_plain_ ? round_up(bytes, kFramePages * page_bytes_)
+                     : gap_for(heap_of(stream), bytes, placement).missing;
+}
+
+void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement,
+                     FrameSize frame_size) {
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    StreamHeap& heap = heap_of(stream);
+    if (is_plain_) return add_plain(missing_for(bytes, stream, placement), stream);
+    Gap gap = gap_for(heap, bytes, placement);
+    if (frame_size == FrameSize::page) split_spare();
+    const std::size_t frame_bytes = (frame_size == FrameSize::page ? 1 : kFramePages) * page_bytes_;
+    if (!gap.is_at_tail()) {
+        require_free(gap.missing);
+        return fill_gap(heap, gap.range, frame_bytes);
+    }
+    if (heap.tail == nullptr || heap.tail->bytes < gap.missing) {
+        heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
+        gap.missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
+    }
+    require_free(gap.missing);
+    map_at(heap.tail, gap.missing, frame_bytes);
+}
+
+// See Note [Holes between blocks]. Of two that are as good it is not the tail.
+BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement placement) {
+    add_latest(heap);
+    const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
+    Gap best{{}, round_up(bytes - std::min(bytes, present), page_bytes_)};
+    if (heap.tail == nullptr || heap.tail->bytes < best.missing) {
+        best.missing = round_up(bytes, page_bytes_);
+    }
+    if (placement == Placement::in_order) return best;
+    const auto is_idle = [](const Block* block) {
+        return block != nullptr &&
+               (block->state == BlockState::free || block->state == BlockState::hole);
+    };
+    for (const Sized& hole : heap.holes) {
+        const Block* first = hole.block;
+        if (first == heap.tail) continue;
+        if (is_idle(first->before)) first = first->before;
+        // Then this is not the first hole here.
+        if (is_idle(first->before)) continue;
+        const Block* last = hole.block;
+        while (is_idle(last->behind)) last = last->behind;
+        improve(best, *first, *last, bytes);
+    }
+    return best;
+}
+
+// Looks at each block of an idle stretch as the beginning; what is missing is kept from one to the
+// next, so that all take as long as the stretch has blocks.
+void BlockHeap::improve(Gap& best, const Block& first, const Block& last, std::size_t bytes) const {
+    const auto unmapped = [](const Block& block) {
+        return block.state == BlockState::hole ? block.bytes : 0;
+    };
+    const Block* behind = &first;
+    std::size_t whole = 0;  // missing from the beginning to `behind`
+    for (const Block* begin = &first;; begin = begin->behind) {
+        const Range range{begin->address, begin->address + bytes};
+        if (range.end > last.end()) return;
+        for (; behind->end() < range.end; behind = behind->behind) whole += unmapped(*behind);
+        const std::size_t part = behind->state == BlockState::hole
+                                     ? round_up(range.end - behind->address, page_bytes_)
+                                     : 0;
+        if (whole + part <= best.missing) best = {range, whole + part};
+        if (begin == &last) return;
+        if (begin == behind) {
+            behind = behind->behind;
+        } else {
+            whole -= unmapped(*begin);
+        }
+    }
+}
+
+void BlockHeap::fill_gap(StreamHeap& heap, const Range& range, std::size_t frame_bytes) {
+    const auto is_within = [&](const Sized& hole) {
+        return hole.address < range.end && hole.block->end() > range.begin;
+    };
+    for (;;) {
+        const auto entry = std::ranges::find_if(heap.holes, is_within);
+        if (entry == heap.holes.end()) return;
+        Block* hole = entry->block;
+        const std::size_t bytes =
+            round_up(std::min(hole->end(), range.end) - hole->address, page_bytes_);
+        map_at(hole == heap.tail ? heap.tail : hole, bytes, frame_bytes);
+    }
+}
+
+// Most of a card would take long to map, only to be given back.
+void BlockHeap::require_free(std::size_t bytes) {
+    if (bytes <= spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) return;
+    const std::size_t free_bytes = memory_.free_bytes();
+    if (bytes - spare_bytes_ > free_bytes) {
+        throw OutOfDeviceMemory(std::to_string(free_bytes) + " bytes are free");
+    }
+}
+
+std::size_t BlockHeap::arena_missing(std::size_t offset, std::size_t bytes) const {
+    if (arena_ == nullptr) return bytes;
+    if (is_plain_) return arena_->bytes() < offset + bytes ? bytes : 0;
+    const Address begin = arena_->begin() + offset, end = begin + bytes;
+    auto entry = arena_holes_.upper_bound(begin);
+    if (entry != arena_holes_.begin()) --entry;
+    std::size_t missing = 0;
+    for (; entry != arena_holes_.end() && entry->address < end; ++entry) {
+        const Block& hole = *entry->block;
+        if (hole.end() > begin)
+            missing += std::min(hole.end(), end) - std::max(entry->address, begin);
+    }
+    return missing;
+}
+
+bool BlockHeap::is_unmapped(std::size_t offset, std::size_t bytes) const {
+    if (arena_ == nullptr || is_plain_ || offset + bytes > arena_->bytes()) return false;
+    const Address begin = arena_->begin() + offset, end = begin + bytes;
+    const Block* first = nullptr;
+    for (const auto* ranges : {&arena_free_, &arena_holes_}) {
+        const auto behind = ranges->upper_bound(begin);
+        if (behind == ranges->begin()) continue;
+        const Block* const block = std::prev(behind)->block;
+        if (block->end() > begin) first = block;
+    }
+    bool has_hole = false;
+    for (const Block* block = first; block != nullptr; block = block->behind) {
+        if (block->state != BlockState::free && block->state != BlockState::hole) return false;
+        has_hole = has_hole || block->state == BlockState::hole;
+        if (block->end() >= end) return has_hole;
+    }
+    return false;
+}
+
+void BlockHeap::fill_arena(std::size_t offset, std::size_t bytes) {
+    const std::size_t first = offset / page_bytes_ * page_bytes_;
+    const std::size_t last = round_up(offset + bytes, page_bytes_);
+    if (arena_missing(first, last - first) == 0) return;
+    if (is_plain_) return replace_arena(last);
+    open_arena(last);
+    require_free(arena_missing(first, last - first));
+    const Address begin = arena_->begin() + first, end = arena_->begin() + last;
+    for (;;) {
+        auto entry = arena_holes_.upper_bound(begin);
+        if (entry != arena_holes_.begin() && std::prev(entry)->block->end() > begin) --entry;
+        if (entry == arena_holes_.end() || entry->address >= end) return;
+        fill(entry->block, begin, end);
+    }
+}
+
+void BlockHeap::refill_arena(std::size_t bytes) {
+    const std::size_t last = round_up(bytes, page_bytes_);
+    open_arena(last);
+    const Address end = arena_->begin() + last;
+    while (spare_bytes_ > 0 && !arena_holes_.empty() && arena_holes_.begin()->address < end) {
+        Block* const hole = arena_holes_.begin()->block;
+        fill(hole, hole->address, std::min(end, hole->address + spare_bytes_));
+    }
+}
+
+// Reserves the addresses of the arena, which has so many bytes at least.
+void BlockHeap::open_arena(std::size_t bytes) {
+    if (arena_ == nullptr) {
+        const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), bytes);
+        arena_ = &add_extent(Extent::paged(memory_, range), BlockState::hole, kNoStream);
+        index(*first_.at(arena_));
+    }
+    if (bytes > arena_->bytes()) throw OutOfDeviceMemory("no device has as much");
+}
+
+// Maps what lies in a hole of the arena and between two addresses.
+void BlockHeap::fill(Block* hole, Address begin, Address end) {
+    if (hole->address < begin) {
+        unindex(*hole);
+        Block* const rest = split(*hole, begin - hole->address);
+        index(*hole);
+        index(*rest);
+        hole = rest;
+    }
+    try {
+        map_at(hole, std::min(hole->end(), end) - hole->address, kFramePages * page_bytes_);
+    } catch (...) {
+        unindex(*hole);
+        add_hole(*hole);
+        throw;
+    }
+}
+
+// The arena before becomes memory like any other: its free ranges go to the streams that used them.
+void BlockHeap::replace_arena(std::size_t bytes) {
+    Extent* const before = arena_;
+    Block* const blocks = before == nullptr ? nullptr : first_.at(before);
+    for (const Block* block = blocks; block != nullptr; block = block->behind) {
+        const Stream owner = block->stream == kNoStream ? 0 : block->stream;
+        if (!block->marks.empty()) make_wait(*block, *block, owner);
+    }
+    Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
+    reserved_bytes_ += bytes;
+    arena_bytes_ = bytes;
+    arena_free_.clear();
+    arena_ = &extent;
+    index(*first_.at(&extent));
+    for (Block* block = blocks; block != nullptr; block = block->behind) {
+        if (block->stream == kNoStream) block->stream = 0;
+        block->marks.clear();
+        if (block->state == BlockState::free) block = add_free(*block);
+    }
+}
+
+// A hole with room for so many bytes and for frames that are larger than needed.
+Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
+    const std::size_t wanted = bytes + kFramePages * page_bytes_;
+    const auto fit = heap.holes.lower_bound({wanted, 0, nullptr});
+    if (fit != heap.holes.end()) return fit->block;
+    std::size_t range = std::max(wanted, round_up(kExtentBytes, page_bytes_));
+    const auto reserve = [&] {
+        try {
+            return Extent::paged(memory_, range);
+        } catch (const OutOfDeviceMemory&) {
+            // Thousands of streams have taken nearly all addresses.
+            range = wanted;
+            return Extent::paged(memory_, range);
+        }
+    };
+    Extent& extent = add_extent(reserve(), BlockState::hole, stream);
+    Block* hole = first_.at(&extent);
+    index(*hole);
+    return hole;
+}
+
+std::size_t BlockHeap::free_before(const Block* hole) const {
+    const Block* before = hole->before;
+    return before != nullptr && before->state == BlockState::free ? before->bytes : 0;
+}
+
+// Fills a hole from its beginning; it is what is left of it afterwards, null where nothing is.
+void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes) {
+    for (std::size_t done = 0; done < bytes;) {
+        Block* const place = hole;
+        const Frame frame = obtain(std::min(bytes - done, frame_bytes), place->bytes);
+        try {
+            place->extent->map(place->address, frame);
+        } catch (...) {
+            spare_.push_back(frame);
+            spare_bytes_ += frame.bytes;
+            throw;
+        }
+        unindex(*place);
+        hole = place->bytes > frame.bytes ? split(*place, frame.bytes) : nullptr;
+        if (hole != nullptr) index(*hole);
+        place->state = BlockState::free;
+        if (is_in_arena(*place)) arena_bytes_ += frame.bytes;
+        add_free(*place);
+        done += frame.bytes;
+    }
+}
+
+// A spare frame that there is room for, or a new one.
+Frame BlockHeap::obtain(std::size_t bytes, std::size_t room) {
+    for (auto frame = spare_.rbegin(); frame != spare_.rend(); ++frame) {
+        if (frame->bytes > room) continue;
+        const Frame found = *frame;
+        spare_.erase(std::next(frame).base());
+        spare_bytes_ -= found.bytes;
+        return found;
+    }
+    const Frame made{memory_.create_pages(bytes), bytes};
+    reserved_bytes_ += bytes;
+    return made;
+}
+
+void BlockHeap::add_plain(std::size_t bytes, Stream stream) {
+    Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, stream);
+    reserved_bytes_ += bytes;
+    index(*first_.at(&extent));
+}
+
+Extent& BlockHeap::add_extent(Extent made, BlockState state, Stream stream) {
+    Extent& extent = extents_.emplace_back(std::move(made));
+    Block* block = new_block();
+    block->address = extent.begin();
+    block->bytes = extent.bytes();
+    block->extent = &extent;
+    block->state = state;
+    block->stream = stream;
+    first_[&extent] = block;
+    extent_at_[extent.begin()] = &extent;
+    return extent;
+}
+
+}  // namespace gapless::runtime
