@@ -610,6 +610,31 @@ def test_a_request_goes_where_least_is_missing() -> None:
     assert heap.allocator.figures().moved_bytes == moved
 
 
+def test_a_request_begins_where_least_is_missing_behind() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    heap = heap_over(memory)
+    pass_first_steps(heap.allocator)
+    first, second, third, behind = (heap.allocate(pages * FRAME) for pages in (16, 4, 2, 1))
+    heap.free(first)
+    heap.free(third)
+    heap.allocator.give_back()
+    heap.free(second)
+    # [ hole of 16 frames ][ 4 frames ][ hole of 2 ][ behind ][ hole ...
+    found = heap.allocate(6 * FRAME)
+    assert found.address == second.address
+    assert memory.created_bytes == 7 * FRAME
+    heap.free(found)
+    heap.allocator.give_back()
+    heap.free(behind)
+    # [ hole of 22 frames ][ 1 frame ][ hole ...: as much is missing from the frame on.
+    assert heap.allocate(24 * FRAME).address == behind.address
+    heap.check_all()
+    heap.allocate(FRAME)
+    heap.check_all()
+    assert memory.created_bytes == 25 * FRAME
+    assert heap.allocator.figures().moved_bytes == 0
+
+
 def test_a_first_step_of_many_microbatches_hardly_moves() -> None:
     random = Random(1)
     allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))

@@ -90,7 +90,7 @@ void BlockHeap::check() const {
     for (const auto& [stream, heap] : heaps_) {
         indexed += heap.free.size() + (heap.latest != nullptr ? 1 : 0);
         indexed_holes += heap.holes.size();
-        require(heap.tail == nullptr || heap.tail->state == BlockState::hole,
+        require(heap.tail == nullptr || heap.holes.contains(sized(*heap.tail)),
                 "a heap grows at a hole");
     }
     require(indexed == free && indexed_holes == holes,

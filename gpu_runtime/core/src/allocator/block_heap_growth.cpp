@@ -47,7 +47,7 @@ void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement,
     map_at(heap.tail, gap.missing, frame_bytes);
 }
 
-// See Note [Holes between blocks]. Of two that are as good it is not the tail.
+// See Note [Holes between blocks]. Of two that are as good the later one, and any but the tail.
 BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement placement) {
     add_latest(heap);
     const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
