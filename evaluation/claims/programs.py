@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from evaluation.claims.committed_page import number_of, rows_of
 from evaluation.study.record import Record
 
-PROGRAMS = ("plain", "microbatches", "evaluation", "accumulate", "four-lengths", "experts-loop")
+PROGRAMS = ("plain", "microbatches", "evaluation", "four-lengths")
 PAGE, HEADING = "programs.md", "Online allocators"
 
 # Columns of the page, for one program and allocator.

@@ -91,3 +91,4 @@ def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.load_entry_points()
     monkeypatch.setattr("evaluation.study.plugins._loaded", set())
     monkeypatch.setattr(registry, "_planners", dict(registry._planners))
+    monkeypatch.setattr(registry, "_online", dict(registry._online))
