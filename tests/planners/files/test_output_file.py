@@ -234,7 +234,9 @@ WRITE_IN_PLACE = {
     "planners/files/output_file.py",
     "planners/exact/ilp/cbc.py",
     "planners/files/replayed_pipe.py",
-    "evaluation/benchmarks/measuring/isolated_measurement.py",
+    "evaluation/benchmarks/measuring/cores.py",
+    "evaluation/benchmarks/measuring/resident_memory.py",
+    "evaluation/study/plugins.py",
     "gpu_runtime/allocator/pytorch/compiled_decorator.py",
 }
 
