@@ -71,13 +71,12 @@ enum class FrameSize : std::uint8_t { page, large };
 // Rationale. Frames that move leave holes behind. A heap that grew at its end alone never filled
 // them: free memory fell into ever shorter pieces, the next large request found none that was long
 // enough, and frames moved again. A recorded mixture of experts moved 0.75 GiB in every step.
-// Approach. A request that fits nowhere gets the stretch of free blocks and holes in which the least
-// is missing, be it at the end or between others, and that is filled. That program moves nothing any
-// more once it has warmed up. Blocks in order go to the end all the same, since where they lie is
-// what that placement is for.
-// Limits. All holes of the heap are looked at, as often as memory is missing. Not every program
-// moves less: another recorded mixture moves as much until its bound is loosened, and 0.06 GiB a
-// step for some steps after it.
+// Approach. A request that fits nowhere gets the stretch of free blocks and holes in which the
+// least is missing, be it at the end or between others, and that is filled. That program moves
+// nothing any more once it has warmed up. Blocks in order go to the end all the same, since where
+// they lie is what that placement is for. Limits. All holes of the heap are looked at, as often as
+// memory is missing. Not every program moves less: another recorded mixture moves as much until its
+// bound is loosened, and 0.06 GiB a step for some steps after it.
 
 // Note [Streams that nobody told of]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
