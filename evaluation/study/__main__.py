@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from evaluation.study.records_file import drop_lines, records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
+from evaluation.study.study_instances import Folders
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -34,6 +35,14 @@ Only = Annotated[
         metavar="KEYS", help="Runs whose keys match one of these wildcards, separated by commas."
     ),
 ]
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--folder",
+        metavar="NAME=PATH",
+        help="Where instances are that do not come with the study; repeatable.",
+    ),
+]
 
 
 @app.command("list")
@@ -47,11 +56,12 @@ def list_studies() -> None:
 def show(
     which: Which,
     only: Only = "",
+    folder: Given = None,
     keys: Annotated[bool, typer.Option("--keys", help="Show the key of every run.")] = False,
 ) -> None:
     """Show what a study runs."""
     study = find_study(which)
-    runs = runs_of(study, _folder_of(which), _patterns(only))
+    runs = runs_of(study, _folders(which, folder), _patterns(only))
     if keys:
         standard_output.write("".join(f"{run.key}\n" for run in runs))
         return
@@ -91,6 +101,7 @@ def run(
         typer.Option(metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://host:8786."),
     ] = None,
     only: Only = "",
+    folder: Given = None,
     drop_changed: Annotated[
         bool,
         typer.Option("--drop-changed", help="Drop records of what has changed since, and rerun."),
@@ -103,7 +114,7 @@ def run(
     if scheduler is not None and jobs is not None:
         raise GaplessError("--jobs and --scheduler: one of the two is needed, found both")
     study = find_study(which)
-    runs = runs_of(study, _folder_of(which), _patterns(only))
+    runs = runs_of(study, _folders(which, folder), _patterns(only))
     path = output or RESULTS / f"{study.name}.jsonl"
     if drop_changed and path.exists():
         try:
@@ -140,9 +151,17 @@ def _say_how_to_go_on(path: Path) -> None:
     typer.echo(f"{path} keeps what has ended, and the same command goes on from there", err=True)
 
 
-def _folder_of(which: str) -> Path:
-    """Return the folder from which a study's own files are named."""
-    return Path(which).parent if which.endswith(SUFFIX) else FOLDER
+def _folders(which: str, given: Sequence[str] | None) -> Folders:
+    """Return the folders from which a study's files are named."""
+    paths = {}
+    for text in given or ():
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise GaplessError(f"--folder {text}: NAME=PATH is needed, found no path")
+        if name in paths:
+            raise GaplessError(f"--folder {text}: one path for {name} is needed, found two")
+        paths[name] = Path(path)
+    return Folders(Path(which).parent if which.endswith(SUFFIX) else FOLDER, paths)
 
 
 def _patterns(only: str) -> list[str]:

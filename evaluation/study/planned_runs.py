@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from evaluation.study.plugins import load_plugins
 from evaluation.study.record import Kind
 from evaluation.study.study import Grid, RunLimits, Study
-from evaluation.study.study_instances import StudyInstance, instances_of
+from evaluation.study.study_instances import Folders, StudyInstance, instances_of
 from planners.errors import GaplessError, near_names
 from planners.files.json_file import compact_json
 from planners.model.problem import Scalar
@@ -61,20 +60,21 @@ class PlannedRun:
         return "sha256:" + hashlib.sha256(compact_json(question).encode()).hexdigest()
 
 
-def runs_of(study: Study, folder: Path, only: Sequence[str] = ()) -> list[PlannedRun]:
+def runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[PlannedRun]:
     """Return the runs of a study, those of an instance one after the other.
 
     Parameters
     ----------
-    folder
-        Where the study's own instance files are looked for.
+    folders
+        Where its instance files are.
     only
         Wildcards over keys; all runs where none is given.
     """
+    folders.require_all(study.folders)
     load_plugins(study.plugins)
     runs: dict[str, PlannedRun] = {}
     for grid in study.grids:
-        for run in _runs_of_grid(study, grid, folder):
+        for run in _runs_of_grid(study, grid, folders):
             known = runs.setdefault(run.key, run)
             if known is not run and known.limits != run.limits:
                 raise GaplessError(
@@ -94,7 +94,7 @@ def _matches(key: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(key, pattern) for pattern in patterns)
 
 
-def _runs_of_grid(study: Study, grid: Grid, folder: Path) -> Iterator[PlannedRun]:
+def _runs_of_grid(study: Study, grid: Grid, folders: Folders) -> Iterator[PlannedRun]:
     of_study = {
         "timed": study.timed,
         "bounds_seconds": study.bounds_seconds,
@@ -104,7 +104,7 @@ def _runs_of_grid(study: Study, grid: Grid, folder: Path) -> Iterator[PlannedRun
     chosen += [("offsets", each) for name in grid.planners for each in choose(name)]
     chosen += [("online", each) for name in grid.online for each in choose_online(name)]
     for choice in grid.instances:
-        for instance in instances_of(choice, folder):
+        for instance in instances_of(choice, folders):
             for seed in grid.seeds:
                 for repetition in range(grid.repetitions):
                     for kind, each in chosen:

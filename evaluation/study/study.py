@@ -42,9 +42,11 @@ class FamilyChoice:
 
 @dataclass(frozen=True)
 class FileChoice:
-    """Instance files of any format; names or wildcards, seen from the study's own folder."""
+    """Instance files of any format: names or wildcards, seen from a folder."""
 
     files: tuple[str, ...]
+    # Name of the folder that whoever runs the study has to give; None for the study's own.
+    folder: str | None = None
     capacity: bool = True
 
 
@@ -119,5 +121,7 @@ class Study:
     # What bounds beyond the quick ones may take, once an instance.
     bounds_seconds: float
     plugins: tuple[Plugin, ...] = ()
+    # Folders of instances that do not come with the study: by name, what each holds.
+    folders: Mapping[str, str] = field(default_factory=dict)
     # What reports read of it; no run depends on it.
     page: Mapping[str, Any] = field(default_factory=dict)

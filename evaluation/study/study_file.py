@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,8 +40,12 @@ _OF_A_GRID = {
     "planners", "online", "seeds", "repetitions", "budget_seconds", "node_limit", "threads",
     "memory", "seconds",
 }  # fmt: skip
-_OF_A_STUDY = _OF_A_GRID | {"question", "timed", "bounds_seconds", "plugins", "page", "grid"}
+_OF_A_STUDY = _OF_A_GRID | {
+    "question", "timed", "bounds_seconds", "plugins", "folders", "page", "grid",
+}  # fmt: skip
 _OF_EVERY_CHOICE = {"capacity"}
+# What begins with a name in braces is in the folder of that name.
+_IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
 _OF_A_CHOICE = {
     "files": {"files"},
     "family": {"family", "parameters", "seeds"},
@@ -82,7 +87,9 @@ def read_study(path: Path) -> Study:
 def _study(path: Path, table: _Table) -> Study:
     table.require_known(_OF_A_STUDY)
     plugins = [_plugin(path.parent / name) for name in table.texts("plugins", ())]
-    grids = tuple(_grid(table, grid) for grid in table.tables("grid"))
+    folders = _Table("folders, ", table.table("folders"))
+    of_folders = {name: folders.text(name) for name in folders.fields}
+    grids = tuple(_grid(table, grid, of_folders) for grid in table.tables("grid"))
     return Study(
         name=path.stem,
         question=table.text("question"),
@@ -90,6 +97,7 @@ def _study(path: Path, table: _Table) -> Study:
         timed=table.truth("timed", default=False),
         bounds_seconds=table.number("bounds_seconds", DEFAULT_BOUNDS_SECONDS) or 0.0,
         plugins=tuple(plugins),
+        folders=of_folders,
         page=table.table("page"),
     )
 
@@ -102,7 +110,7 @@ def _plugin(path: Path) -> Plugin:
             raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
 
 
-def _grid(study: _Table, own: _Table) -> Grid:
+def _grid(study: _Table, own: _Table, folders: Mapping[str, str]) -> Grid:
     own.require_known(_OF_A_GRID | {"instances"})
     # What a grid does not say, the study says for all of them.
     table = _Table(own.where, {**study.fields, **own.fields})
@@ -116,7 +124,9 @@ def _grid(study: _Table, own: _Table) -> Grid:
     if not planners and not online:
         table.refuse("planners", "a list of planners, or of online allocators in online,", None)
     return Grid(
-        instances=tuple(_choice(each) for each in own.tables("instances")),
+        instances=tuple(
+            choice for each in own.tables("instances") for choice in _choices(each, folders)
+        ),
         planners=planners,
         online=online,
         seeds=table.counts("seeds", (0,)),
@@ -133,12 +143,31 @@ def _grid(study: _Table, own: _Table) -> Grid:
     )
 
 
+def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoice]:
+    """Return what a table chooses: files by the folder that they are in, all else in one."""
+    if "files" not in table.fields:
+        yield _choice(table)
+        return
+    table.require_known(_OF_A_CHOICE["files"] | _OF_EVERY_CHOICE)
+    capacity = table.truth("capacity", default=True)
+    by_folder: dict[str | None, list[str]] = {}
+    for pattern in table.texts("files"):
+        found = _IN_A_FOLDER.fullmatch(pattern)
+        if found is not None and found[1] not in folders:
+            raise InstanceError(
+                f"{table.where}field files: {shown(pattern)} is in a folder that the table folders "
+                f"does not have; {near_names(found[1], folders)}"
+            )
+        name, within = (None, pattern) if found is None else (found[1], found[2])
+        by_folder.setdefault(name, []).append(within)
+    for name, patterns in by_folder.items():
+        yield FileChoice(tuple(patterns), name, capacity)
+
+
 def _choice(table: _Table) -> InstanceChoice:
     kind = next((kind for kind in _OF_A_CHOICE if kind in table.fields), "names")
     table.require_known(_OF_A_CHOICE[kind] | _OF_EVERY_CHOICE)
     capacity = table.truth("capacity", default=True)
-    if kind == "files":
-        return FileChoice(table.texts("files"), capacity)
     if kind == "family":
         family = table.text("family").replace("-", "_")
         if family not in FAMILIES:

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,10 +22,11 @@ from evaluation.study.study import (
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import FOLDER, read_catalogue
+from instances.catalogue.instance_name import file_label
 from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.family import Parameter
-from planners.errors import InstanceError, near_names
+from planners.errors import GaplessError, InstanceError, near_names
 from planners.files.digest import problem_digest
 from planners.files.formats import read_with_requests
 from planners.files.recording_slice import RecordingSlice
@@ -83,15 +84,45 @@ class StudyInstance:
         return question if self.capacity else Question(question.digest, None)
 
 
-def instances_of(choice: InstanceChoice, folder: Path) -> list[StudyInstance]:
-    """Return the instances of a choice; ``folder`` is where its files are looked for."""
+@dataclass(frozen=True)
+class Folders:
+    """Where the instance files of a study are."""
+
+    # The study's own.
+    own: Path
+    # Those that it names, by name.
+    given: Mapping[str, Path] = field(default_factory=dict)
+
+    def require_all(self, needed: Mapping[str, str]) -> None:
+        """Refuse folders that the study does not name, or that are missing or not there."""
+        for name, path in self.given.items():
+            if name not in needed:
+                raise GaplessError(
+                    f"--folder {name}={path}: the study names no such folder; "
+                    f"{near_names(name, needed) if needed else 'it names none'}"
+                )
+            if not path.is_dir():
+                raise GaplessError(f"--folder {name}={path}: a folder is needed, found none there")
+        for name, what in needed.items():
+            if name not in self.given:
+                raise GaplessError(
+                    f"--folder {name}=PATH is needed, found none: {what.strip().rstrip('.')}"
+                )
+
+    def of(self, choice: FileChoice) -> Path:
+        """Return the folder from which the files of a choice are named."""
+        return self.own if choice.folder is None else self.given[choice.folder]
+
+
+def instances_of(choice: InstanceChoice, folders: Folders) -> list[StudyInstance]:
+    """Return the instances of a choice."""
     if isinstance(choice, CatalogueChoice):
         return list(_of_catalogue(choice))
     if isinstance(choice, FamilyChoice):
         return list(_of_family(choice))
     if isinstance(choice, ExtractionChoice):
         return list(_of_extractions(choice))
-    return list(_of_files(choice, folder))
+    return list(_of_files(choice, folders.of(choice)))
 
 
 def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
@@ -206,6 +237,5 @@ def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
         if not found:
             raise InstanceError(f"{folder / pattern}: an instance file is needed, found none")
         for path in found:
-            name = path.name.removesuffix(".gz").removesuffix(".json")
             read = partial(read_with_requests, path, WHOLE)
-            yield StudyInstance(name, None, choice.capacity, read)
+            yield StudyInstance(file_label(path), None, choice.capacity, read)

@@ -6,13 +6,14 @@ from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import ANSWERED
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import FOLDER, find_study
+from evaluation.study.study_instances import Folders
 from tests.repository import ROOT
 
 RECORDS = ROOT / "evaluation/records/regression.jsonl"
 
 
 def test_every_run_of_the_study_has_its_record() -> None:
-    planned = {run.key for run in runs_of(find_study("regression"), FOLDER)}
+    planned = {run.key for run in runs_of(find_study("regression"), Folders(FOLDER))}
     kept = {record.run for record in read_records(RECORDS)}
     assert kept == planned, (
         "python -m evaluation.study run regression -o evaluation/records/regression.jsonl"

@@ -9,6 +9,7 @@ import pytest
 
 from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.study_file import read_study
+from evaluation.study.study_instances import Folders
 from planners import Problem, write_problem
 from planners.errors import GaplessError
 
@@ -30,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def runs(folder: Path, text: str = STUDY, *only: str) -> list[PlannedRun]:
     (folder / "own.toml").write_text(text)
-    return runs_of(read_study(folder / "own.toml"), folder, only)
+    return runs_of(read_study(folder / "own.toml"), Folders(folder), only)
 
 
 def test_keys_say_what_is_run(folder: Path) -> None:
@@ -194,3 +195,38 @@ def test_a_model_that_is_not_there_is_one_line(folder: Path) -> None:
     run, *_ = runs(folder, EXTRACTED.replace("{model}", "bert-bas"), "*batch=1/naive/*")
     with pytest.raises(GaplessError, match=r"^instances\.extract bert-bas --layers 1 --seq 8"):
         run.instance.content()
+
+
+OF_A_FOLDER = STUDY.replace('["*.json"]', '["{sets}/*.csv", "*.json"]').replace(
+    "[[grid]]", '[folders]\nsets = "the public set"\n[[grid]]', 1
+)
+
+
+def test_files_are_found_in_the_folder_that_is_given(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    write_lifetimes_csv(tmp_path / "there" / "A.12.csv")
+    (folder / "own.toml").write_text(OF_A_FOLDER)
+    study = read_study(folder / "own.toml")
+    found = runs_of(study, Folders(folder, {"sets": tmp_path / "there"}))
+    assert list(dict.fromkeys(run.instance.name for run in found)) == ["A.12.csv", "pair"]
+    assert found[0].instance.content()[0].tensor_count == 1
+
+
+def write_lifetimes_csv(path: Path) -> None:
+    path.write_text("id,lower,upper,size\n0,0,2,4\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "--folder sets=PATH is needed, found none: the public set"),
+        ({"sets": "nowhere"}, "--folder sets=nowhere: a folder is needed, found none there"),
+        ({"set": "."}, "--folder set=.: the study names no such folder; did you mean 'sets'?"),
+    ],
+)
+def test_a_folder_that_is_wrong_is_one_line(folder: Path, given: dict[str, str], says: str) -> None:
+    (folder / "own.toml").write_text(OF_A_FOLDER)
+    paths = {name: Path(path) for name, path in given.items()}
+    with pytest.raises(GaplessError) as refused:
+        runs_of(read_study(folder / "own.toml"), Folders(folder, paths))
+    assert str(refused.value) == says

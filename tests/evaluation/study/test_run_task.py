@@ -14,6 +14,7 @@ from evaluation.study.run_task import RunTask, carry_out
 from evaluation.study.runner import tasks_of
 from evaluation.study.study import Study
 from evaluation.study.study_file import read_study
+from evaluation.study.study_instances import Folders
 
 MIB = 1 << 20
 
@@ -33,7 +34,7 @@ def study_of(folder: Path, planners: str, *more: str) -> Study:
 
 
 def tasks(study: Study, folder: Path) -> list[RunTask]:
-    return list(tasks_of(study, runs_of(study, folder)))
+    return list(tasks_of(study, runs_of(study, Folders(folder))))
 
 
 def record_of(study: Study, folder: Path) -> Record:
@@ -151,7 +152,7 @@ def test_a_statistic_that_json_cannot_hold_is_text(study_folder: Path) -> None:
 
 def test_the_instance_travels_whole(study_folder: Path) -> None:
     study = read_study(study_folder / "tiny.toml")
-    [run, *_] = runs_of(study, study_folder)
+    [run, *_] = runs_of(study, Folders(study_folder))
     [task, *_] = tasks_of(study, [run])
     problem, _ = run.instance.content()
     there = task.instance.unpacked()

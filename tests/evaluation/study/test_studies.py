@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from evaluation.study.planned_runs import runs_of
+from evaluation.study.study import FileChoice, Study
 from evaluation.study.study_file import FOLDER, find_study, studies
+from evaluation.study.study_instances import Folders
 
 
 @pytest.mark.parametrize("name", studies())
-def test_a_study_asks_a_question_and_plans_runs(name: str) -> None:
+def test_a_study_asks_a_question_and_plans_runs(name: str, tmp_path: Path) -> None:
     study = find_study(name)
     assert study.question.endswith("?")
-    assert runs_of(study, FOLDER)
+    assert runs_of(study, made_up_folders(study, tmp_path))
+
+
+def made_up_folders(study: Study, within: Path) -> Folders:
+    """Return folders in which the files that a study names are there, and empty."""
+    folders = Folders(FOLDER, {name: within / name for name in study.folders})
+    for folder in folders.given.values():
+        folder.mkdir()
+    for grid in study.grids:
+        for choice in grid.instances:
+            if isinstance(choice, FileChoice) and choice.folder is not None:
+                for pattern in choice.files:
+                    (folders.of(choice) / re.sub(r"[*?]", "1048576", pattern)).touch()
+    return folders
 
 
 @pytest.mark.parametrize("name", studies())

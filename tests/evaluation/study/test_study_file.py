@@ -109,6 +109,12 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
             'instances]]\nfamily = "training-trace"\nparameters = { tensors = "9" }',
             "parameters, field tensors: a number or a list of numbers",
         ),
+        (
+            "instances]]",
+            'instances]]\nfiles = ["{sets}/a.csv"]',
+            "'{sets}/a.csv' is in a folder that the table folders does not have",
+        ),
+        ("[[grid]]", "folders = { sets = 1 }\n[[grid]]", "folders, field sets: a text is needed"),
         ("[[grid]]", "grid = [[", "the file is no TOML"),
     ],
 )
