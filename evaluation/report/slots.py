@@ -28,7 +28,11 @@ from evaluation.study.record import Record
 from planners.errors import GaplessError, near_names
 
 # What registers slots when it is imported.
-SLOT_MODULES: Final = ("evaluation.report.standard_slots", "evaluation.claims.paper_slots")
+SLOT_MODULES: Final = (
+    "evaluation.report.standard_slots",
+    "evaluation.claims.paper_slots",
+    "evaluation.findings.largest_batch",
+)
 PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
 HEADING = re.compile(r"#{1,6} ")
 CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
