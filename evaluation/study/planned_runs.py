@@ -76,9 +76,10 @@ def runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[Pl
     for grid in study.grids:
         for run in _runs_of_grid(study, grid, folders):
             known = runs.setdefault(run.key, run)
-            if known is not run and known.limits != run.limits:
+            if known.limits != run.limits or known.instance.capacity != run.instance.capacity:
+                unlike = "limits" if known.limits != run.limits else "capacities"
                 raise GaplessError(
-                    f"study {study.name}: two grids ask for {run.key} under unlike limits; take "
+                    f"study {study.name}: two grids ask for {run.key} under unlike {unlike}; take "
                     f"it out of one of them"
                 )
     chosen = [run for run in runs.values() if not only or _matches(run.key, only)]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from instances.catalogue.catalogue_entry import Kind as InstanceKind
 from instances.synthetic.family import Parameter
+
+
+class CapacityFrom(enum.Enum):
+    """Where the capacity of an instance stands."""
+
+    INSTANCE = "instance"
+    # The last part of the name of its file, as in ``A.1048576.csv``.
+    NAME = "name"
+
+
+# Bytes that a plan has to fit, or where they stand; None asks for the smallest peak.
+Capacity = int | CapacityFrom | None
 
 
 @dataclass(frozen=True)
@@ -21,9 +34,7 @@ class CatalogueChoice:
     kind: InstanceKind | None = None
     least_tensors: int = 0
     most_tensors: int | None = None
-    # Whether the question of an instance is whether a plan fits, where it has a capacity; the
-    # smallest peak otherwise.
-    capacity: bool = True
+    capacity: Capacity = CapacityFrom.INSTANCE
     # Deals the nodes of a graph again to streams that are full after so many, once for each; chains
     # are left out. Streams as they are where it is empty.
     nodes_per_stream: tuple[int, ...] = ()
@@ -37,7 +48,7 @@ class FamilyChoice:
     # The values that each parameter takes in turn.
     parameters: Mapping[str, tuple[Parameter, ...]]
     seeds: tuple[int, ...] = (0,)
-    capacity: bool = True
+    capacity: Capacity = CapacityFrom.INSTANCE
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class FileChoice:
     files: tuple[str, ...]
     # Name of the folder that whoever runs the study has to give; None for the study's own.
     folder: str | None = None
-    capacity: bool = True
+    capacity: Capacity = CapacityFrom.INSTANCE
 
 
 @dataclass(frozen=True)
@@ -57,10 +68,19 @@ class ExtractionChoice:
     # Name and options, as of ``python -m instances.extract``.
     extract: str
     parameters: Mapping[str, tuple[Parameter, ...]]
-    capacity: bool = True
+    capacity: Capacity = CapacityFrom.INSTANCE
 
 
-InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice
+@dataclass(frozen=True)
+class VariedChoice:
+    """Variants of other instances: each variation with each seed, or once where it draws none."""
+
+    of: CatalogueChoice | FileChoice
+    variations: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+
+
+InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | VariedChoice
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from evaluation.study.study import (
+    Capacity,
+    CapacityFrom,
     CatalogueChoice,
     ExtractionChoice,
     FamilyChoice,
@@ -18,9 +20,11 @@ from evaluation.study.study import (
     Plugin,
     RunLimits,
     Study,
+    VariedChoice,
 )
 from instances.catalogue.catalogue_entry import KINDS
 from instances.synthetic import FAMILIES
+from instances.synthetic.variations import VARIATIONS
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.files.bounded_file import read_bounded
 from planners.model.columns import INT64_MAX
@@ -46,11 +50,20 @@ _OF_A_STUDY = _OF_A_GRID | {
 _OF_EVERY_CHOICE = {"capacity"}
 # What begins with a name in braces is in the folder of that name.
 _IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
+_OF_VARIANTS = {"variations", "seeds"}
 _OF_A_CHOICE = {
-    "files": {"files"},
+    "files": {"files"} | _OF_VARIANTS,
     "family": {"family", "parameters", "seeds"},
     "extract": {"extract", "parameters"},
-    "names": {"names", "tags", "kind", "least_tensors", "most_tensors", "nodes_per_stream"},
+    "names": {
+        "names",
+        "tags",
+        "kind",
+        "least_tensors",
+        "most_tensors",
+        "nodes_per_stream",
+    }
+    | _OF_VARIANTS,
 }
 
 
@@ -149,7 +162,7 @@ def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoi
         yield _choice(table)
         return
     table.require_known(_OF_A_CHOICE["files"] | _OF_EVERY_CHOICE)
-    capacity = table.truth("capacity", default=True)
+    capacity = _capacity(table, of_files=True)
     by_folder: dict[str | None, list[str]] = {}
     for pattern in table.texts("files"):
         found = _IN_A_FOLDER.fullmatch(pattern)
@@ -161,13 +174,13 @@ def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoi
         name, within = (None, pattern) if found is None else (found[1], found[2])
         by_folder.setdefault(name, []).append(within)
     for name, patterns in by_folder.items():
-        yield FileChoice(tuple(patterns), name, capacity)
+        yield _varied(table, FileChoice(tuple(patterns), name, capacity))
 
 
 def _choice(table: _Table) -> InstanceChoice:
     kind = next((kind for kind in _OF_A_CHOICE if kind in table.fields), "names")
     table.require_known(_OF_A_CHOICE[kind] | _OF_EVERY_CHOICE)
-    capacity = table.truth("capacity", default=True)
+    capacity = _capacity(table)
     if kind == "family":
         family = table.text("family").replace("-", "_")
         if family not in FAMILIES:
@@ -181,7 +194,7 @@ def _choice(table: _Table) -> InstanceChoice:
     of_kind = table.text("kind", "") or None
     if of_kind is not None and of_kind not in KINDS:
         table.refuse("kind", f"one of {', '.join(KINDS)}", of_kind)
-    return CatalogueChoice(
+    chosen = CatalogueChoice(
         names=table.texts("names", ("*",)),
         tags=table.texts("tags", ()),
         kind=of_kind,
@@ -190,6 +203,36 @@ def _choice(table: _Table) -> InstanceChoice:
         capacity=capacity,
         nodes_per_stream=table.counts("nodes_per_stream", ()),
     )
+    return _varied(table, chosen)
+
+
+def _capacity(table: _Table, *, of_files: bool = False) -> Capacity:
+    value = table.fields.get("capacity", True)
+    if of_files and value == CapacityFrom.NAME.value:
+        return CapacityFrom.NAME
+    if type(value) is bool:
+        return CapacityFrom.INSTANCE if value else None
+    if not _is_count(value):
+        named = f'"{CapacityFrom.NAME.value}", ' if of_files else ""
+        table.refuse("capacity", f"a whole number of bytes, {named}true or false", value)
+    return int(value)
+
+
+def _varied(
+    table: _Table, choice: CatalogueChoice | FileChoice
+) -> CatalogueChoice | FileChoice | VariedChoice:
+    variations = table.texts("variations", ())
+    if not variations:
+        if "seeds" in table.fields:
+            table.refuse("variations", "a list of texts, for the seeds that are given,", None)
+        return choice
+    for name in variations:
+        if name not in VARIATIONS:
+            raise InstanceError(
+                f"{table.where}field variations: none is called {shown(name)}; "
+                f"{near_names(name, VARIATIONS)}"
+            )
+    return VariedChoice(choice, variations, table.counts("seeds", (0,)))
 
 
 def _parameters(table: _Table) -> dict[str, tuple[int | float, ...]]:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evaluation.benchmarks.pages.density_page import dealt_again
+from evaluation.study.instance_name import name_with
 from evaluation.study.study import (
+    Capacity,
+    CapacityFrom,
     CatalogueChoice,
     ExtractionChoice,
     FamilyChoice,
     FileChoice,
     InstanceChoice,
+    VariedChoice,
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import FOLDER, read_catalogue
@@ -26,10 +31,12 @@ from instances.catalogue.instance_name import file_label
 from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.family import Parameter
+from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.files.digest import problem_digest
 from planners.files.formats import read_with_requests
 from planners.files.recording_slice import RecordingSlice
+from planners.model.columns import INT64_MAX
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence
 from planners.third_party.child_process import run_to_end
@@ -54,8 +61,8 @@ class StudyInstance:
     name: str
     # What generated it; None where it is a file.
     family: str | None
-    # Whether its capacity counts, where it has one.
-    capacity: bool
+    # What a plan has to fit.
+    capacity: Capacity
     # Reads or makes it.
     read: Callable[[], Content]
     # What the catalogue knows of it without reading it.
@@ -78,10 +85,14 @@ class StudyInstance:
                 f"`git checkout` brings the file back, `python -m instances update` records it"
             )
         named = problem.with_name(self.name)
-        return (named if self.capacity else named.with_capacity(None)), requests
+        return named.with_capacity(self._asked_of(problem.capacity)), requests
 
     def _asked(self, question: Question) -> Question:
-        return question if self.capacity else Question(question.digest, None)
+        return Question(question.digest, self._asked_of(question.capacity))
+
+    def _asked_of(self, own: int | None) -> int | None:
+        """Return the capacity that is asked for, of an instance with one of its own or without."""
+        return own if isinstance(self.capacity, CapacityFrom) else self.capacity
 
 
 @dataclass(frozen=True)
@@ -116,13 +127,57 @@ class Folders:
 
 def instances_of(choice: InstanceChoice, folders: Folders) -> list[StudyInstance]:
     """Return the instances of a choice."""
+    if isinstance(choice, VariedChoice):
+        return list(_variants(choice, folders))
+    return [_named_by_capacity(instance) for instance in _as_they_are(choice, folders)]
+
+
+def _as_they_are(
+    choice: CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice, folders: Folders
+) -> Iterator[StudyInstance]:
     if isinstance(choice, CatalogueChoice):
-        return list(_of_catalogue(choice))
+        return _of_catalogue(choice)
     if isinstance(choice, FamilyChoice):
-        return list(_of_family(choice))
+        return _of_family(choice)
     if isinstance(choice, ExtractionChoice):
-        return list(_of_extractions(choice))
-    return list(_of_files(choice, folders.of(choice)))
+        return _of_extractions(choice)
+    return _of_files(choice, folders.of(choice))
+
+
+def _named_by_capacity(instance: StudyInstance) -> StudyInstance:
+    """Return an instance whose name says the capacity that is given to it, if one is."""
+    capacity = instance.capacity
+    if capacity is CapacityFrom.NAME:
+        capacity = _capacity_in(instance.name)
+    if capacity is None or isinstance(capacity, CapacityFrom):
+        return instance
+    name = name_with(instance.name, {"capacity": capacity})
+    return replace(instance, name=name, capacity=capacity)
+
+
+def _capacity_in(name: str) -> int:
+    found = re.search(r"\.(\d+)(\.[^.]*)?$", name)
+    if found is None or int(found[1]) > INT64_MAX:
+        raise InstanceError(
+            f"instance {name}: a capacity is needed as the last part of the file's name, such as "
+            f"A.1048576.csv, found none; give one in bytes"
+        )
+    return int(found[1])
+
+
+def _variants(choice: VariedChoice, folders: Folders) -> Iterator[StudyInstance]:
+    for instance in instances_of(choice.of, folders):
+        for variation in choice.variations:
+            for seed in choice.seeds if is_drawn(variation) else (None,):
+                drawn = {} if seed is None else {"seed": seed}
+                name = name_with(instance.name, {"variation": variation, **drawn})
+                make = partial(_varied, instance, variation, seed or 0)
+                yield StudyInstance(name, instance.name, CapacityFrom.INSTANCE, make)
+
+
+def _varied(instance: StudyInstance, variation: str, seed: int) -> Content:
+    problem, _ = instance.content()
+    return vary(problem, variation, seed), None
 
 
 def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
@@ -144,7 +199,7 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
         if not choice.nodes_per_stream:
             yield StudyInstance(entry.name, None, choice.capacity, read, question)
         for nodes in choice.nodes_per_stream:
-            name = f"{entry.name}:nodes_per_stream={nodes}"
+            name = name_with(entry.name, {"nodes_per_stream": nodes})
             deal = partial(_dealt_again, entry, nodes)
             yield StudyInstance(name, entry.name, choice.capacity, deal)
 
@@ -190,9 +245,8 @@ def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
     for given in _combinations(choice.parameters):
         for seed in choice.seeds if has_seed else (None,):
             settings = given if seed is None else {**given, "seed": seed}
-            parts = [name, *(f"{key}={value}" for key, value in settings.items())]
             make = partial(_make, family, settings)
-            yield StudyInstance(":".join(parts), name, choice.capacity, make)
+            yield StudyInstance(name_with(name, settings), name, choice.capacity, make)
 
 
 def _combinations(parameters: Mapping[str, Sequence[Parameter]]) -> Iterator[dict[str, Parameter]]:
@@ -203,10 +257,9 @@ def _combinations(parameters: Mapping[str, Sequence[Parameter]]) -> Iterator[dic
 def _of_extractions(choice: ExtractionChoice) -> Iterator[StudyInstance]:
     model = choice.extract.split()[0]
     for given in _combinations(choice.parameters):
-        parts = [model, *(f"{key}={value}" for key, value in given.items())]
         options = [word for key, value in given.items() for word in (f"--{key}", str(value))]
         extract = partial(_extracted, (*choice.extract.split(), *options))
-        yield StudyInstance(":".join(parts), model, choice.capacity, extract)
+        yield StudyInstance(name_with(model, given), model, choice.capacity, extract)
 
 
 @cache

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from planners import registry
-
 # What a plugin may do to whoever runs it.
 MISBEHAVING = '''
 import ctypes, os, signal, sys, time
@@ -83,12 +81,3 @@ def study_folder(tmp_path: Path) -> Path:
     (tmp_path / "misbehaving.py").write_text(MISBEHAVING)
     (tmp_path / "tiny.toml").write_text(STUDY)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take out what a plugin brings, so that the next test may bring it again."""
-    registry.load_entry_points()
-    monkeypatch.setattr("evaluation.study.plugins._loaded", set())
-    monkeypatch.setattr(registry, "_planners", dict(registry._planners))
-    monkeypatch.setattr(registry, "_online", dict(registry._online))

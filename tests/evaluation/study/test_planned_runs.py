@@ -107,6 +107,64 @@ def test_without_a_capacity_the_question_is_the_smallest_peak(folder: Path) -> N
     text = STUDY.replace('files = ["*.json"]', 'files = ["*.json"]\ncapacity = false')
     [free] = runs(folder, text, "*/naive/*")
     assert free.instance.content()[0].capacity is None
+    assert free.key == asked.key
+
+
+def test_a_capacity_that_is_given_is_asked_for_and_part_of_the_name(folder: Path) -> None:
+    text = STUDY.replace('files = ["*.json"]', 'files = ["*.json"]\ncapacity = 11')
+    [asked] = runs(folder, text, "*/naive/*")
+    assert asked.instance.name == asked.instance.content()[0].name == "pair:capacity=11"
+    assert asked.instance.content()[0].capacity == asked.instance.question.capacity == 11
+    named = STUDY.replace('files = ["*.json"]', 'names = ["tiny-bert"]\ncapacity = 7')
+    [of_catalogue] = runs(folder, named, "*/naive/*")
+    assert of_catalogue.instance.question.capacity == 7
+
+
+@pytest.mark.parametrize("name", ["A.1.12.csv", "A.12.json", "A.12.json.gz"])
+def test_a_capacity_is_found_in_the_name_of_a_file(folder: Path, name: str) -> None:
+    if name.endswith("csv"):
+        write_lifetimes_csv(folder / name)
+    else:
+        write_problem(Problem([4], [0], [2]), folder / name)
+    text = STUDY.replace('["*.json"]', '["A.*"]\ncapacity = "name"')
+    [asked] = runs(folder, text, "*/naive/*")
+    assert asked.instance.name.endswith(":capacity=12")
+    assert asked.instance.question.capacity == 12
+
+
+def test_a_name_without_a_capacity_is_refused(folder: Path) -> None:
+    text = STUDY.replace('["*.json"]', '["*.json"]\ncapacity = "name"')
+    with pytest.raises(
+        GaplessError, match=r"^instance pair: a capacity .* such as A\.1048576\.csv"
+    ):
+        runs(folder, text)
+
+
+def test_each_variation_is_made_with_each_seed_and_once_where_it_draws_none(folder: Path) -> None:
+    text = STUDY.replace(
+        '["*.json"]', '["*.json"]\nvariations = ["mirrored", "scaled"]\nseeds = [1, 2]'
+    )
+    found = [run.instance for run in runs(folder, text, "*/naive/*")]
+    assert [instance.name for instance in found] == [
+        "pair:variation=mirrored",
+        "pair:variation=scaled:seed=1",
+        "pair:variation=scaled:seed=2",
+    ]
+    mirrored, *_ = (instance.content()[0] for instance in found)
+    assert mirrored.name == "pair:variation=mirrored"
+    assert (mirrored.start.tolist(), mirrored.end.tolist()) == ([1, 0], [3, 2])
+    for instance in found:
+        assert instance.family == "pair"
+        problem, _ = instance.content()
+        # What the capacity of the file is to its sizes, that of the variant is to its own.
+        assert problem.capacity == instance.question.capacity == 12 * problem.size.min() / 4
+
+
+def test_a_variant_that_could_not_be_made_is_one_line(folder: Path) -> None:
+    text = STUDY.replace('files = ["*.json"]', 'names = ["bert"]\nvariations = ["mirrored"]')
+    run, *_ = runs(folder, text, "*/naive/*")
+    with pytest.raises(GaplessError, match="instance bert: to be varied, sizes and lifetimes"):
+        _ = run.asked
 
 
 def test_what_two_grids_ask_alike_is_run_once(folder: Path) -> None:
@@ -118,6 +176,10 @@ def test_what_two_grids_ask_unlike_is_refused(folder: Path) -> None:
     grid = STUDY.partition("[[grid]]")[2]
     with pytest.raises(GaplessError, match=r"two grids ask for pair/naive.* under unlike limits"):
         runs(folder, f"{STUDY}[[grid]]\nseconds = 9{grid}")
+    with pytest.raises(
+        GaplessError, match=r"two grids ask for pair/naive.* under unlike capacities"
+    ):
+        runs(folder, f"{STUDY}[[grid]]{grid}\ncapacity = false")
 
 
 @pytest.mark.parametrize(

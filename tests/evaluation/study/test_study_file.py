@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.study.study import CatalogueChoice, FamilyChoice, FileChoice, RunLimits
+from evaluation.study.study import (
+    CapacityFrom,
+    CatalogueChoice,
+    FamilyChoice,
+    FileChoice,
+    RunLimits,
+    VariedChoice,
+)
 from evaluation.study.study_file import find_study, read_study
 from planners.errors import GaplessError, InstanceError
 
@@ -42,6 +49,14 @@ parameters = { tensors = [60, 80], pinned = 2 }
 seeds = [1]
 [[grid.instances]]
 files = ["own/*.json"]
+[[grid.instances]]
+files = ["*.csv"]
+capacity = "name"
+variations = ["mirrored", "smaller"]
+seeds = [1, 2]
+[[grid.instances]]
+names = ["bert"]
+capacity = 1048576
 """
 
 SMALL = """
@@ -71,7 +86,7 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
     assert first.limits == RunLimits(2.0, 7, 2, 1 << 30, 7.0)
     assert first.instances == (
         CatalogueChoice(
-            ("bert*", "tiny-bert"), ("streams",), "extracted graph", 10, 5000, capacity=False
+            ("bert*", "tiny-bert"), ("streams",), "extracted graph", 10, 5000, capacity=None
         ),
     )
     assert (second.planners, second.online, second.repetitions) == ((), ("pytorch-caching",), 1)
@@ -79,6 +94,10 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
     assert second.instances == (
         FamilyChoice("guillotine_packing", {"tensors": (60, 80), "pinned": (2,)}, (1,)),
         FileChoice(("own/*.json",)),
+        VariedChoice(
+            FileChoice(("*.csv",), capacity=CapacityFrom.NAME), ("mirrored", "smaller"), (1, 2)
+        ),
+        CatalogueChoice(("bert",), capacity=1 << 20),
     )
 
 
@@ -113,6 +132,28 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
             "instances]]",
             'instances]]\nfiles = ["{sets}/a.csv"]',
             "'{sets}/a.csv' is in a folder that the table folders does not have",
+        ),
+        (
+            "instances]]",
+            'instances]]\ncapacity = "name"',
+            "field capacity: a whole number of bytes, true or false is needed, found 'name'",
+        ),
+        (
+            "instances]]",
+            'instances]]\nfiles = ["a.csv"]\ncapacity = "1MiB"',
+            'field capacity: a whole number of bytes, "name", true or false is needed, found',
+        ),
+        ("instances]]", "instances]]\ncapacity = -1", "field capacity: a whole number of bytes"),
+        (
+            "instances]]",
+            'instances]]\nvariations = ["mirored"]',
+            "field variations: none is called 'mirored'; did you mean 'mirrored'",
+        ),
+        ("instances]]", "instances]]\nseeds = [1]", "field variations: a list of texts, for the"),
+        (
+            "instances]]",
+            'instances]]\nextract = "bert-base"\nvariations = ["mirrored"]',
+            "field 'variations': unknown",
         ),
         ("[[grid]]", "folders = { sets = 1 }\n[[grid]]", "folders, field sets: a text is needed"),
         ("[[grid]]", "grid = [[", "the file is no TOML"),
