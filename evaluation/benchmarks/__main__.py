@@ -23,7 +23,6 @@ from evaluation.benchmarks.pages.device_calls_page import (
     piece_sizes,
     study_device_calls,
 )
-from evaluation.benchmarks.pages.exact_page import exact_page
 from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
 from evaluation.benchmarks.pages.offsets_page import offsets_page
@@ -159,26 +158,6 @@ def collection(
     chosen = files or committed_instances()
     command = _command("collection", *(path.name for path in files or []))
     _publish(lambda: collection_page(chosen, command, time_limit), output, *chosen)
-
-
-@app.command()
-def exact(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Instances over lifetimes; at least one.")
-    ] = None,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Wall seconds a run.")] = 10,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of ours, each with its own seed.")] = 5,
-    capacity: Annotated[
-        int | None, typer.Option(min=0, help="Bytes; what the files or their names say if absent.")
-    ] = None,
-    output: Output = None,
-) -> None:
-    """Our branch and bound and omnimalloc's SuperMalloc: time to answer (needs `bench`)."""
-    chosen = files or []
-    options = [f"--time-limit {time_limit:g}", f"--seeds {seeds}"]
-    options += [] if capacity is None else [f"--capacity {capacity}"]
-    command = _command("exact", *(path.name for path in chosen), *options)
-    _publish(lambda: exact_page(chosen, command, time_limit, seeds, capacity), output, *chosen)
 
 
 @app.command()

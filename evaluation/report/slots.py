@@ -32,6 +32,10 @@ SLOT_MODULES: Final = (
     "evaluation.report.standard_slots",
     "evaluation.claims.paper_slots",
     "evaluation.findings.largest_batch",
+    "evaluation.findings.proof_duels",
+    "evaluation.findings.rules_left_out",
+    "evaluation.findings.search_effort",
+    "evaluation.findings.varied_instances",
 )
 PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
 HEADING = re.compile(r"#{1,6} ")

@@ -13,9 +13,14 @@ from planners.registry import register
 
 
 @register("omnimalloc", summary="An allocator of the package omnimalloc")
-def omnimalloc(problem: Problem, budget: Budget, allocator: str = SUPERMALLOC) -> Result:
-    """Plan by omnimalloc; its statistic is the time without what brings objects to its form."""
-    peer = Peer(allocator, budget)
+def omnimalloc(
+    problem: Problem, budget: Budget, allocator: str = SUPERMALLOC, threads: int = 0
+) -> Result:
+    """Plan by omnimalloc; its statistic is the time without what brings objects to its form.
+
+    It has the threads of the budget, or as many as are given.
+    """
+    peer = Peer(allocator, replace(budget, threads=threads or budget.threads))
     allocations = peer.allocations_of(problem)
     begun = time.process_time()
     placed = peer.run(allocations, problem.capacity)

@@ -1,1 +1,1 @@
-"""What is measured: committed instances, variations of them, and the questions of a page."""
+"""What is measured: committed instances, and the cases of a page."""

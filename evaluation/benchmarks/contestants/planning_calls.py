@@ -57,15 +57,6 @@ def judged_planner_call(
     return MeasuredCall(partial(_warm_planner, source, plan), plan, _as_result)
 
 
-def judged_peer_call(
-    source: Source, allocator: str, budget: Budget | None = None
-) -> MeasuredCall[PeerState, Result, Result]:
-    """Return the call that plans with one of omnimalloc's: allocations in, a judged plan out."""
-    peer = Peer(allocator, budget or Budget())
-    place = partial(_place_and_judge, peer)
-    return MeasuredCall(partial(_warm_peer, source, peer, place), place, _as_placed_result)
-
-
 def _warm_planner(source: Source, plan: Callable[[Problem], Plan | Result | Findings]) -> Problem:
     plan(Problem(*TINY))
     return source()
@@ -84,9 +75,7 @@ def _as_result(problem: Problem, answer: Plan | Result | Findings) -> Result:
     return answer if isinstance(answer, Result) else judge(problem, take_in(problem, answer))
 
 
-def _warm_peer(
-    source: Source, peer: Peer, place: Callable[[PeerState], Placed | Result]
-) -> PeerState:
+def _warm_peer(source: Source, peer: Peer, place: Callable[[PeerState], Placed]) -> PeerState:
     tiny = Problem(*TINY)
     place((tiny, peer.allocations_of(tiny)))
     problem = source()
@@ -100,12 +89,3 @@ def _place(peer: Peer, state: PeerState) -> Placed:
 
 def _finish(peer: Peer, state: PeerState, placed: Placed) -> Result:
     return peer.result(state[0], placed)
-
-
-def _place_and_judge(peer: Peer, state: PeerState) -> Result:
-    problem, _ = state
-    return judge(problem, take_in(problem, peer.result(problem, _place(peer, state))))
-
-
-def _as_placed_result(_state: PeerState, result: Result) -> Result:
-    return result

@@ -16,7 +16,6 @@ from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns
 from evaluation.benchmarks.pages import (
     auto_page,
     collection_page,
-    exact_page,
     greedy_page,
     homosize_page,
 )
@@ -146,17 +145,6 @@ def test_no_page_shows_such_a_peak(add: Callable[[Page, int], None], peak: int, 
         add(Page("A page", "it"), peak)
 
 
-def test_the_exact_page_holds_the_smallest_peak_against_both(tmp_path: Path) -> None:
-    path = tmp_path / "mine.json"
-    write_problem(PROBLEM, path)
-    question = exact_page.Question(path, None)
-    for peak, fault in ((400, ""), (300, BELOW_BOUND), (401, ABOVE_GREEDY)):
-        answer = replace(runs_of(peak), result=feasible(Plan([0], peak), 400, "lifetime"))
-        figure = exact_page._minimum(exact_page.SeedRuns(question, 1.0, (answer,)), greedy=400)
-        assert fault in figure.fault
-        assert bool(fault) == bool(figure.fault)
-
-
 # ---- What is measured at all ---------------------------------------------------------------------
 
 
@@ -179,11 +167,8 @@ def test_no_instance_at_all_is_an_error_that_names_the_folder(tmp_path: Path) ->
         committed_instances.committed_instances(["bert"], tmp_path)
 
 
-@pytest.mark.parametrize("page", ["homosize", "exact"])
-def test_a_page_of_files_alone_needs_some(
-    page: str, main: Main, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(page) == 2
+def test_a_page_of_files_alone_needs_some(main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("homosize") == 2
     out, error = capsys.readouterr()
     assert out == ""
-    assert error.startswith(f"error: {page}: at least one ")
+    assert error.startswith("error: homosize: at least one ")
