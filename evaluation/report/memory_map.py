@@ -57,8 +57,14 @@ HEADROOM = 1.07
 SCRIPTS = Path(__file__).parent / "scripts"
 # Of one tensor; what is longer is cut.
 MOST_NAME_CHARACTERS = 120
-TEXT_STYLE: dict[str, str | None] = {"font-family": "system-ui, sans-serif", "font-size": "14px"}
+TEXT_STYLE: dict[str, str | None] = {
+    "font-family": "system-ui, sans-serif", "font-size": "14px", "overflow-wrap": "anywhere",
+}  # fmt: skip
 TOOLS = "box_zoom,wheel_zoom,pan,reset,save,tap"
+# What stands beside the pointer is at most so wide, so that it stays within a drawing that is twice
+# as wide; in a narrower one the line below says all of it.
+POINTER_WIDTH = 320
+LEAST_WIDTH = 2 * POINTER_WIDTH
 
 
 @dataclass(frozen=True)
@@ -115,12 +121,14 @@ def memory_map(
     )  # fmt: skip
     quads.name = f"{name}-rectangles"
     details = _details(problem, kinds)
-    drawing.add_tools(
-        HoverTool(
-            renderers=[quads], tooltips=[(what, text) for what, text in details.items()],
-            point_policy="follow_mouse",
-        )
-    )  # fmt: skip
+    hover = HoverTool(
+        renderers=[quads], tooltips=_beside_the_pointer(details), point_policy="follow_mouse"
+    )
+    drawing.add_tools(hover)
+    drawing.js_on_change(
+        "inner_width",
+        _script("point_where_wide", hover=hover, tooltips=hover.tooltips, least=LEAST_WIDTH),
+    )
     peak = Span(location=placed[0][1].peak / scale, dimension="width", line_color=INK)
     lowest = Span(
         location=bound / scale, dimension="width", line_color=BOUND_COLOUR, line_dash=[6, 4],
@@ -133,7 +141,14 @@ def memory_map(
     legends = [_legend(classes) for classes in kinds]
     legend = _text(legends[0], name=f"{name}-legend")
     chosen = _text("", render_as_text=True, name=f"{name}-chosen")
-    shown.selected.js_on_change("indices", _script("describe_tensor", source=shown, target=chosen))
+    shown.selected.js_on_change(
+        "indices",
+        _script(
+            "describe_tensor", source=shown, target=chosen,
+            told=[(classes.title, f"value_{index}") for index, classes in enumerate(kinds)
+                  if _is_told(classes)],
+        ),
+    )  # fmt: skip
     choose_plan = Select(
         title="plan", value="0", name=f"{name}-plan", sizing_mode="stretch_width",
         options=_options([mapped.label for mapped in plans]),
@@ -156,7 +171,7 @@ def memory_map(
     )
     return column(
         row(choose_plan, choose_colour, sizing_mode="stretch_width"),
-        caption, drawing, legend, chosen,
+        caption, drawing, chosen, legend,
         sizing_mode="stretch_width", name=name,
     )  # fmt: skip
 
@@ -267,6 +282,13 @@ def _details(problem: Problem, kinds: Sequence[TensorClasses]) -> Mapping[str, s
         if _is_told(classes):
             details[classes.title] = f"@value_{index}"
     return details
+
+
+def _beside_the_pointer(details: Mapping[str, str]) -> str:
+    """Return the template of what stands beside the pointer, long names on several lines."""
+    lines = "".join(f"<div><b>{escape(what)}</b> {text}</div>" for what, text in details.items())
+    style = f"max-width:{POINTER_WIDTH - 40}px;white-space:normal;overflow-wrap:anywhere"
+    return f'<div style="{style}">{lines}</div>'
 
 
 def _caption(mapped: MappedPlan, peak: int, bound: int, bound_name: str) -> str:

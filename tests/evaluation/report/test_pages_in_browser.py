@@ -34,6 +34,7 @@ pytestmark = pytest.mark.browser
 
 MANY = 20_000
 DESKTOP, PHONE = (1280, 900), (390, 844)
+TABLET, SMALLEST = (768, 1024), (320, 844)
 # From the axes of a map to the place in the window that shows a step and an offset.
 PLACE = """
 const view = Bokeh.index.find_one_by_id(Bokeh.documents[0].get_model_by_name("map-figure").id)
@@ -53,6 +54,21 @@ const search = (root) => {
 search(document)
 return found.join(" ")
 """
+# Left and right edges of what is shown beside the pointer.
+TOOLTIP_EDGES = """
+const found = []
+const search = (root) => {
+  for (const element of root.querySelectorAll("*")) {
+    const box = element.getBoundingClientRect()
+    if (element.classList.contains("bk-tooltip-content") && box.width) {
+      found.push([box.left, box.right])
+    }
+    if (element.shadowRoot) search(element.shadowRoot)
+  }
+}
+search(document)
+return found
+"""
 RANGE = """
 const {x_range, y_range} = Bokeh.documents[0].get_model_by_name("map-figure")
 return [x_range.start, x_range.end, y_range.start, y_range.end]
@@ -67,8 +83,8 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def wide_problem(count: int) -> Problem:
-    """Return a problem of a large first tensor, under the name ``first``, and many small ones."""
+def wide_problem(count: int, first: str = "<b>first</b>") -> Problem:
+    """Return a problem of a large first tensor, under its own name, and many small ones."""
     random = np.random.default_rng(1)
     start = random.integers(0, count, count)
     start[0] = 0
@@ -80,7 +96,7 @@ def wide_problem(count: int) -> Problem:
     return Problem(
         size=size, start=start, end=end, name=f"wide {count}",
         phase_start=start // (1 + count // 4), phase_end=end // (1 + count // 4),
-        tensor_name=["<b>first</b>", *names[1:]],
+        tensor_name=[first, *names[1:]],
     )  # fmt: skip
 
 
@@ -97,15 +113,21 @@ def write_page(problem: Problem, path: Path) -> None:
     write_comparison_page(comparison, sorted_rows(comparison.rows, SortBy.PEAK), None, path)
 
 
-def point_at_first(browser: Browser) -> str:
-    """Move the pointer into the first tensor of the plan that is shown, and return what shows."""
+def point_at_first(browser: Browser, share: float = 0.5) -> None:
+    """Move the pointer into the first tensor of the plan that is shown, so far to the right."""
     browser.ask("document.getElementById('map').scrollIntoView()")
     low, high = browser.ask(
         "const {data} = Bokeh.documents[0].get_model_by_name('map-rectangles').data_source;"
         " return [data.bottom[0], data.top[0]]"
     )
     x0, x1, _, _ = browser.ask(RANGE)
-    browser.point_at(*browser.ask(PLACE, (x0 + x1) / 2, low + 0.8 * (high - low)))
+    browser.point_at(*browser.ask(PLACE, x0 + share * (x1 - x0), low + 0.8 * (high - low)))
+    browser.settle()
+
+
+def said_at_first(browser: Browser) -> str:
+    """Return what stands beside the pointer on the first tensor."""
+    point_at_first(browser)
     return str(browser.wait_for(TOOLTIP))
 
 
@@ -131,7 +153,7 @@ def is_inked(picture: Path) -> bool:
 
 def test_pointing_shows_the_tensor(browser: Browser, page: Path) -> None:
     browser.open(page, *DESKTOP)
-    text = point_at_first(browser)
+    text = said_at_first(browser)
     problem = wide_problem(500)
     assert "<b>first</b>" in text
     assert f"({problem.size[0]:,} B)" in text
@@ -149,7 +171,33 @@ def test_a_tap_says_which_tensor_it_is(browser: Browser, page: Path) -> None:
     text = browser.ask("return Bokeh.documents[0].get_model_by_name('map-chosen').text")
     problem = wide_problem(500)
     assert text.startswith(f"<b>first</b>: size {human_bytes(int(problem.size[0]))}, steps 0 to ")
+    assert text.endswith(", phase of the allocation 0")
     browser.keep_picture(page.with_suffix(".tapped.png"))
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("screen", "is_shown"),
+    [(DESKTOP, True), (TABLET, True), (PHONE, False), (SMALLEST, False)],
+    ids=["desktop", "tablet", "phone", "smallest"],
+)
+def test_what_stands_beside_the_pointer_is_whole(
+    browser: Browser, tmp_path: Path, screen: tuple[int, int], is_shown: bool
+) -> None:
+    page = tmp_path / "long-names.html"
+    write_page(wide_problem(500, 20 * "a_long_name." + 20 * " of words"), page)
+    browser.open(page, *screen)
+    for share in (0.02, 0.45, 0.55, 0.98):
+        point_at_first(browser, share)
+        if is_shown:
+            browser.wait_for(TOOLTIP)
+        edges = browser.ask(TOOLTIP_EDGES)
+        assert bool(edges) == is_shown
+        assert all(left >= 0 and right <= screen[0] for left, right in edges), (share, edges)
+    browser.tap()
+    browser.settle()
+    assert browser.ask("return document.documentElement.scrollWidth <= window.innerWidth")
+    browser.keep_picture(page.with_suffix(f".{screen[0]}.png"))
     assert browser.complaints() == []
 
 
@@ -199,7 +247,7 @@ def test_many_rectangles_are_drawn_and_found(browser: Browser, tmp_path: Path) -
     page = tmp_path / "many.html"
     write_page(wide_problem(MANY), page)
     browser.open(page, *DESKTOP)
-    assert "<b>first</b>" in point_at_first(browser)
+    assert "<b>first</b>" in said_at_first(browser)
     browser.keep_picture(page.with_suffix(".png"))
     assert is_inked(page.with_suffix(".png"))
     assert browser.complaints() == []
@@ -221,7 +269,8 @@ def test_a_report_is_drawn_and_asks_for_nothing(
     drawn = {"map": map_of_file(tmp_path / "wide.json", material.cases, "map")}
     _, page = write_report(material, drawn, tmp_path)
     browser.open(page, *screen)
-    assert "<b>first</b>" in point_at_first(browser)
+    if screen == DESKTOP:
+        assert "<b>first</b>" in said_at_first(browser)
     browser.keep_picture(page.with_suffix(f".{screen[0]}.png"))
     widths = browser.ask("return [...document.images].map(its => its.naturalWidth)")
     assert len(widths) == 2
