@@ -16,7 +16,6 @@ from evaluation.benchmarks.cases.traced_loops import find_loops
 from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.auto_page import auto_page
-from evaluation.benchmarks.pages.collection_page import collection_page
 from evaluation.benchmarks.pages.density_page import density_page
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
@@ -25,7 +24,6 @@ from evaluation.benchmarks.pages.device_calls_page import (
 )
 from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.homosize_page import homosize_page
-from evaluation.benchmarks.pages.offsets_page import offsets_page
 from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.replays_page import replays_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
@@ -37,8 +35,8 @@ from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
-from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.benchmarks.writing.page import Page, measured_now
+from evaluation.claims.paper_networks import PAPER_NETWORKS
 from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
@@ -58,9 +56,6 @@ BERT = "bert"
 # Timed steps of each program where a look is enough.
 QUICK_STEPS = 10
 DEALT_AGAIN = (BERT, "bert-large", "tiny-bert", "resnet-50")
-Graphs = Annotated[
-    list[Path] | None, typer.Argument(help=f"Instances with graphs; {BERT} by default.")
-]
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
 
@@ -95,28 +90,6 @@ def density(
 
 
 @app.command()
-def offsets(
-    graphs: Graphs = None,
-    trace: Annotated[list[Path] | None, typer.Option(help="A file with lifetimes.")] = None,
-    repetitions: Repetitions = 5,
-    output: Output = None,
-) -> None:
-    """Every greedy planner: gap and time (the paper's Tables 2 and 3)."""
-    chosen, recorded = graphs or committed_instances([BERT]), trace or []
-    files = [
-        *(path.name for path in graphs or []),
-        *(f"--trace {path.name}" for path in recorded),
-    ]
-    command = _command("offsets", *files)
-
-    def page() -> Page:
-        problems, traces = ([read_any(path) for path in paths] for paths in (chosen, recorded))
-        return offsets_page(problems, traces, command, repetitions)
-
-    _publish(page, output, *chosen, *recorded)
-
-
-@app.command()
 def greedy(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Instances over lifetimes, in any known format.")
@@ -144,20 +117,6 @@ def auto(
     command = _command("auto", *limits, *(path.name for path in files or []))
     chosen = files or committed_instances([BERT])
     _publish(lambda: auto_page(chosen, command, seeds, time_limit), output, *chosen)
-
-
-@app.command()
-def collection(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Instances; all committed ones by default.")
-    ] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds that `auto` may take.")] = 5.0,
-    output: Output = None,
-) -> None:
-    """Every committed instance beside the paper's Tables 2, 3 and 4."""
-    chosen = files or committed_instances()
-    command = _command("collection", *(path.name for path in files or []))
-    _publish(lambda: collection_page(chosen, command, time_limit), output, *chosen)
 
 
 @app.command()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from evaluation.benchmarks.published.paper_networks import (
+from evaluation.claims.evidence import Evidence
+from evaluation.claims.paper_networks import (
     LARGE_NETWORKS,
     MANY_OBJECTS,
     PAPER_NETWORKS,
     SINGLE_OBJECT,
 )
-from evaluation.claims.evidence import Evidence
 from evaluation.claims.planned_network import (
     PlannedNetwork,
     measured_large_networks,

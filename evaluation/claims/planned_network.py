@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 
-from evaluation.benchmarks.published.paper_networks import (
+from evaluation.claims.paper_networks import (
     LARGE_NETWORKS,
     PAPER_NETWORKS,
     PAPER_PLANNERS,
@@ -15,6 +15,7 @@ from evaluation.benchmarks.published.paper_networks import (
 )
 from evaluation.claims.safety import milliseconds_of, safety_runs
 from evaluation.study.record import ANSWERED, Record
+from instances.catalogue.catalogue_file import read_catalogue
 
 GB = 1e9
 LIFETIME = "lifetime"
@@ -25,6 +26,8 @@ FRAMEWORK = "pytorch-caching"
 SOME_PLANNER = "best"
 # Merges each chain into one tensor, from the study's own file.
 MERGED = "merged-chains"
+# Searches on where the paper's planners end.
+AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +39,12 @@ class PlannedNetwork:
     bound: float
     peaks: Mapping[str, float]
     times: Mapping[str, float] = field(default_factory=dict)
-    # The best bound that anything proved, which may be higher.
+    tensors: int | None = None
+    # Contiguous chains, where they are counted.
+    chains: int | None = None
+    # The best bound that anything proved, which may be higher, and what proved it.
     best_bound: float | None = None
+    certificate: str = ""
     naive: float | None = None
     # What the framework takes, and the most of that which it has in blocks at once.
     framework: float | None = None
@@ -73,7 +80,7 @@ def published_networks() -> dict[str, PlannedNetwork]:
 
 def measured_networks(records: Sequence[Record]) -> dict[str, PlannedNetwork]:
     """Return ours of the same names, of records of the instances that stand for them."""
-    return _measured(records, PAPER_NETWORKS)
+    return planned_networks(records, _instances_of(PAPER_NETWORKS))
 
 
 def published_large_networks() -> dict[str, PlannedNetwork]:
@@ -83,7 +90,7 @@ def published_large_networks() -> dict[str, PlannedNetwork]:
 
 def measured_large_networks(records: Sequence[Record]) -> dict[str, PlannedNetwork]:
     """Return ours that stand for the paper's larger ones."""
-    return _measured(records, LARGE_NETWORKS)
+    return planned_networks(records, _instances_of(LARGE_NETWORKS))
 
 
 def _published(paper: PaperNetwork) -> PlannedNetwork:
@@ -93,6 +100,8 @@ def _published(paper: PaperNetwork) -> PlannedNetwork:
         peaks={planner: peak for planner, (peak, _) in paper.by_planner.items()},
         times={planner: time for planner, (_, time) in paper.by_planner.items()},
         naive=paper.naive_gb,
+        tensors=paper.tensors,
+        chains=paper.chains,
     )
 
 
@@ -105,9 +114,16 @@ def _published_large(paper: LargeNetwork) -> PlannedNetwork:
     )
 
 
-def _measured(
-    records: Sequence[Record], papers: Sequence[PaperNetwork] | Sequence[LargeNetwork]
+def _instances_of(
+    papers: Sequence[PaperNetwork] | Sequence[LargeNetwork],
+) -> dict[str, str]:
+    return {paper.name: paper.instance for paper in papers}
+
+
+def planned_networks(
+    records: Sequence[Record], instance_of: Mapping[str, str]
 ) -> dict[str, PlannedNetwork]:
+    """Return what records say of instances, by the name under which each is shown."""
     relations = {
         instance: min(milliseconds_of(run) for run in runs)
         for instance, runs in safety_runs(records).items()
@@ -117,9 +133,9 @@ def _measured(
         if record.status in ANSWERED:
             by_instance.setdefault(record.instance, []).append(record)
     return {
-        paper.name: _network(paper.name, by_instance[paper.instance], relations.get(paper.instance))
-        for paper in papers
-        if any(LIFETIME in record.bounds for record in by_instance.get(paper.instance, ()))
+        name: _network(name, by_instance[instance], relations.get(instance))
+        for name, instance in instance_of.items()
+        if any(LIFETIME in record.bounds for record in by_instance.get(instance, ()))
     }
 
 
@@ -137,8 +153,12 @@ def _network(name: str, records: Sequence[Record], relation: float | None) -> Pl
         peaks[record.planner] = max(record.peak / GB, peaks.get(record.planner, 0.0))
         if record.processor_seconds is not None:
             times.setdefault(record.planner, []).append(1e3 * record.processor_seconds)
+    strongest = max(records, key=lambda record: record.lower_bound or 0)
+    entry = read_catalogue().get(records[0].instance)
     return PlannedNetwork(
         name=name,
+        tensors=records[0].tensors,
+        chains=None if entry is None else entry.facts.chains,
         bound=max(record.bounds.get(LIFETIME, 0) for record in records) / GB,
         peaks=peaks,
         # The paper has the time of the relation in a table of its own. Of several runs the shortest
@@ -147,7 +167,8 @@ def _network(name: str, records: Sequence[Record], relation: float | None) -> Pl
             planner: max(0.0, min(values) - (relation or 0.0)) for planner, values in times.items()
         },
         relation=relation,
-        best_bound=max(record.lower_bound or 0 for record in records) / GB,
+        best_bound=(strongest.lower_bound or 0) / GB,
+        certificate=strongest.certificate or "",
         naive=peaks.get(NAIVE),
         framework=_largest(record.peak for record in online),
         framework_allocated=_largest(record.allocated for record in online),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS
 from evaluation.claims.evidence import Evidence
+from evaluation.claims.paper_networks import PAPER_NETWORKS
 from evaluation.study.record import ANSWERED, Record
 from planners.model.problem import Scalar
 from planners.text.byte_units import three_digits

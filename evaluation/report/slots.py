@@ -31,11 +31,15 @@ from planners.errors import GaplessError, near_names
 SLOT_MODULES: Final = (
     "evaluation.report.standard_slots",
     "evaluation.claims.paper_slots",
+    "evaluation.findings.chain_rules",
+    "evaluation.findings.family_tables",
+    "evaluation.findings.instance_lines",
     "evaluation.findings.largest_batch",
     "evaluation.findings.proof_duels",
     "evaluation.findings.rules_left_out",
     "evaluation.findings.search_effort",
     "evaluation.findings.varied_instances",
+    "evaluation.findings.orders_and_fits",
 )
 PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
 HEADING = re.compile(r"#{1,6} ")

@@ -19,34 +19,36 @@ def shares_of(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("guide", "heading", "page"),
     [
-        ("homosize.md", "# Spatio-temporal planning", "homosize.md"),
-        ("extracted-models.md", "### Nodes a stream", "density.md"),
-        ("choosing-a-planner.md", "## How far from the least peak", "collection.md"),
+        ("homosize.md", "# Spatio-temporal planning", "benchmarks/homosize.md"),
+        ("extracted-models.md", "### Nodes a stream", "benchmarks/density.md"),
+        ("choosing-a-planner.md", "## How far from the least peak", "studies/gap-to-optimal.md"),
     ],
 )
 def test_every_share_stands_on_the_page_that_is_cited(guide: str, heading: str, page: str) -> None:
     text = _section((DOCS / guide).read_text(encoding="utf-8"), heading)
-    assert f"benchmarks/{page})" in text
+    assert f"{page})" in text
     cited = shares_of(text)
     assert cited
-    measured = shares_of((DOCS / "benchmarks" / page).read_text(encoding="utf-8"))
+    measured = shares_of((DOCS / page).read_text(encoding="utf-8"))
     assert not set(cited) - set(measured)
 
 
-def test_rows_of_the_collection_are_as_measured() -> None:
+def test_rows_of_instances_are_as_measured() -> None:
     guide = (DOCS / "choosing-a-planner.md").read_text(encoding="utf-8")
-    measured = _rows((DOCS / "benchmarks" / "collection.md").read_text(encoding="utf-8"))
-    chosen = _rows(_section(guide, "## How far from the least peak"))
-    assert chosen[0] == [
-        "instance", "tensors", "Single Object: gap", "ms", "Many Objects: gap", "ms",
-        "`auto`: gap", "s",
+    page = (DOCS / "studies" / "gap-to-optimal.md").read_text(encoding="utf-8")
+    heading, _, *chosen = _rows(_section(guide, "## How far from the least peak"))
+    measured, _, *rows = _rows(_section(page, "### How near heuristics come"))
+    assert heading == [
+        "instance", "tensors", "Single Object: gap", "Many Objects: gap", "`pressure`: gap",
+        "`auto`: gap",
     ]  # fmt: skip
-    heading = next(row for row in measured if row[0] == "instance")
-    columns = [heading.index("tensors"), *range(heading.index("gap"), heading.index("status"))]
-    assert [heading[column] for column in columns[3:]] == ["many: gap", "ms", "auto: gap", "s"]
-    for name, *cells in chosen[2:]:
-        assert [name, *cells] in [[row[0], *(row[c] for c in columns)] for row in measured[2:]
-                                  if len(row) == len(heading)]  # fmt: skip
+    assert measured == [
+        "instance", "tensors", "Single Object, best", "gap", "Many Objects, best", "gap",
+        "pressure, gap", "auto, gap", "auto",
+    ]  # fmt: skip
+    of_these = [[row[column] for column in (0, 1, 3, 5, 6, 7)] for row in rows]
+    for row in chosen:
+        assert row in of_these
 
 
 def _rows(text: str) -> list[list[str]]:

@@ -11,8 +11,8 @@ from statistics import median
 import numpy as np
 
 from evaluation.benchmarks.measuring.processor_seconds import measure
-from evaluation.benchmarks.published.paper_networks import PAPER_NETWORKS, PaperNetwork
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page, milliseconds, ratio
+from evaluation.claims.paper_networks import PAPER_NETWORKS, PaperNetwork
 from instances.catalogue.instance_name import file_label
 from instances.synthetic import training_graph
 from planners import Problem, read_any

@@ -6,10 +6,10 @@ Rationale. A page is long, made by a command and committed as it is, so a figure
 sense stands there until a reader stumbles over it. What rules it out is known where it is made.
 
 Approach. What no measurement can say is stated as a rule, not as a limit that someone chose. No
-plan is below a lower bound, so no gap is below 0 and no efficiency above 1. A proven optimum has no
-gap. A planner that searches is never above a greedy one that is at hand, for it could have answered
-with that plan. A cell of a table is text, or a figure that carries its fault; `Page.table` raises
-for the first fault that it meets.
+plan is below a lower bound, so no gap is below 0 and no efficiency above 1. A planner that searches
+is never above a greedy one that is at hand, for it could have answered with that plan. A cell of a
+table is text, or a figure that carries its fault; `Page.table` raises for the first fault that it
+meets.
 
 Limits. Times, and what the paper or others printed, are taken as they are.
 """
@@ -17,9 +17,7 @@ Limits. Times, and what the paper or others printed, are taken as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean
 
 from planners import Problem, place
 
@@ -49,24 +47,12 @@ def gap(
     greedy: float | None = None,
     *,
     digits: int = 4,
-    optimal: bool = False,
 ) -> Figure:
     """Return how far a peak is above a lower bound.
 
-    ``greedy`` is the peak of a greedy plan, given for a planner that searches; ``optimal`` is of a
-    plan that is said to be proven best, where the bound is the best that anything proved.
+    ``greedy`` is the peak of a greedy plan, given for a planner that searches.
     """
-    fault = _fault(peak, bound, greedy)
-    if optimal and not fault and peak != bound:
-        fault = f"a proven optimum meets the best bound, found {peak:,} and {bound:,}"
-    return Figure(percent_above(peak, bound, digits), fault)
-
-
-def mean_gap(peaks: Sequence[int], bounds: Sequence[int]) -> Figure:
-    """Return the mean gap over several problems, each with a bound above 0."""
-    pairs = list(zip(peaks, bounds, strict=True))
-    faults = filter(None, (_fault(peak, bound, None) for peak, bound in pairs))
-    return Figure(f"{mean(peak / bound - 1 for peak, bound in pairs):.2%}", next(faults, ""))
+    return Figure(percent_above(peak, bound, digits), _fault(peak, bound, greedy))
 
 
 def efficiency(bound: int, peak: int, greedy: int | None = None) -> Figure:

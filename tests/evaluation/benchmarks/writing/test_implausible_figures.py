@@ -15,15 +15,13 @@ from evaluation.benchmarks.cases.homosize_cases import RecordedCase, VariantRuns
 from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns
 from evaluation.benchmarks.pages import (
     auto_page,
-    collection_page,
     greedy_page,
     homosize_page,
 )
-from evaluation.benchmarks.writing.figure import Figure, efficiency, gap, greedy_peak, mean_gap
+from evaluation.benchmarks.writing.figure import Figure, efficiency, gap, greedy_peak
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page
 from instances.synthetic import random_lifetimes, training_trace
 from planners import Bound, GaplessError, Plan, Problem, feasible, get, write_problem
-from planners.compare.comparison import Comparison
 from planners.run import solve
 
 Main = Callable[..., int]
@@ -37,7 +35,6 @@ def test_a_figure_that_can_be_true_is_its_text() -> None:
     assert gap(10_000_001, 10_000_000) == Figure("<0.0001%")
     assert efficiency(9, 10) == Figure("90.000 %")
     assert efficiency(0, 0) == Figure("100 %")
-    assert mean_gap([11, 13], [10, 10]) == Figure("20.00%")
 
 
 @pytest.mark.parametrize(
@@ -45,13 +42,11 @@ def test_a_figure_that_can_be_true_is_its_text() -> None:
     [
         (gap(9, 10), BELOW_BOUND),
         (gap(13, 10, 12), ABOVE_GREEDY),
-        (gap(11, 10, 12, optimal=True), "a proven optimum meets the best bound"),
         (gap(float("nan"), 10), "finite"),
         (gap(float("inf"), 10), "finite"),
         (gap(-1, 0), BELOW_BOUND),
         (efficiency(11, 10), BELOW_BOUND),
         (efficiency(8, 10, 9), ABOVE_GREEDY),
-        (mean_gap([11, 9], [10, 10]), BELOW_BOUND),
     ],
     ids=str,
 )
@@ -77,36 +72,6 @@ def test_the_greedy_plan_that_is_at_hand_is_that_of_a_registered_planner() -> No
 # ---- Every page that shows a peak ----------------------------------------------------------------
 
 PROBLEM = Problem([300, 100, 200], [0, 1, 3], [2, 4, 5], name="mine")
-
-
-def without_reuse(comparison: Comparison) -> Comparison:
-    """Return the comparison in which `auto` answers with the plan without reuse."""
-    naive = Plan([0, 300, 400], 600)
-    rows = tuple(
-        replace(row, result=replace(row.result, plan=naive)) if row.label == "auto" else row
-        for row in comparison.rows
-    )
-    return replace(comparison, rows=rows)
-
-
-def test_auto_without_reuse_ends_the_collection_and_writes_nothing(
-    main: Main,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path, output = tmp_path / "pangu-13b.json", tmp_path / "page.md"
-    write_problem(PROBLEM, path)
-    honest = collection_page.compare_planners
-    monkeypatch.setattr(
-        collection_page, "compare_planners", lambda *given: without_reuse(honest(*given))
-    )
-    assert main("collection", path, "--time-limit", 1, "-o", output) == 2
-    out, error = capsys.readouterr()
-    assert (out, output.exists()) == ("", False)
-    assert error.startswith("error: The collection, row pangu-13b, auto: gap 50.0000%: ")
-    assert ABOVE_GREEDY in error
-    assert error.count("\n") == 1
 
 
 def runs_of(peak: int, seconds: float = 1.0) -> ContestantRuns:

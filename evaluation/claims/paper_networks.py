@@ -40,14 +40,6 @@ class PaperNetwork:
         """Peak and time by planner."""
         return dict(zip(PAPER_PLANNERS, self.plans, strict=True))
 
-    def least_gb(self, planners: tuple[str, ...]) -> float:
-        """Return the lowest peak of some planners."""
-        return min(self.by_planner[planner][0] for planner in planners)
-
-    def shortest_ms(self, planners: tuple[str, ...]) -> int:
-        """Return the shortest time of some planners."""
-        return min(self.by_planner[planner][1] for planner in planners)
-
 
 @dataclass(frozen=True)
 class LargeNetwork:
