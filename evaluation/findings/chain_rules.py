@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from evaluation.report.slots import PageMaterial, slot
+from evaluation.report.slots import PageMaterial, markdown_of, slot
 from evaluation.study.gaps import facts_of, gaps_of
 from evaluation.study.record import ANSWERED, Record
 from planners.compare.report import percent
@@ -25,8 +25,7 @@ Pair = tuple[float, float]
 
 @slot("chain-rules-table")
 def _chain_rules_table(material: PageMaterial) -> str:
-    table = chain_rules_table(material.records)
-    return table.markdown() if table.rows else ""
+    return markdown_of(chain_rules_table(material.records))
 
 
 def chain_rules_table(records: Sequence[Record]) -> Table:

@@ -8,7 +8,7 @@ from statistics import mean, median
 
 from evaluation.findings.studied_instances import StudiedInstance, by_family, studied_instances
 from evaluation.report.gap_tables import NOTHING, cell
-from evaluation.report.slots import PageMaterial, slot
+from evaluation.report.slots import PageMaterial, markdown_of, slot
 from evaluation.study.gaps import Gaps
 from evaluation.study.record import RunStatus
 from planners.compare.report import percent
@@ -46,19 +46,19 @@ OnFamily = Mapping[str, PlannerOnFamily]
 
 @slot("family-table")
 def _family_table(material: PageMaterial) -> str:
-    return _markdown(family_table(studied_instances(material)))
+    return markdown_of(family_table(studied_instances(material)))
 
 
 @slot("planner-family-table")
 def _planner_family_table(material: PageMaterial) -> str:
-    return _markdown(planner_family_table(studied_instances(material)))
+    return markdown_of(planner_family_table(studied_instances(material)))
 
 
 @slot("family-planner-tables")
 def _family_planner_tables(material: PageMaterial) -> str:
     families = by_family(studied_instances(material))
     tables = [
-        f"### {cell(family)}\n\n{_markdown(planner_table(on_family(its)))}"
+        f"### {cell(family)}\n\n{markdown_of(planner_table(on_family(its)))}"
         for family, its in families.items()
     ]
     return "\n\n".join(tables)
@@ -168,7 +168,3 @@ def _rank(planner: str, families: Mapping[str, OnFamily]) -> tuple[float, float,
 
 def _median_and_most(gaps: Sequence[float]) -> tuple[str, str]:
     return (percent(median(gaps)), percent(max(gaps))) if gaps else (NOTHING, NOTHING)
-
-
-def _markdown(table: Table) -> str:
-    return table.markdown() if table.rows else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evaluation.findings.studied_instances import StudiedInstance, studied_instances
 from evaluation.report.cases import Case
 from evaluation.report.gap_tables import NOTHING, cell
-from evaluation.report.slots import PageMaterial, slot
+from evaluation.report.slots import PageMaterial, markdown_of, slot
 from planners.compare.report import percent
 from planners.text.table import Column, Row, Table
 
@@ -19,17 +19,17 @@ MB = 1e6
 
 @slot("known-table")
 def _known_table(material: PageMaterial) -> str:
-    return _markdown(known_table(studied_instances(material)))
+    return markdown_of(known_table(studied_instances(material)))
 
 
 @slot("nearest-table")
 def _nearest_table(material: PageMaterial) -> str:
-    return _markdown(nearest_table(studied_instances(material)))
+    return markdown_of(nearest_table(studied_instances(material)))
 
 
 @slot("unsolved-table")
 def _unsolved_table(material: PageMaterial) -> str:
-    return _markdown(unsolved_table(studied_instances(material)))
+    return markdown_of(unsolved_table(studied_instances(material)))
 
 
 def known_table(instances: Sequence[StudiedInstance]) -> Table:
@@ -126,7 +126,3 @@ def _times(value: int | None, reference: int) -> str:
 
 def _mb(value: int | None) -> str:
     return NOTHING if value is None else f"{value / MB:,.3f}"
-
-
-def _markdown(table: Table) -> str:
-    return table.markdown() if table.rows else ""

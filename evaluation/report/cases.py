@@ -19,17 +19,32 @@ _FROM_BEST = (
 
 @dataclass(frozen=True)
 class Case:
-    """The runs of one planner, with its parameters and its budget, on one instance."""
+    """The runs of one planner, with its parameters and its budget, on one instance.
+
+    Parameters
+    ----------
+    facts
+        What is known of the instance.
+    label
+        The planner, and what tells it from its other runs.
+    records
+        Of its seeds and repetitions.
+    status
+        The worst of them.
+    peak
+        Bytes, the middle one of several seeds, and an actual peak; None where some run has no plan.
+    gaps
+        Of that peak.
+    seconds
+        Processor time of the middle run among those that were timed; None where none was.
+    """
 
     facts: InstanceFacts
-    # The planner, and what tells it from its other runs.
     label: str
     records: Sequence[Record]
     status: RunStatus
-    # The middle one of several seeds, and an actual peak; None where some run has no plan.
     peak: int | None
     gaps: Gaps
-    # Processor time of the middle run among those that were timed; None where none was.
     seconds: float | None
 
     @property

@@ -69,7 +69,15 @@ LEAST_WIDTH = 2 * POINTER_WIDTH
 
 @dataclass(frozen=True)
 class MappedPlan:
-    """A plan under the name by which a reader chooses it."""
+    """A plan under the name by which a reader chooses it.
+
+    Parameters
+    ----------
+    label
+        That name, such as the planner's.
+    result
+        With a plan.
+    """
 
     label: str
     result: Result
@@ -90,6 +98,11 @@ def memory_map(
         Lower bounds of the problem; those of the results count as well.
     name
         Of this map, unique on its page.
+
+    Returns
+    -------
+    UIElement
+        What Bokeh draws.
     """
     placed = [(mapped, _plan_of(mapped)) for mapped in plans]
     bound_name, bound = best_bound([mapped.result for mapped in plans], bounds)

@@ -26,6 +26,7 @@ from typing import Any, Final
 from evaluation.report.cases import Case, cases_of
 from evaluation.study.record import Record
 from planners.errors import GaplessError, near_names
+from planners.text.table import Table
 
 # What registers slots when it is imported.
 SLOT_MODULES: Final = (
@@ -99,7 +100,24 @@ _slots: dict[str, FillSlot] = {}
 
 
 def slot(name: str) -> Callable[[FillSlot], FillSlot]:
-    """Register the function that fills the slots of a name; a name can be taken once."""
+    """Register the function that fills the slots of a name; a name can be taken once.
+
+    Parameters
+    ----------
+    name
+        What stands in braces in the words: small letters, digits and single hyphens.
+
+    Returns
+    -------
+    callable
+        A decorator for a function that takes :class:`PageMaterial` and returns Markdown, an empty
+        text where the records have nothing to show.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken, or is none.
+    """
     if not PLACE.fullmatch(f"{{{name}}}"):
         raise GaplessError(f"slot {name!r}: small letters, digits and single hyphens are needed")
 
@@ -110,6 +128,11 @@ def slot(name: str) -> Callable[[FillSlot], FillSlot]:
         return fill
 
     return register
+
+
+def markdown_of(table: Table) -> str:
+    """Return a table as a slot has it: nothing where it has no lines."""
+    return table.markdown() if table.rows else ""
 
 
 def known_slots() -> Mapping[str, FillSlot]:
@@ -130,6 +153,11 @@ def fill(words: str, material: PageMaterial, where: Path | str) -> str:
         What they are filled from; takes the pictures.
     where
         File of the words, for what is wrong with them.
+
+    Returns
+    -------
+    str
+        Markdown, without the sections whose slots are all empty.
 
     Raises
     ------

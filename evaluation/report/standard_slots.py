@@ -16,10 +16,9 @@ from evaluation.report.gap_tables import (
     worst_table,
 )
 from evaluation.report.performance_profile import profile_figure, profile_lines
-from evaluation.report.slots import PageMaterial, slot
+from evaluation.report.slots import PageMaterial, markdown_of, slot
 from evaluation.report.time_figure import time_figure, timed_points
 from planners.text.byte_units import counted
-from planners.text.table import Table
 
 
 @slot("study-name")
@@ -58,32 +57,32 @@ def _made_on(material: PageMaterial) -> str:
 
 @slot("planner-table")
 def _planner_table(material: PageMaterial) -> str:
-    return _markdown(planner_table(material.cases))
+    return markdown_of(planner_table(material.cases))
 
 
 @slot("gap-table")
 def _gap_table(material: PageMaterial) -> str:
-    return _markdown(gap_table(material.cases))
+    return markdown_of(gap_table(material.cases))
 
 
 @slot("instance-table")
 def _instance_table(material: PageMaterial) -> str:
-    return _markdown(instance_table(material.cases))
+    return markdown_of(instance_table(material.cases))
 
 
 @slot("worst-cases")
 def _worst_cases(material: PageMaterial) -> str:
-    return _markdown(worst_table(material.cases))
+    return markdown_of(worst_table(material.cases))
 
 
 @slot("failures")
 def _failures(material: PageMaterial) -> str:
-    return _markdown(failure_table(material.records))
+    return markdown_of(failure_table(material.records))
 
 
 @slot("online-table")
 def _online_table(material: PageMaterial) -> str:
-    return _markdown(online_table(material.cases))
+    return markdown_of(online_table(material.cases))
 
 
 @slot("performance-profile")
@@ -115,7 +114,3 @@ def _anytime_figure(material: PageMaterial) -> str:
 
 def _first(labels: Sequence[str]) -> str:
     return labels[0]
-
-
-def _markdown(table: Table) -> str:
-    return table.markdown() if table.rows else ""

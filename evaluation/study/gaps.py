@@ -31,25 +31,46 @@ class ContradictionError(GaplessError):
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """What all records together know of an instance."""
+    """What all records together know of an instance.
+
+    Parameters
+    ----------
+    instance, digest, tensors, family
+        Its name, the digest of its problem, its number of tensors, and what generated it; None
+        where that is a file.
+    lower_bound, certificate
+        Bytes, the most that anything proved, and what proved it; 0 and "" without one.
+    optimum
+        Bytes of the peak that is proven to be the smallest; None where none is.
+    best_known, best_planner
+        Bytes of the smallest peak of any valid plan, and the first planner that reached it; None
+        without one.
+    """
 
     instance: str
     digest: str
     tensors: int
     family: str | None
-    # The most that anything proved, and what proved it; 0 and "" without one.
     lower_bound: int
     certificate: str
-    # The peak that is proven to be the smallest.
     optimum: int | None
-    # The smallest peak of any valid plan, and the first planner that reached it.
     best_known: int | None
     best_planner: str | None
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """How far one peak is above each of three; None where that one is not known, or is 0."""
+    """How far one peak is above each of three; None where that one is not known, or is 0.
+
+    Parameters
+    ----------
+    to_bound
+        Above the best lower bound that is known.
+    to_optimum
+        Above the proven optimum.
+    to_best
+        Above the smallest peak that is known.
+    """
 
     to_bound: float | None
     to_optimum: float | None
@@ -66,6 +87,11 @@ def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
     ----------
     records
         Of any studies.
+
+    Returns
+    -------
+    dict of str to InstanceFacts
+        The best bound, the best plan and the optimum, from all records together.
 
     Raises
     ------
@@ -88,7 +114,20 @@ def has_plan(record: Record) -> bool:
 
 
 def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
-    """Return the gaps of a run; none where it has no plan."""
+    """Return the gaps of a run; none where it has no plan.
+
+    Parameters
+    ----------
+    record
+        Of a planner; online allocators have no gaps.
+    facts
+        Of its instance, from :func:`facts_of`.
+
+    Returns
+    -------
+    Gaps
+        Each ``peak / reference - 1``.
+    """
     if not has_plan(record):
         return NO_GAPS
     return gaps_of_peak(record.peak or 0, facts)

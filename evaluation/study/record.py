@@ -60,14 +60,23 @@ FAILED = (
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run was made."""
+    """Where a run was made.
 
-    # The processor's name, as the system tells it.
+    Parameters
+    ----------
+    processor
+        Its name, as the system tells it.
+    cores
+        Those that the process may use.
+    memory_bytes
+        Of the machine.
+    system
+        Name and release of the operating system.
+    """
+
     processor: str
-    # Those that this process may use.
     cores: int
     memory_bytes: int
-    # Name and release of the operating system.
     system: str
 
     def is_like(self, other: Machine) -> bool:

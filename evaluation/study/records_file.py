@@ -42,7 +42,23 @@ class KnownRecord:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Read the records of a file, whole lines only."""
+    """Read the records of a file, whole lines only.
+
+    Parameters
+    ----------
+    path
+        What ``python -m evaluation.study run`` wrote, or is still writing.
+
+    Yields
+    ------
+    Record
+        In the order in which runs ended.
+
+    Raises
+    ------
+    InstanceError
+        A line is no record; the message has its number.
+    """
     with _opened(path) as lines:
         for number, line in enumerate(lines, 1):
             if line.endswith("\n"):

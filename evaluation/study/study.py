@@ -110,10 +110,22 @@ class RunLimits:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every planner on every instance, with every seed, so many times."""
+    """Every planner on every instance, with every seed, so many times.
+
+    Parameters
+    ----------
+    instances
+        Which, of the catalogue, of synthetic families, of models, or in files.
+    planners, online
+        Planners and online allocators as on the command line: names or wildcards,
+        ``NAME:KEY=VALUE`` sets a parameter.
+    seeds, repetitions
+        Each combination is run with each seed, so many times.
+    limits
+        What each run may take.
+    """
 
     instances: tuple[InstanceChoice, ...]
-    # As on the command line: names or wildcards, NAME:KEY=VALUE sets a parameter.
     planners: tuple[str, ...]
     online: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -123,7 +135,13 @@ class Grid:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A Python file that registers planners, as it travels to who runs them."""
+    """A Python file that registers planners, as it travels to who runs them.
+
+    Parameters
+    ----------
+    name, source
+        Of the file, and what it holds.
+    """
 
     name: str
     source: str
@@ -131,17 +149,31 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked, and the grids of runs that answer it."""
+    """What is asked, and the grids of runs that answer it.
+
+    Parameters
+    ----------
+    name, question
+        That of its file, and what it asks, in one sentence.
+    grids
+        Each every planner on every instance with every seed, so many times.
+    timed
+        Whether times count: each run has a core of its own.
+    bounds_seconds
+        What bounds beyond the quick ones may take, once an instance.
+    plugins
+        Files that register planners, as text.
+    folders
+        Folders of instances that do not come with the study: by name, what each holds.
+    page
+        What reports read of it; no run depends on it.
+    """
 
     name: str
     question: str
     grids: tuple[Grid, ...]
-    # Whether times count: each run has a core of its own.
     timed: bool
-    # What bounds beyond the quick ones may take, once an instance.
     bounds_seconds: float
     plugins: tuple[Plugin, ...] = ()
-    # Folders of instances that do not come with the study: by name, what each holds.
     folders: Mapping[str, str] = field(default_factory=dict)
-    # What reports read of it; no run depends on it.
     page: Mapping[str, Any] = field(default_factory=dict)

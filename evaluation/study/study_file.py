@@ -73,7 +73,25 @@ def studies() -> dict[str, Path]:
 
 
 def find_study(name_or_file: str) -> Study:
-    """Read a study by its name, or from a file of its own."""
+    """Read a study by its name, or from a file of its own.
+
+    Parameters
+    ----------
+    name_or_file
+        One of :func:`studies`, or the path of a file that ends in ``.toml``.
+
+    Returns
+    -------
+    Study
+        What the file asks, checked.
+
+    Raises
+    ------
+    GaplessError
+        No study has this name; the message has near ones.
+    InstanceError
+        The file is no study; the message says field, value and what would be right.
+    """
     if name_or_file.endswith(SUFFIX):
         return read_study(Path(name_or_file))
     known = studies()
@@ -86,7 +104,23 @@ def find_study(name_or_file: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read the file of a study; its name is that of the file."""
+    """Read the file of a study; its name is that of the file.
+
+    Parameters
+    ----------
+    path
+        TOML; its plugins stand beside it.
+
+    Returns
+    -------
+    Study
+        What the file asks, checked.
+
+    Raises
+    ------
+    InstanceError
+        The file is no study; the message says field, value and what would be right.
+    """
     with errors_at(path):
         try:
             content = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
