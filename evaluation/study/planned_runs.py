@@ -15,6 +15,7 @@ from evaluation.study.study import Grid, RunLimits, Study
 from evaluation.study.study_instances import Folders, StudyInstance, instances_of
 from planners.errors import GaplessError, near_names
 from planners.files.json_file import compact_json
+from planners.model.online_result import OnlineDevice
 from planners.model.problem import Scalar
 from planners.registry import Chosen, choose, choose_online
 from planners.third_party.planner_answer import plain_parameters
@@ -33,6 +34,7 @@ class PlannedRun:
     seed: int
     repetition: int
     limits: RunLimits
+    device: OnlineDevice
     # What it has in common with all runs of the study.
     of_study: Mapping[str, Any]
 
@@ -57,6 +59,8 @@ class PlannedRun:
             "seed": self.seed,
             "limits": asdict(self.limits),
         }
+        if self.kind == "online" and self.device is not OnlineDevice.LEDGER:
+            question["device"] = self.device
         return "sha256:" + hashlib.sha256(compact_json(question).encode()).hexdigest()
 
 
@@ -76,8 +80,8 @@ def runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[Pl
     for grid in study.grids:
         for run in _runs_of_grid(study, grid, folders):
             known = runs.setdefault(run.key, run)
-            if known.limits != run.limits or known.instance.capacity != run.instance.capacity:
-                unlike = "limits" if known.limits != run.limits else "capacities"
+            unlike = _unlike(known, run)
+            if unlike:
                 raise GaplessError(
                     f"study {study.name}: two grids ask for {run.key} under unlike {unlike}; take "
                     f"it out of one of them"
@@ -89,6 +93,15 @@ def runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[Pl
             f"{near_names(only[0], runs)}"[:1000]
         )
     return chosen
+
+
+def _unlike(one: PlannedRun, other: PlannedRun) -> str:
+    """Return what two runs of one key are asked otherwise."""
+    if one.limits != other.limits:
+        return "limits"
+    if one.instance.capacity != other.instance.capacity:
+        return "capacities"
+    return "devices" if one.device != other.device else ""
 
 
 def _matches(key: str, patterns: Iterable[str]) -> bool:
@@ -118,5 +131,6 @@ def _runs_of_grid(study: Study, grid: Grid, folders: Folders) -> Iterator[Planne
                             seed,
                             repetition,
                             grid.limits,
+                            grid.device,
                             of_study,
                         )

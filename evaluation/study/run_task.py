@@ -42,13 +42,14 @@ from evaluation.study.plugins import load_plugins
 from evaluation.study.record import Kind, Record, RunStatus
 from evaluation.study.study import Plugin, RunLimits
 from evaluation.study.surroundings import commit, this_machine, versions
+from gpu_runtime.replaying.replay_device import open_gpu
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
 from planners.files.problem_file import problem_from_fields, problem_to_fields
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.findings import Findings
-from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.plan import Status
 from planners.model.problem import Problem, Scalar
 from planners.model.request_sequence import RequestSequence, requests_of_problem
@@ -57,7 +58,7 @@ from planners.run import run
 from planners.text.plain_text import describe_error
 from planners.third_party.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
 from planners.third_party.isolated_process import Ended, call_isolated
-from planners.third_party.planner_answer import OUT_OF_MEMORY, answer_of, take_in
+from planners.third_party.planner_answer import OUT_OF_MEMORY, answer_of, plain_parameters, take_in
 
 Value = TypeVar("Value")
 
@@ -121,6 +122,7 @@ class RunTask:
     seed: int
     repetition: int
     limits: RunLimits
+    device: OnlineDevice
     timed: bool
     bounds_seconds: float
     plugins: tuple[Plugin, ...]
@@ -258,7 +260,7 @@ class _PlannerProcess:
 
 def _run_online(task: RunTask, record: Record, problem: Problem) -> Record:
     [chosen] = choose_online(task.label)
-    terms = OnlineTerms(capacity=problem.capacity)
+    terms = OnlineTerms(task.device, capacity=problem.capacity)
 
     def answer(problem: Problem) -> tuple[Cost, bytes]:
         requests = task.instance.unpacked_requests(problem)
@@ -306,11 +308,28 @@ def _served(
         "peak": result.reserved_peak,
         "allocated": result.allocated_peak,
         "statistics": {
+            **plain_parameters(result.statistics),
             "requested": result.requested_peak,
             "rows": requests.row_count,
             "allocator_seconds": result.seconds,
             **calls,
+            **(_device_times(result, requests, terms) if result.device_seconds else {}),
         },
+    }
+
+
+def _device_times(
+    result: OnlineResult, requests: RequestSequence, terms: OnlineTerms
+) -> dict[str, Scalar]:
+    """Return what calls of a device took that times them, and the iteration that goes on and on."""
+    is_gpu = terms.device is OnlineDevice.CUDA
+    return {
+        "device": open_gpu().name if is_gpu else str(terms.device),
+        "last_iteration_seconds": result.last_iteration_seconds,
+        "last_iteration_rows": requests.row_count - requests.last_iteration_row
+        if requests.iteration_rows.size
+        else 0,
+        **{f"{kind}_seconds": seconds for kind, seconds in result.device_seconds.items()},
     }
 
 

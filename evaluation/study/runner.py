@@ -175,6 +175,7 @@ def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
             seed=run.seed,
             repetition=run.repetition,
             limits=run.limits,
+            device=run.device,
             timed=study.timed,
             bounds_seconds=study.bounds_seconds,
             plugins=study.plugins,

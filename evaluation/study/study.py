@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluation.study.recording_part import RecordingPart
 from instances.catalogue.catalogue_entry import Kind as InstanceKind
 from instances.synthetic.family import Parameter
+from planners.model.online_result import OnlineDevice
 
 
 class CapacityFrom(enum.Enum):
@@ -58,6 +60,8 @@ class FileChoice:
     files: tuple[str, ...]
     # Name of the folder that whoever runs the study has to give; None for the study's own.
     folder: str | None = None
+    # What of each file is a problem, one for each.
+    parts: tuple[RecordingPart, ...] = (RecordingPart(),)
     capacity: Capacity = CapacityFrom.INSTANCE
 
 
@@ -131,6 +135,8 @@ class Grid:
     seeds: tuple[int, ...]
     repetitions: int
     limits: RunLimits
+    # What online allocators take their memory from; times in it count but on the ledger.
+    device: OnlineDevice = OnlineDevice.LEDGER
 
 
 @dataclass(frozen=True)

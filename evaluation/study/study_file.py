@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from evaluation.study.recording_part import RecordingPart
 from evaluation.study.study import (
     Capacity,
     CapacityFrom,
@@ -28,6 +29,7 @@ from instances.synthetic.variations import VARIATIONS
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.files.bounded_file import read_bounded
 from planners.model.columns import INT64_MAX
+from planners.model.online_result import OnlineDevice
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import shown
 
@@ -42,7 +44,7 @@ DEFAULT_BOUNDS_SECONDS = 10.0
 
 _OF_A_GRID = {
     "planners", "online", "seeds", "repetitions", "budget_seconds", "node_limit", "threads",
-    "memory", "seconds",
+    "memory", "seconds", "device",
 }  # fmt: skip
 _OF_A_STUDY = _OF_A_GRID | {
     "question", "timed", "bounds_seconds", "plugins", "folders", "page", "grid",
@@ -52,7 +54,7 @@ _OF_EVERY_CHOICE = {"capacity"}
 _IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
 _OF_VARIANTS = {"variations", "seeds"}
 _OF_A_CHOICE = {
-    "files": {"files"} | _OF_VARIANTS,
+    "files": {"files", "iteration", "persistent", "static", "microbatches"} | _OF_VARIANTS,
     "family": {"family", "parameters", "seeds"},
     "extract": {"extract", "parameters"},
     "names": {
@@ -187,7 +189,15 @@ def _grid(study: _Table, own: _Table, folders: Mapping[str, str]) -> Grid:
             ),
             seconds=seconds,
         ),
+        device=_device(table),
     )
+
+
+def _device(table: _Table) -> OnlineDevice:
+    name = table.text("device", OnlineDevice.LEDGER.value)
+    if name not in list(OnlineDevice):
+        table.refuse("device", f"one of {', '.join(OnlineDevice)}", name)
+    return OnlineDevice(name)
 
 
 def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoice]:
@@ -207,8 +217,19 @@ def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoi
             )
         name, within = (None, pattern) if found is None else (found[1], found[2])
         by_folder.setdefault(name, []).append(within)
+    parts = _parts(table)
     for name, patterns in by_folder.items():
-        yield _varied(table, FileChoice(tuple(patterns), name, capacity))
+        yield _varied(table, FileChoice(tuple(patterns), name, parts, capacity))
+
+
+def _parts(table: _Table) -> tuple[RecordingPart, ...]:
+    """Return what of each file is a problem: one for each number of microbatches."""
+    iteration = table.text("iteration", "all")
+    persistent = table.truth("persistent", default=True)
+    static = table.truth("static", default=False)
+    numbers = table.counts("microbatches", (1,))
+    with errors_at(table.where.rstrip(", ")):
+        return tuple(RecordingPart(iteration, persistent, static, number) for number in numbers)
 
 
 def _choice(table: _Table) -> InstanceChoice:

@@ -290,5 +290,6 @@ def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
         if not found:
             raise InstanceError(f"{folder / pattern}: an instance file is needed, found none")
         for path in found:
-            read = partial(read_with_requests, path, WHOLE)
-            yield StudyInstance(file_label(path), None, choice.capacity, read)
+            for part in choice.parts:
+                name = part.name_of(file_label(path))
+                yield StudyInstance(name, None, choice.capacity, partial(part.read, path))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.iterations import iteration_window, resolve_iteration
+from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
+from planners.files.recording_slice import LAST, RecordingSlice
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
@@ -55,6 +59,32 @@ def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:
         name=f"{problem.name}-x{times}",
         origin={**problem.origin, "repeated_from": begin, "repeated_to": end, "times": times},
     )
+
+
+def repeat_last_microbatch(
+    trace: AllocationTrace, recording_slice: RecordingSlice, times: int
+) -> Problem:
+    """Return an iteration whose last microbatch comes several times in a row."""
+    begin, end = last_microbatch(trace, recording_slice.iteration)
+    return repeat_steps(slice_problem(trace, recording_slice), begin, end, times)
+
+
+def last_microbatch(trace: AllocationTrace, iteration: int | None = LAST) -> tuple[int, int]:
+    """Return the half-open steps of the last microbatch, up to the optimizer, in its iteration."""
+    if iteration is None:
+        raise InstanceError(f"{trace.name}: one iteration has a last microbatch, found all of them")
+    number = resolve_iteration(trace, iteration)
+    first, _ = iteration_window(trace, number)
+    its = trace.mark_iteration == number
+    event, phase = trace.mark_event[its] - first, trace.mark_phase[its]
+    forward = event[phase == Phase.FORWARD]
+    optimizer = event[phase == Phase.OPTIMIZER]
+    if not len(forward) or not len(optimizer) or forward[-1] >= optimizer[-1]:
+        raise InstanceError(
+            f"{trace.name}: a forward pass before an optimizer is needed, found phases "
+            f"{phase.tolist()}"
+        )
+    return int(forward[-1]), int(optimizer[-1])
 
 
 def _repeated_phases(problem: Problem, begin: int, end: int) -> range | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from planners.model.columns import IntColumn
+from planners.model.problem import Scalar
 
 # Calls in which the host waits until the device is done.
 WAITING_CALLS = ("synchronize", "await_event")
@@ -64,6 +65,8 @@ class OnlineResult:
         Where each request was served; int64, 0 where it was not. Empty where that is not told.
     segments
         Rows ``(row, address, bytes)`` of what the device gave; int64.
+    statistics
+        What else an allocator tells of how it served, such as the bytes of its parts.
     """
 
     requested_peak: int
@@ -78,6 +81,7 @@ class OnlineResult:
     allocated: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     addresses: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     segments: IntColumn = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    statistics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def efficiency(self) -> float:

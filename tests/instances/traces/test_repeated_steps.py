@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from instances.traces.repeated_steps import repeat_steps
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.repeated_steps import (
+    last_microbatch,
+    repeat_last_microbatch,
+    repeat_steps,
+)
 from planners import InstanceError, Problem
+from planners.files.recording_slice import LAST, RecordingSlice
 from planners.model.liveness import liveness
+from tests.instances.traces.microbatch_trace import microbatch_trace
 
 # Weights, an activation of each microbatch, a gradient that the second one makes, an update:
 #
@@ -67,3 +74,22 @@ def test_live_bytes_repeat() -> None:
 def test_there_must_be_something_to_repeat(begin: int, end: int, times: int) -> None:
     with pytest.raises(InstanceError, match=f"the steps {begin} to {end}, {times} times"):
         repeat_steps(PROBLEM, begin, end, times)
+
+
+def test_the_last_microbatch_ends_with_the_optimizer() -> None:
+    trace = microbatch_trace()
+    assert last_microbatch(trace) == (8, 16)
+    once, twice = (repeat_last_microbatch(trace, RecordingSlice(LAST), each) for each in (1, 2))
+    assert twice.tensor_count == once.tensor_count + 2
+
+
+def test_a_trace_without_an_optimizer_has_no_last_microbatch() -> None:
+    trace = microbatch_trace()
+    for_ever = AllocationTrace(
+        trace.event_count, trace.size, trace.alloc, trace.free_requested, trace.freed,
+        mark_event=[1, 5], mark_phase=[0, 1], mark_microbatch=[0, 0], mark_iteration=[0, 0],
+    )  # fmt: skip
+    with pytest.raises(InstanceError, match=r"found phases \[0, 1\]"):
+        last_microbatch(for_ever)
+    with pytest.raises(InstanceError, match="found all of them"):
+        last_microbatch(trace, None)

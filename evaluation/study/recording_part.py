@@ -1,0 +1,74 @@
+"""What of a recording is a problem of a study: an iteration, what repeats, or a longer step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from instances.formats.recorded_trace import read_recorded_trace_file
+from instances.traces.repeated_steps import repeat_last_microbatch
+from planners.dynamic.static_part import static_part
+from planners.errors import GaplessError, InstanceError, errors_at
+from planners.files.formats import read_with_requests
+from planners.files.recording_slice import RecordingSlice, parse_iteration
+from planners.model.problem import Problem
+from planners.model.request_sequence import RequestSequence
+
+
+@dataclass(frozen=True)
+class RecordingPart:
+    """A part of a recording; by default all of it, as any other file is read."""
+
+    # As on the command line: ``all``, ``last`` or a number.
+    iteration: str = "all"
+    # Whether blocks that were there before the iteration, and outlive it, are planned.
+    persistent: bool = True
+    # Whether requests whose size varies from one iteration to the next are left out.
+    static: bool = False
+    # How often the last microbatch of the iteration comes in a row.
+    microbatches: int = 1
+
+    def __post_init__(self) -> None:
+        try:
+            parse_iteration(self.iteration)
+        except GaplessError as error:
+            raise InstanceError(str(error).replace("--iteration", "field iteration")) from None
+        if self.microbatches < 1:
+            raise InstanceError(
+                f"field microbatches: at least 1 is needed, found {self.microbatches}"
+            )
+        if self.is_all and replace(self, iteration="last") != _LAST:
+            raise InstanceError(
+                "fields persistent, static, microbatches: they are of one iteration, and field "
+                'iteration is needed, such as "last", found all'
+            )
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is left out."""
+        return parse_iteration(self.iteration) is None
+
+    def name_of(self, recording: str) -> str:
+        """Return the name of this part of a recording."""
+        if self.is_all:
+            return recording
+        parts = [recording, f"iteration={self.iteration}"]
+        parts += [] if self.persistent else ["persistent=false"]
+        parts += ["static=true"] if self.static else []
+        parts += [] if self.microbatches == 1 else [f"microbatches={self.microbatches}"]
+        return ":".join(parts)
+
+    def read(self, path: Path) -> tuple[Problem, RequestSequence | None]:
+        """Return the problem, and the requests of a recording as a whole."""
+        recording_slice = RecordingSlice(parse_iteration(self.iteration), self.persistent)
+        if self.microbatches == 1:
+            problem, requests = read_with_requests(path, recording_slice)
+        else:
+            trace = read_recorded_trace_file(path)
+            with errors_at(path):
+                problem = repeat_last_microbatch(trace, recording_slice, self.microbatches)
+            requests = None
+        return (static_part(problem).problem if self.static else problem), requests
+
+
+_LAST = RecordingPart(iteration="last")
