@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
 from evaluation.study.planned_runs import runs_of
 from evaluation.study.records_file import drop_lines, records_file
@@ -19,6 +20,7 @@ from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
+from planners.files.output_file import say_written
 from planners.text.byte_units import counted, human_bytes
 from planners.text.table import aligned_pairs
 
@@ -139,6 +141,17 @@ def run(
             finally:
                 show_progress("")
     standard_output.write(f"{progress.line(study.name)}: {path}\n")
+
+
+@app.command()
+def record(
+    folder: Annotated[Path, typer.Argument(help="Takes the files; it has to be there.")],
+) -> None:
+    """Trace the runs that studies of online allocators replay; needs torch, no GPU."""
+    if not folder.is_dir():
+        raise GaplessError(f"{folder}: a folder is needed, found none")
+    for path in record_runs(folder):
+        say_written(path, f"wrote {path}")
 
 
 def _shown(study: Study) -> Callable[[Progress], None]:
