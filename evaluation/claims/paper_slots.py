@@ -9,6 +9,7 @@ from evaluation.claims.offset_tables import large_table, planner_tables
 from evaluation.claims.papers import EVIDENCE
 from evaluation.claims.replay_tables import (
     allocators_table,
+    composition_table,
     efficiency_table,
     parts_table,
     plan_seconds_table,
@@ -65,6 +66,11 @@ def _allocators_table(material: PageMaterial) -> str:
 @slot("stweaver-parts-table")
 def _parts_table(material: PageMaterial) -> str:
     return parts_table(material.records)
+
+
+@slot("stweaver-composition-table")
+def _composition_table(material: PageMaterial) -> str:
+    return composition_table(material.records)
 
 
 @slot("plan-seconds-table")

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.benchmarks.published.homosize_figures import PUBLISHED_PLAN_SECONDS
-from evaluation.benchmarks.published.stweaver_figures import (
-    ADDED_BY_REUSE,
-    STATIC_REDUCTION,
-    STATIC_SHARE,
-)
 from evaluation.benchmarks.writing.figure import percent
 from evaluation.benchmarks.writing.page import seconds
 from evaluation.claims.replayed_run import (
@@ -35,7 +29,14 @@ from evaluation.claims.stweaver import (
     planned_traces,
     share_of_static_plan,
 )
-from evaluation.claims.training_loops import MIXTURES
+from evaluation.claims.stweaver_tables import (
+    ADDED_BY_REUSE,
+    PUBLISHED_PLAN_SECONDS,
+    STATIC_REDUCTION,
+    STATIC_SHARE,
+    TABLE_3,
+)
+from evaluation.claims.training_loops import EVERY_MIXTURE
 from evaluation.study.record import Record
 from planners.text.table import Row, Table, columns_of
 
@@ -85,7 +86,7 @@ def _allocator_cells(run: ReplayedRun, name: str, least: int, *, has_late: bool)
 def parts_table(records: Sequence[Record]) -> str:
     """Return what the parts of STWeaver take of fragmentation, beside section 8.4."""
     runs = replayed_runs(records)
-    rows = [Row((name, *_parts(runs[name]))) for name in MIXTURES if name in runs]
+    rows = [Row((name, *_parts(runs[name]))) for name in EVERY_MIXTURE if name in runs]
     whole = STATIC_REDUCTION / STATIC_SHARE
     paper = (STATIC_REDUCTION, whole, STATIC_SHARE, ADDED_BY_REUSE)
     rows.append(Row(("the paper", *6 * [NOTHING], *map(_percent, paper))))
@@ -107,6 +108,36 @@ def _parts(run: ReplayedRun) -> list[str]:
         _percent(share_of_static_plan(run)),
         _percent(share_taken(STWEAVER, STATIC_PLAN)(run)),
     ]
+
+
+def composition_table(records: Sequence[Record]) -> str:
+    """Return what STWeaver's memory is made of, beside Table 3."""
+    runs = replayed_runs(records)
+    rows = [
+        Row((name, *_composition(runs[name])))
+        for name in EVERY_MIXTURE
+        if name in runs and STWEAVER in runs[name].by_allocator
+    ]
+    rows += [
+        Row((
+            f"the paper, {its.setting} (GB)", NOTHING, f"{its.total:.2f}", NOTHING, NOTHING,
+            f"{its.static:.2f}", f"{its.fallback_without_reuse:.2f}", f"{its.fallback:.2f}",
+            NOTHING,
+        ))
+        for its in TABLE_3
+    ]  # fmt: skip
+    headings = ("run", "requests", "total (GiB)", "of it static", "dynamic", "pool",
+                "fallback without reuse", "with reuse", "displaced requests")  # fmt: skip
+    return Table(columns_of(*headings), rows).markdown()
+
+
+def _composition(run: ReplayedRun) -> list[str]:
+    whole, alone = run.by_allocator[STWEAVER], run.by_allocator.get(STATIC_PLAN)
+    its = whole.statistics
+    without = None if alone is None else int(alone.statistics["fallback"])
+    static, dynamic = int(its["static"]), int(its["dynamic"])
+    sizes = (static + dynamic, static, dynamic, int(its["pool"]), without, int(its["fallback"]))
+    return [f"{whole.tensors:,}", *map(_gib, sizes), f"{its['displaced_requests']:,}"]
 
 
 def plan_seconds_table(records: Sequence[Record]) -> str:

@@ -74,7 +74,9 @@ def replay_stweaver(
     profile = profile_static_requests(requests) if static else None
     if profile is None:
         nothing = np.full(requests.request_count, Served.FALLBACK, dtype=np.int64)
-        return StweaverReplay(_cache(requests, terms), 0, nothing)
+        cached = _cache(requests, terms)
+        parts = _composition(requests, nothing, 0, cached.reserved_peak)
+        return StweaverReplay(replace(cached, statistics=parts), 0, nothing)
     plan = _plan(profile, planner, time_limit)
     begun = time.perf_counter()
     served, offset = _serve(requests, profile, plan, reuse=reuse)
@@ -82,7 +84,12 @@ def replay_stweaver(
     in_pool = (served == Served.PLANNED) | (served == Served.REUSED)
     offset[~in_pool] = NO_SPACE
     result = _with_pool(requests, terms, offset, plan.peak)
-    return StweaverReplay(replace(result, seconds=result.seconds + seconds), plan.peak, served)
+    result = replace(
+        result,
+        seconds=result.seconds + seconds,
+        statistics=_composition(requests, served, plan.peak, result.reserved_peak),
+    )
+    return StweaverReplay(result, plan.peak, served)
 
 
 def _cache(requests: RequestSequence, terms: OnlineTerms) -> OnlineResult:
@@ -188,6 +195,27 @@ def _with_pool(
         addresses=addresses,
         segments=segments,
     )
+
+
+def _composition(
+    requests: RequestSequence, served: IntColumn, pool_bytes: int, reserved_peak: int
+) -> dict[str, int]:
+    """Return what STWeaver's memory is made of, bytes: Table 3 of the paper.
+
+    What is static and dynamic is told of the moment at which most is alive.
+    """
+    is_static = (served == Served.PLANNED) | (served == Served.DISPLACED)
+    live = requests.live_bytes(requests.size)
+    static = requests.live_bytes(np.where(is_static, requests.size, 0))
+    peak = int(live.argmax())
+    return {
+        "static": int(static[peak]),
+        "dynamic": int(live[peak] - static[peak]),
+        "pool": pool_bytes,
+        # The most that the cache beside the pool had from the device.
+        "fallback": reserved_peak - pool_bytes,
+        "displaced_requests": int((served == Served.DISPLACED).sum()),
+    }
 
 
 def _place_bytes(requests: RequestSequence) -> IntColumn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evaluation.claims.committed_page import first_bold_of, number_of, rows_of
@@ -10,6 +12,7 @@ from evaluation.claims.gmlake import GMLAKE_EVIDENCE
 from evaluation.claims.programs import PROGRAMS, programs_under
 from evaluation.claims.replay_tables import (
     allocators_table,
+    composition_table,
     efficiency_table,
     parts_table,
     plan_seconds_table,
@@ -66,6 +69,19 @@ def test_figures_of_one_run() -> None:
         assert found == pytest.approx(value), name
 
 
+def test_a_mixture_that_was_recorded_on_a_gpu_is_held_against_the_claims() -> None:
+    records = [
+        served("qwen-moe-R.npz", "pytorch-caching", 10, 8),
+        served("qwen-moe-R.npz", "pytorch-expandable", 9, 8),
+        served("qwen-moe-R.npz", "stweaver", 8, 8),
+        served("qwen-moe-R.npz", "planned", 6, 6),
+    ]
+    expected = {"to-caching": -0.2, "expandable-to": 0.125, "planned-to": -0.25}
+    for name, value in expected.items():
+        found = figure_of(STWEAVER_EVIDENCE, name, "qwen-moe-R", *records)
+        assert found == pytest.approx(value), name
+
+
 def test_an_allocator_without_a_record_has_no_figure() -> None:
     (run,) = replayed_runs([served("bert-base.npz", "gmlake", 9, 8)]).values()
     assert reserved_to("gmlake", "pytorch-caching")(run) is None
@@ -98,6 +114,30 @@ def test_figures_of_stweaver() -> None:
     row = cells_of(parts_table(records), 2)
     assert row == [name, "8.000", "10.000", "10.000", "20.000 %", "8.000 %", "2.000 %", "60.000 %",
                    "90.000 %", "66.667 %", "75.000 %"]  # fmt: skip
+
+
+def test_the_composition_stands_beside_table_3() -> None:
+    parts = {"static": 2 * GIB, "dynamic": GIB, "pool": 2 * GIB, "displaced_requests": 1234}
+    records = [
+        with_parts(served("qwen-moe-R.npz", "stweaver", 3, 3), parts, fallback=GIB),
+        with_parts(
+            served("qwen-moe-R.npz", "stweaver", 4, 3, reuse="none"), parts, fallback=2 * GIB
+        ),
+        with_parts(served("qwen2-moe-n.npz", "stweaver", 3, 3), parts, fallback=GIB),
+        # No mixture.
+        with_parts(served("bert-base.npz", "stweaver", 3, 3), parts, fallback=GIB),
+    ]
+    table = composition_table(records)
+    head = ["10", "3.000", "2.000", "1.000", "2.000"]
+    assert cells_of(table, 2) == ["qwen2-moe-n", *head, "-", "1.000", "1,234"]
+    assert cells_of(table, 3) == ["qwen-moe-R", *head, "2.000", "1.000", "1,234"]
+    assert cells_of(table, 5) == ["the paper, R (GB)", "-", "32.36", "-", "-", "31.39", "1.61",
+                                  "1.12", "-"]  # fmt: skip
+    assert len(table.splitlines()) == 10
+
+
+def with_parts(record: Record, parts: dict[str, int], *, fallback: int) -> Record:
+    return replace(record, statistics={**record.statistics, **parts, "fallback": fallback})
 
 
 def test_plans_of_traces_and_of_sizes() -> None:

@@ -77,6 +77,26 @@ def test_without_its_static_part_it_is_caching() -> None:
     assert replayed(once).result.reserved_peak == pytorch_caching(once, OnlineTerms()).reserved_peak
 
 
+def test_what_its_memory_is_made_of() -> None:
+    requests = requests_of_trace(random_training(0, dynamic=40))
+    whole = replayed(requests)
+    parts = whole.result.statistics
+    assert parts["static"] + parts["dynamic"] == whole.result.requested_peak
+    assert 0 < parts["static"] <= parts["pool"] == whole.pool_bytes
+    assert parts["fallback"] == whole.result.reserved_peak - whole.pool_bytes > 0
+    assert parts["dynamic"] > 0
+    assert parts["displaced_requests"] == (whole.served == Served.DISPLACED).sum()
+
+
+def test_without_its_static_part_all_is_dynamic_and_falls_back() -> None:
+    requests = requests_of_trace(random_training(3))
+    result = replay_stweaver(requests, OnlineTerms(), PLANNER, LIMIT, static=False).result
+    assert dict(result.statistics) == {
+        "static": 0, "dynamic": result.requested_peak, "pool": 0,
+        "fallback": result.reserved_peak, "displaced_requests": 0,
+    }  # fmt: skip
+
+
 def test_figures_count_pool_and_cache() -> None:
     requests = requests_of_trace(random_training(5, dynamic=20))
     replay = replayed(requests, OnlineTerms(has_series=True))
