@@ -35,6 +35,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.chain_rules",
     "evaluation.findings.family_tables",
     "evaluation.findings.instance_lines",
+    "evaluation.findings.allocator_times",
     "evaluation.findings.largest_batch",
     "evaluation.findings.proof_duels",
     "evaluation.findings.rules_left_out",
