@@ -36,12 +36,15 @@ SLOT_MODULES: Final = (
     "evaluation.findings.family_tables",
     "evaluation.findings.instance_lines",
     "evaluation.findings.allocator_times",
+    "evaluation.findings.homosize_aims",
+    "evaluation.findings.homosize_quality",
     "evaluation.findings.largest_batch",
     "evaluation.findings.proof_duels",
     "evaluation.findings.rules_left_out",
     "evaluation.findings.search_effort",
     "evaluation.findings.varied_instances",
     "evaluation.findings.orders_and_fits",
+    "evaluation.findings.paper_readings",
 )
 PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
 HEADING = re.compile(r"#{1,6} ")
