@@ -10,9 +10,6 @@ from typing import Annotated
 import typer
 
 from evaluation.benchmarks.cases.committed_instances import committed_instances
-from evaluation.benchmarks.cases.recorded_runs import record_runs
-from evaluation.benchmarks.cases.routed_mixture import MIXTURES
-from evaluation.benchmarks.cases.traced_loops import find_loops
 from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.auto_page import auto_page
@@ -23,13 +20,10 @@ from evaluation.benchmarks.pages.device_calls_page import (
     study_device_calls,
 )
 from evaluation.benchmarks.pages.greedy_page import greedy_page
-from evaluation.benchmarks.pages.homosize_page import homosize_page
 from evaluation.benchmarks.pages.programs_page import programs_page
-from evaluation.benchmarks.pages.replays_page import replays_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
-from evaluation.benchmarks.pages.stweaver_page import stweaver_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
@@ -46,8 +40,7 @@ from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, near_names
 from planners.files.formats import read_any
-from planners.files.output_file import require_targets, say_written, write_output
-from planners.model.online_result import OnlineDevice
+from planners.files.output_file import require_targets, write_output
 from planners.text.byte_units import parse_bytes
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
@@ -120,20 +113,6 @@ def auto(
 
 
 @app.command()
-def homosize(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Recorded traces with phases, or instances.")
-    ] = None,
-    repetitions: Repetitions = 5,
-    output: Output = None,
-) -> None:
-    """Spatio-temporal planning: the paper's planner, ours, and what others reported."""
-    chosen = files or []
-    command = _command("homosize", f"--repetitions {repetitions}", *(path.name for path in chosen))
-    _publish(lambda: homosize_page(chosen, command, repetitions), output, *chosen)
-
-
-@app.command()
 def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
     """Time what a user waits for: the command line, the import, the reader."""
     (bert,) = committed_instances([BERT])
@@ -145,39 +124,6 @@ def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
 def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
     """Time against the number of tensors, up to a million."""
     _publish(lambda: scaling_page(_command("scaling"), repetitions), output)
-
-
-@app.command()
-def replays(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Recordings, or folders of such; training loops that are traced here by default."
-        ),
-    ] = None,
-    runs: Annotated[
-        list[str] | None, typer.Option(metavar="NAME,...", help="Of these loops alone.")
-    ] = None,
-    device: Annotated[
-        OnlineDevice, typer.Option(help="Where memory comes from; times are shown but for ledger.")
-    ] = OnlineDevice.LEDGER,
-    output: Output = None,
-) -> None:
-    """Replay what runs asked for under every online allocator."""
-    given = files or []
-    chosen = [
-        path for each in given for path in (sorted(each.glob("*.npz")) if each.is_dir() else [each])
-    ]
-    if given and not chosen:
-        raise GaplessError(f"{given[0]}: a folder with recordings (.npz) is needed, found none")
-    names = [name for part in runs or [] for name in part.split(",")]
-    if names and chosen:
-        raise GaplessError("--runs: loops are traced where no file is given; leave one of both out")
-    options = [f"--runs {','.join(names)}"] if names else []
-    options += [] if device is OnlineDevice.LEDGER else [f"--device {device.value}"]
-    command = _command("replays", *options, *(path.name for path in given))
-    loops = find_loops(names)
-    _publish(lambda: replays_page(chosen, command, loops, device), output, *chosen)
 
 
 @app.command(name="device-calls")
@@ -205,24 +151,6 @@ def device_calls(
         return device_calls_page(study, command)
 
     _publish(page, output)
-
-
-@app.command()
-def stweaver(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Recorded mixtures, beside those traced here.")
-    ] = None,
-    traced: Annotated[
-        bool, typer.Option("--traced/--no-traced", help="Whether mixtures are traced here.")
-    ] = True,
-    output: Output = None,
-) -> None:
-    """Mixtures of experts under STWeaver, part by part, beside every other online allocator."""
-    chosen = files or []
-    options = [] if traced else ["--no-traced"]
-    command = _command("stweaver", *options, *(path.name for path in chosen))
-    mixtures = MIXTURES if traced else ()
-    _publish(lambda: stweaver_page(chosen, command, mixtures), output, *chosen)
 
 
 @app.command()
@@ -340,17 +268,6 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
-
-
-@app.command(name="record")
-def record_command(
-    folder: Annotated[Path, typer.Argument(help="Takes the files; it has to be there.")],
-) -> None:
-    """Trace the runs that the studies of online allocators replay; needs torch, no GPU."""
-    if not folder.is_dir():
-        raise GaplessError(f"{folder}: a folder is needed, found none")
-    for path in record_runs(folder):
-        say_written(path, f"wrote {path}")
 
 
 def _parse_online(parts: Sequence[str]) -> tuple[Allocator, ...]:

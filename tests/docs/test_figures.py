@@ -19,7 +19,7 @@ def shares_of(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("guide", "heading", "page"),
     [
-        ("homosize.md", "# Spatio-temporal planning", "benchmarks/homosize.md"),
+        ("homosize.md", "# Spatio-temporal planning", "studies/homosize.md"),
         ("extracted-models.md", "### Nodes a stream", "benchmarks/density.md"),
         ("choosing-a-planner.md", "## How far from the least peak", "studies/gap-to-optimal.md"),
     ],

@@ -6,10 +6,9 @@ Rationale. A page is long, made by a command and committed as it is, so a figure
 sense stands there until a reader stumbles over it. What rules it out is known where it is made.
 
 Approach. What no measurement can say is stated as a rule, not as a limit that someone chose. No
-plan is below a lower bound, so no gap is below 0 and no efficiency above 1. A planner that searches
-is never above a greedy one that is at hand, for it could have answered with that plan. A cell of a
-table is text, or a figure that carries its fault; `Page.table` raises for the first fault that it
-meets.
+plan is below a lower bound, so no gap is below 0. A planner that searches is never above a greedy
+one that is at hand, for it could have answered with that plan. A cell of a table is text, or a
+figure that carries its fault; `Page.table` raises for the first fault that it meets.
 
 Limits. Times, and what the paper or others printed, are taken as they are.
 """
@@ -53,11 +52,6 @@ def gap(
     ``greedy`` is the peak of a greedy plan, given for a planner that searches.
     """
     return Figure(percent_above(peak, bound, digits), _fault(peak, bound, greedy))
-
-
-def efficiency(bound: int, peak: int, greedy: int | None = None) -> Figure:
-    """Return a lower bound as a share of a peak."""
-    return Figure(percent(bound / peak if peak else 1.0), _fault(peak, bound, greedy))
 
 
 def greedy_peak(problem: Problem) -> int:

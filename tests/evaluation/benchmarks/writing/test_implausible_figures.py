@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evaluation.benchmarks.cases import committed_instances
-from evaluation.benchmarks.cases.homosize_cases import RecordedCase, VariantRuns
 from evaluation.benchmarks.contestants.contestant_runs import ContestantRuns
 from evaluation.benchmarks.pages import (
     auto_page,
     greedy_page,
-    homosize_page,
 )
-from evaluation.benchmarks.writing.figure import Figure, efficiency, gap, greedy_peak
+from evaluation.benchmarks.writing.figure import Figure, gap, greedy_peak
 from evaluation.benchmarks.writing.page import ImplausiblePageError, Page
-from instances.synthetic import random_lifetimes, training_trace
+from instances.synthetic import random_lifetimes
 from planners import Bound, GaplessError, Plan, Problem, feasible, get, write_problem
 from planners.run import solve
 
@@ -33,8 +29,6 @@ def test_a_figure_that_can_be_true_is_its_text() -> None:
     assert gap(12, 10, 12) == Figure("20.0000%")
     assert gap(10, 10) == Figure("0 %")
     assert gap(10_000_001, 10_000_000) == Figure("<0.0001%")
-    assert efficiency(9, 10) == Figure("90.000 %")
-    assert efficiency(0, 0) == Figure("100 %")
 
 
 @pytest.mark.parametrize(
@@ -45,8 +39,6 @@ def test_a_figure_that_can_be_true_is_its_text() -> None:
         (gap(float("nan"), 10), "finite"),
         (gap(float("inf"), 10), "finite"),
         (gap(-1, 0), BELOW_BOUND),
-        (efficiency(11, 10), BELOW_BOUND),
-        (efficiency(8, 10, 9), ABOVE_GREEDY),
     ],
     ids=str,
 )
@@ -84,12 +76,6 @@ def add_to_auto(page: Page, peak: int) -> None:
     auto_page._add_graphs(page, [auto_page.AutoInstance("mine", 1, bound, 12, runs)])
 
 
-def add_to_homosize(page: Page, peak: int) -> None:
-    case = RecordedCase("mine", "all", True, partial(training_trace, 4), 4, 8, 12, dense=True)
-    runs = VariantRuns([feasible(Plan([0], peak))], [0])
-    homosize_page._add_quality(page, [(case, dict.fromkeys(homosize_page.VARIANTS, runs))])
-
-
 def add_to_greedy(page: Page, peak: int) -> None:
     page.table(["planner"] * 6, [greedy_page._planner_row("mine", runs_of(peak), 8, best=False)])
 
@@ -99,8 +85,6 @@ def add_to_greedy(page: Page, peak: int) -> None:
     [
         (add_to_auto, 13, ABOVE_GREEDY),
         (add_to_auto, 7, BELOW_BOUND),
-        (add_to_homosize, 13, ABOVE_GREEDY),
-        (add_to_homosize, 7, BELOW_BOUND),
         (add_to_greedy, 7, BELOW_BOUND),
     ],
 )
@@ -130,10 +114,3 @@ def test_no_instance_at_all_is_an_error_that_names_the_folder(tmp_path: Path) ->
     write_problem(PROBLEM, tmp_path / "mine.json")
     with pytest.raises(GaplessError, match="an instance bert is needed, found none of that name"):
         committed_instances.committed_instances(["bert"], tmp_path)
-
-
-def test_a_page_of_files_alone_needs_some(main: Main, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("homosize") == 2
-    out, error = capsys.readouterr()
-    assert out == ""
-    assert error.startswith("error: homosize: at least one ")
