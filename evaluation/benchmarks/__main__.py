@@ -13,7 +13,6 @@ from evaluation.benchmarks.cases.committed_instances import committed_instances
 from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.auto_page import auto_page
-from evaluation.benchmarks.pages.density_page import density_page
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
     piece_sizes,
@@ -48,7 +47,6 @@ app = CommandLine(no_args_is_help=True, help=__doc__)
 BERT = "bert"
 # Timed steps of each program where a look is enough.
 QUICK_STEPS = 10
-DEALT_AGAIN = (BERT, "bert-large", "tiny-bert", "resnet-50")
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
 
@@ -66,20 +64,6 @@ def safety(
     files = graphs or committed_instances([network.instance for network in PAPER_NETWORKS])
     command = _command("safety", *(path.name for path in graphs or []))
     _publish(lambda: safety_page(files, command, repetitions), output, *files)
-
-
-@app.command()
-def density(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(help=f"Extracted instances; {', '.join(DEALT_AGAIN)} by default."),
-    ] = None,
-    output: Output = None,
-) -> None:
-    """Count unsafe pairs against the number of nodes that a stream holds."""
-    chosen = files or committed_instances(DEALT_AGAIN)
-    command = _command("density", *(path.name for path in files or []))
-    _publish(lambda: density_page(chosen, command), output, *chosen)
 
 
 @app.command()

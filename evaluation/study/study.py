@@ -9,6 +9,7 @@ from typing import Any
 
 from evaluation.study.recording_part import RecordingPart
 from instances.catalogue.catalogue_entry import Kind as InstanceKind
+from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic.family import Parameter
 from planners.model.online_result import OnlineDevice
 
@@ -40,6 +41,8 @@ class CatalogueChoice:
     # Deals the nodes of a graph again to streams that are full after so many, once for each; chains
     # are left out. Streams as they are where it is empty.
     nodes_per_stream: tuple[int, ...] = ()
+    # What orders a stream that is dealt so and the full one that it follows.
+    streams: StreamScheme = StreamScheme.CATEGORY
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from evaluation.study.study import (
     VariedChoice,
 )
 from instances.catalogue.catalogue_entry import KINDS
+from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.variations import VARIATIONS
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
@@ -50,6 +51,8 @@ _OF_A_STUDY = _OF_A_GRID | {
     "question", "timed", "bounds_seconds", "plugins", "folders", "page", "grid",
 }  # fmt: skip
 _OF_EVERY_CHOICE = {"capacity"}
+# Those that deal nodes to streams that can be full.
+_DEALT = (StreamScheme.CATEGORY.value, StreamScheme.SUCCESSION.value)
 # What begins with a name in braces is in the folder of that name.
 _IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
 _OF_VARIANTS = {"variations", "seeds"}
@@ -64,6 +67,7 @@ _OF_A_CHOICE = {
         "least_tensors",
         "most_tensors",
         "nodes_per_stream",
+        "streams",
     }
     | _OF_VARIANTS,
 }
@@ -246,6 +250,11 @@ def _choice(table: _Table) -> InstanceChoice:
         return FamilyChoice(family, _parameters(table), table.counts("seeds", (0,)), capacity)
     if kind == "extract":
         return ExtractionChoice(table.text("extract"), _parameters(table), capacity)
+    streams = table.text("streams", StreamScheme.CATEGORY.value)
+    if streams not in _DEALT:
+        table.refuse("streams", f"one of {', '.join(_DEALT)}", streams)
+    if "streams" in table.fields and "nodes_per_stream" not in table.fields:
+        table.refuse("nodes_per_stream", "a list of numbers, where streams is given,", None)
     of_kind = table.text("kind", "") or None
     if of_kind is not None and of_kind not in KINDS:
         table.refuse("kind", f"one of {', '.join(KINDS)}", of_kind)
@@ -257,6 +266,7 @@ def _choice(table: _Table) -> InstanceChoice:
         most_tensors=table.count("most_tensors", None),
         capacity=capacity,
         nodes_per_stream=table.counts("nodes_per_stream", ()),
+        streams=StreamScheme(streams),
     )
     return _varied(table, chosen)
 

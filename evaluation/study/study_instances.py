@@ -13,7 +13,6 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evaluation.benchmarks.pages.density_page import dealt_again
 from evaluation.study.instance_name import name_with
 from evaluation.study.study import (
     Capacity,
@@ -28,6 +27,7 @@ from evaluation.study.study import (
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import FOLDER, read_catalogue
 from instances.catalogue.instance_name import file_label
+from instances.extract.parallel.dealing import dealt_again
 from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.family import Parameter
@@ -199,8 +199,11 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
         if not choice.nodes_per_stream:
             yield StudyInstance(entry.name, None, choice.capacity, read, question)
         for nodes in choice.nodes_per_stream:
-            name = name_with(entry.name, {"nodes_per_stream": nodes})
-            deal = partial(_dealt_again, entry, nodes)
+            settings: dict[str, object] = {"nodes_per_stream": nodes}
+            if choice.streams is not StreamScheme.CATEGORY:
+                settings["streams"] = choice.streams.value
+            name = name_with(entry.name, settings)
+            deal = partial(_dealt_again, entry, nodes, choice.streams)
             yield StudyInstance(name, entry.name, choice.capacity, deal)
 
 
@@ -227,9 +230,9 @@ def _read_entry(entry: CatalogueEntry) -> Content:
     return read_with_requests(path, WHOLE)
 
 
-def _dealt_again(entry: CatalogueEntry, nodes: int) -> Content:
+def _dealt_again(entry: CatalogueEntry, nodes: int, scheme: StreamScheme) -> Content:
     problem, _ = _read_entry(entry)
-    return dealt_again(problem, nodes, StreamScheme.CATEGORY), None
+    return dealt_again(problem, nodes, scheme), None
 
 
 def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:

@@ -239,6 +239,17 @@ def test_nodes_are_dealt_to_streams_of_each_length(folder: Path) -> None:
     assert streams[0] > streams[1]
 
 
+def test_nodes_are_dealt_to_streams_in_succession(folder: Path) -> None:
+    choice = 'names = ["tiny-bert"]\nnodes_per_stream = [100]'
+    [beside], [after] = (
+        runs(folder, STUDY.replace('files = ["*.json"]', choice + streams), "*/naive/*")
+        for streams in ("", '\nstreams = "succession"')
+    )
+    assert after.instance.name == "tiny-bert:nodes_per_stream=100:streams=succession"
+    pairs = [run.instance.content()[0].core.unsafe_degrees().sum() for run in (beside, after)]
+    assert pairs[0] > pairs[1]
+
+
 EXTRACTED = STUDY.replace(
     'files = ["*.json"]', 'extract = "{model} --layers 1 --seq 8"\nparameters = { batch = [1, 2] }'
 )

@@ -122,6 +122,16 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
         ("[[grid.instances]]", "", "grid 1, field instances: a list of tables"),
         ("instances]]", 'instances]]\nname = "bert"', "instances 1, field 'name': unknown; did"),
         ("instances]]", 'instances]]\nkind = "real"', "instances 1, field kind: one of extracted"),
+        (
+            "instances]]",
+            'instances]]\nnodes_per_stream = [1]\nstreams = "roles"',
+            "instances 1, field streams: one of category, succession is needed",
+        ),
+        (
+            "instances]]",
+            'instances]]\nstreams = "succession"',
+            "instances 1, field nodes_per_stream: a list of numbers, where streams is given",
+        ),
         ("instances]]", 'instances]]\nfamily = "pinwheel"', "no family is called 'pinwheel'"),
         (
             "instances]]",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from evaluation.benchmarks.cases.committed_instances import committed_instances
-from evaluation.benchmarks.pages import density_page
-from evaluation.benchmarks.pages.density_page import count_open, dealt_again, unsafe_share
+from instances.extract.parallel.dealing import count_open, dealt_again
 from instances.extract.parallel.streams import StreamScheme
-from planners import Graph, Problem, read_problem, write_problem
+from planners import Graph, InstanceError, Problem, read_problem
+from tests.repository import ROOT
 
 CATEGORY, SUCCESSION = StreamScheme.CATEGORY, StreamScheme.SUCCESSION
+INSTANCES = ROOT / "instances"
+
+
+def unsafe_share(problem: Problem) -> float:
+    count = problem.tensor_count
+    return float(problem.core.unsafe_degrees().sum()) / (count * (count - 1))
 
 
 def updates(count: int, length: int) -> Problem:
@@ -60,43 +62,27 @@ def test_pairs_across_an_open_stream_are_unsafe() -> None:
 
 @pytest.mark.parametrize(("limit", "percent"), [(349, 38.1), (350, 6.1), (351, 6.1)])
 def test_the_committed_instance_jumps_with_the_limit(limit: int, percent: float) -> None:
-    (bert,) = committed_instances(["bert"])
-    share = unsafe_share(dealt_again(read_problem(bert), limit, CATEGORY))
+    bert = read_problem(INSTANCES / "bert.json")
+    share = unsafe_share(dealt_again(bert, limit, CATEGORY))
     assert round(100 * share, 1) == percent
 
 
-@pytest.mark.parametrize("name", ["bert", "resnet-50"])
+@pytest.mark.parametrize("name", ["bert.json", "resnet-50.json.gz"])
 def test_dealt_as_it_was_an_instance_has_the_pairs_that_it_had(name: str) -> None:
-    (path,) = committed_instances([name])
-    problem = read_problem(path)
+    problem = read_problem(INSTANCES / name)
     again = dealt_again(problem, 350, CATEGORY)
     assert again.stream_count == problem.stream_count
     assert again.core.unsafe_degrees().tolist() == problem.core.unsafe_degrees().tolist()
 
 
 def test_in_succession_no_pair_depends_on_the_limit() -> None:
-    (path,) = committed_instances(["resnet-50"])
-    problem = read_problem(path)
+    problem = read_problem(INSTANCES / "resnet-50.json.gz")
     whole = dealt_again(problem, problem.tensor_count * 10, CATEGORY).core.unsafe_degrees()
     for limit in (1, 7, 100, 349, 350):
         dealt = dealt_again(problem, limit, SUCCESSION)
         assert dealt.core.unsafe_degrees().tolist() == whole.tolist()
 
 
-def test_the_page(
-    main: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(density_page, "LIMITS", (3, 7))
-    path = tmp_path / "mine.json"
-    write_problem(updates(4, 3), path)
-    assert main("density", path) == 0
-    page = capsys.readouterr().out
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()]
-    assert ["3", "4", "3 of 3"] in [row[:3] for row in rows]
-    assert ["7", "2", "0 of 1"] in [row[:3] for row in rows]
-    write_problem(Problem([1], [0], [1]), path)
-    assert main("density", path) == 2
-    assert "a graph is needed" in capsys.readouterr().err
+def test_lifetimes_alone_cannot_be_dealt() -> None:
+    with pytest.raises(InstanceError, match="a graph is needed to deal its nodes"):
+        dealt_again(Problem([1], [0], [1]), 3, CATEGORY)

@@ -1,0 +1,21 @@
+"""Planners of a study's own are registered for one test, and gone after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from planners import registry
+from planners.registry import choose_online
+from tests.evaluation.claims.shipped_claims import STUDIES
+
+
+@pytest.fixture
+def bring(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return what loads a plugin of the studies."""
+    # All that is known is there before, and the registries are as before when a test ends.
+    choose_online("*")
+    for known in ("_planners", "_online"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    return lambda name: registry.load_plugin(STUDIES / f"{name}.py")
