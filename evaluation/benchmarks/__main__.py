@@ -21,7 +21,6 @@ from evaluation.benchmarks.pages.device_calls_page import (
 from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
-from evaluation.benchmarks.pages.safety_page import safety_page
 from evaluation.benchmarks.pages.scaling_page import scaling_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
@@ -29,7 +28,6 @@ from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
 from evaluation.benchmarks.writing.page import Page, measured_now
-from evaluation.claims.paper_networks import PAPER_NETWORKS
 from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
@@ -49,21 +47,6 @@ BERT = "bert"
 QUICK_STEPS = 10
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
-
-
-@app.command()
-def safety(
-    graphs: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Instances with graphs; the paper's ten networks by default."),
-    ] = None,
-    repetitions: Repetitions = 5,
-    output: Output = None,
-) -> None:
-    """Time the published safety algorithms and ours, side by side (the paper's Table 1)."""
-    files = graphs or committed_instances([network.instance for network in PAPER_NETWORKS])
-    command = _command("safety", *(path.name for path in graphs or []))
-    _publish(lambda: safety_page(files, command, repetitions), output, *files)
 
 
 @app.command()

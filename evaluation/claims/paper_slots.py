@@ -14,7 +14,7 @@ from evaluation.claims.replay_tables import (
     parts_table,
     plan_seconds_table,
 )
-from evaluation.claims.safety import safety_table
+from evaluation.claims.safety import drawn_table, safety_table, verdict_table
 from evaluation.report.slots import PageMaterial, slot
 from planners.errors import GaplessError, near_names
 
@@ -56,6 +56,16 @@ def _large_network_table(material: PageMaterial) -> str:
 @slot("safety-table")
 def _safety_table(material: PageMaterial) -> str:
     return safety_table(material.records)
+
+
+@slot("safety-verdict")
+def _safety_verdict(material: PageMaterial) -> str:
+    return verdict_table(material.records)
+
+
+@slot("safety-of-drawn-graphs")
+def _safety_of_drawn_graphs(material: PageMaterial) -> str:
+    return drawn_table(material.records)
 
 
 @slot("allocators-table")

@@ -44,6 +44,7 @@ def unsafe_pairs(
         naive(problem, budget),
         statistics={
             "seconds": median(seconds),
+            "worst_seconds": max(seconds),
             # Two answers are the same where their digests are.
             "relation": hashlib.sha256(np.packbits(relation).tobytes()).hexdigest(),
             "unsafe_pairs": int(relation.sum(dtype=np.int64)) // 2,

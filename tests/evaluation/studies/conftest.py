@@ -18,4 +18,8 @@ def bring(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     choose_online("*")
     for known in ("_planners", "_online"):
         monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
-    return lambda name: registry.load_plugin(STUDIES / f"{name}.py")
+
+    def load(name: str) -> None:
+        registry.load_plugin(STUDIES / f"{name}.py")
+
+    return load
