@@ -21,7 +21,6 @@ from evaluation.benchmarks.pages.device_calls_page import (
 from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
-from evaluation.benchmarks.pages.scaling_page import scaling_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
@@ -85,12 +84,6 @@ def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
     (bert,) = committed_instances([BERT])
     command = _command("responsiveness")
     _publish(lambda: responsiveness_page(bert, command, repetitions), output, bert)
-
-
-@app.command()
-def scaling(repetitions: Repetitions = 3, output: Output = None) -> None:
-    """Time against the number of tensors, up to a million."""
-    _publish(lambda: scaling_page(_command("scaling"), repetitions), output)
 
 
 @app.command(name="device-calls")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evaluation.findings.instance_settings import settings_of
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.record import ANSWERED, Record
 from planners.compare.report import percent
@@ -75,12 +76,12 @@ def dealt_graphs(records: Sequence[Record]) -> list[DealtGraph]:
     for record in answered:
         if record.planner != COUNTER:
             continue
-        model, *settings = record.instance.split(":")
+        model, settings = settings_of(record.instance)
         counted = {key: int(value) for key, value in record.statistics.items()}
         graphs.append(
             DealtGraph(
                 model=model,
-                settings=dict(each.split("=", 1) for each in settings),
+                settings=settings,
                 tensors=record.tensors,
                 streams=counted["streams"],
                 unsafe_pairs=counted["unsafe_pairs"],

@@ -45,6 +45,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.varied_instances",
     "evaluation.findings.orders_and_fits",
     "evaluation.findings.paper_readings",
+    "evaluation.findings.planning_costs",
     "evaluation.findings.stream_density",
 )
 PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
