@@ -64,6 +64,7 @@ ROOMS = {
         "planners.model",
         "planners.registry",
     },
+    "evaluation/measuring": set[str](),
     "gpu_runtime/allocator": {"gpu_runtime._core", "gpu_runtime.verification"},
     "gpu_runtime/integrations": {"gpu_runtime.allocator"},
     "gpu_runtime/replaying": {"gpu_runtime._core", "gpu_runtime.allocator"},

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from evaluation.benchmarks.cases.committed_instances import committed_instances
-from evaluation.benchmarks.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.auto_page import auto_page
 from evaluation.benchmarks.pages.device_calls_page import (
@@ -27,6 +26,7 @@ from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
 from evaluation.benchmarks.writing.page import Page, measured_now
+from evaluation.measuring.cores import pin_to_one_core, use_every_core
 from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu

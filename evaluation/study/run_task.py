@@ -32,8 +32,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from evaluation.benchmarks.measuring.cores import a_core_of_its_own
-from evaluation.benchmarks.measuring.resident_memory import (
+from evaluation.measuring.cores import a_core_of_its_own
+from evaluation.measuring.resident_memory import (
     give_back_free_memory,
     resident_peak,
     restart_peak,

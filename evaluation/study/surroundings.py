@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 
-from evaluation.benchmarks.writing.environment import processor
+from evaluation.measuring.environment import processor
 from evaluation.study.record import Machine
 from instances.catalogue.best_plan import git_commit
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Generic, TypeVar
 
-from evaluation.benchmarks.measuring.resident_memory import (
+from evaluation.measuring.resident_memory import (
     give_back_free_memory,
     resident_peak,
     restart_peak,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from evaluation.benchmarks.writing.environment import environment
 from evaluation.benchmarks.writing.figure import Figure
+from evaluation.measuring.environment import environment
 from planners.errors import GaplessError
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of

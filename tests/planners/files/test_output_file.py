@@ -234,8 +234,8 @@ WRITE_IN_PLACE = {
     "planners/files/output_file.py",
     "planners/exact/ilp/cbc.py",
     "planners/files/replayed_pipe.py",
-    "evaluation/benchmarks/measuring/cores.py",
-    "evaluation/benchmarks/measuring/resident_memory.py",
+    "evaluation/measuring/cores.py",
+    "evaluation/measuring/resident_memory.py",
     "evaluation/study/plugins.py",
     "gpu_runtime/allocator/pytorch/compiled_decorator.py",
 }

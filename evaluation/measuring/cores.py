@@ -54,6 +54,10 @@ def _a_free_core(folder: Path, cores: Sequence[int]) -> Iterator[int]:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     continue
-                yield core
+                try:
+                    yield core
+                finally:
+                    # A process that another thread forked meanwhile has the file open as well.
+                    fcntl.flock(lock, fcntl.LOCK_UN)
                 return
         time.sleep(WAIT_SECONDS)

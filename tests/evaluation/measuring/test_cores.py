@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks.measuring.cores import a_core_of_its_own
+from evaluation.measuring.cores import a_core_of_its_own
 
 TAKE = """
 import os
-from evaluation.benchmarks.measuring.cores import a_core_of_its_own
+from evaluation.measuring.cores import a_core_of_its_own
 with a_core_of_its_own():
     print("here", flush=True)
     input()
@@ -33,6 +34,21 @@ def test_within_there_is_one_core_and_afterwards_all_again() -> None:
     with a_core_of_its_own() as core:
         assert os.sched_getaffinity(0) == {core}
     assert os.sched_getaffinity(0) == granted
+
+
+def test_what_was_forked_meanwhile_does_not_keep_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    granted = {min(os.sched_getaffinity(0))}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: granted)
+    with a_core_of_its_own():
+        child = os.fork()
+        if not child:
+            signal.pause()
+    try:
+        with a_core_of_its_own() as core:
+            assert {core} == granted
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_after_an_error_all_cores_are_granted_again() -> None:

@@ -1,0 +1,1 @@
+"""What measurements stand on: cores, resident memory, and what the machine is."""
