@@ -19,12 +19,10 @@ from __future__ import annotations
 import gc
 import json
 import os
-import pickle
 import resource
 import signal
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -40,19 +38,19 @@ from evaluation.measuring.resident_memory import (
 )
 from evaluation.study.plugins import load_plugins
 from evaluation.study.record import Kind, Record, RunStatus
+from evaluation.study.sent_instance import SentInstance
 from evaluation.study.study import Plugin, RunLimits
 from evaluation.study.surroundings import commit, this_machine, versions
 from gpu_runtime.replaying.replay_device import open_gpu
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
-from planners.files.problem_file import problem_from_fields, problem_to_fields
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.plan import Status
 from planners.model.problem import Problem, Scalar
-from planners.model.request_sequence import RequestSequence, requests_of_problem
+from planners.model.request_sequence import RequestSequence
 from planners.registry import ChosenPlanner, choose_one, choose_online
 from planners.run import run
 from planners.text.plain_text import describe_error
@@ -67,44 +65,6 @@ TINY = ([1, 2], [0, 0], [1, 1])
 TINY_BUDGET = Budget(time_limit_seconds=1.0)
 # What stands in front of an answer: cost, and what an online allocator said.
 MOST_PREFIX_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class SentInstance:
-    """An instance as it travels to who runs planners on it."""
-
-    name: str
-    family: str | None
-    digest: str
-    tensors: int
-    # The content of an instance file, compressed; and the requests of a recording as a pickle.
-    problem: bytes
-    requests: bytes | None
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        requests: RequestSequence | None,
-        *,
-        family: str | None,
-        digest: str,
-    ) -> SentInstance:
-        """Pack a problem, and the requests where it is a recording."""
-        text = compact_json(problem_to_fields(problem)).encode()
-        sent = None if requests is None else pickle.dumps(requests)
-        return cls(problem.name, family, digest, problem.tensor_count, zlib.compress(text, 1), sent)
-
-    def unpacked(self) -> Problem:
-        """Return the problem, of which nothing is known but what its file says."""
-        return problem_from_fields(json.loads(zlib.decompress(self.problem)))
-
-    def unpacked_requests(self, problem: Problem) -> RequestSequence:
-        """Return what an online allocator is asked: the recording, or the lifetimes."""
-        if self.requests is None:
-            return requests_of_problem(problem)
-        requests: RequestSequence = pickle.loads(self.requests)
-        return requests
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from evaluation.study.executors import Workforce
 from evaluation.study.planned_runs import PlannedRun
 from evaluation.study.record import Machine, Record, RunStatus
 from evaluation.study.records_file import KnownRecord, RecordsFile
-from evaluation.study.run_task import RunTask, SentInstance, blank_record, carry_out, now
+from evaluation.study.run_task import RunTask, blank_record, carry_out, now
+from evaluation.study.sent_instance import SentInstance
 from evaluation.study.study import Study
 from evaluation.study.study_instances import StudyInstance
 from evaluation.study.surroundings import this_machine

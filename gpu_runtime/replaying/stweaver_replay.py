@@ -151,17 +151,20 @@ def _with_pool(
 ) -> OnlineResult:
     """Return the result of a run whose pool is asked for first, and the rest of a cache."""
     in_pool = offset != NO_SPACE
-    is_cached = (requests.action == RequestAction.GIVE_BACK) | ~in_pool[requests.request]
+    gives_back = requests.action == RequestAction.GIVE_BACK
+    is_cached = gives_back | ~in_pool[requests.request]
     rows = np.flatnonzero(is_cached)
     number = np.cumsum(~in_pool)
     cached = replace(
         requests,
         action=np.append(RequestAction.ALLOCATE, requests.action[rows]),
-        request=np.append(0, number[requests.request[rows]]),
+        request=np.append(0, number[requests.request[rows]] * ~gives_back[rows]),
         event=np.append(0, requests.event[rows]),
         size=np.append(pool_bytes, requests.size[~in_pool]),
         stream=np.append(0, requests.stream[~in_pool]),
         is_recorded=False,
+        address=requests.address[:0],
+        segments=requests.segments[:0],
         iteration_rows=1 + np.searchsorted(rows, requests.iteration_rows),
         phase=requests.phase[:0],
         module=requests.module[:0],

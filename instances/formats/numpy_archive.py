@@ -56,7 +56,11 @@ def load_arrays(path: Path, names: Collection[str], limit: int) -> dict[str, NDA
     The limit is of the bytes that they hold together, with at least eight for each entry. The file
     is untrusted, the arrays are not writable, and messages leave out the path.
     """
-    data = read_bounded(path, MAX_FILE_BYTES)
+    return arrays_in(read_bounded(path, MAX_FILE_BYTES), names, limit)
+
+
+def arrays_in(data: bytes, names: Collection[str], limit: int) -> dict[str, NDArray[Any]]:
+    """Read those of some arrays that the bytes of an archive have, under the same rules."""
     try:
         if data.count(_ENTRY) > MAX_MEMBERS:
             raise InstanceError(f"at most {MAX_MEMBERS} arrays are taken, found more")

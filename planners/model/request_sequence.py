@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,21 +10,9 @@ from numpy.typing import NDArray
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem, Safety
-
-# In no phase and in no module.
-NOWHERE = -1
-
-
-class RequestAction(enum.IntEnum):
-    """What a row of a sequence tells of."""
-
-    ALLOCATE = 0
-    # Another stream may still be at work in the block.
-    FREE_REQUESTED = 1
-    # The block is free, whether that was requested before or is now.
-    FREE_COMPLETED = 2
-    # Idle memory went back to the device, because the program wanted it or memory was short.
-    GIVE_BACK = 3
+from planners.model.request_action import NOWHERE as NOWHERE
+from planners.model.request_action import RequestAction as RequestAction
+from planners.model.request_rules import require_request_rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +49,7 @@ class RequestSequence:
     module_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("phase", "module"):
-            column = getattr(self, name)
-            if len(column) not in (0, self.row_count):
-                raise InstanceError(
-                    f"field {name}: one entry a row is needed, or none, found {len(column)} for "
-                    f"{self.row_count} rows of field action"
-                )
-            for row in np.flatnonzero(column < NOWHERE)[:1].tolist():
-                raise InstanceError(
-                    f"field {name}, row {row}: -1 or more is needed, found {column[row]}"
-                )
+        require_request_rules(self)
 
     @property
     def row_count(self) -> int:

@@ -1,0 +1,118 @@
+"""An instance as it travels to who runs planners on it: bounded, and checked when it arrives."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instances.formats.numpy_archive import arrays_in
+from planners.errors import InstanceError, errors_at
+from planners.files.json_file import compact_json
+from planners.files.problem_file import problem_from_fields, problem_to_fields
+from planners.model.problem import Problem
+from planners.model.request_sequence import RequestSequence, requests_of_problem
+
+# What a problem may unfold to, as text; and the columns of a recording, 26 million events long.
+MOST_TEXT_BYTES = 1 << 31
+MOST_COLUMN_BYTES = 1 << 31
+COLUMNS = (
+    "action", "request", "event", "size", "stream", "address", "segments", "iteration_rows",
+    "phase", "module",
+)  # fmt: skip
+NAMES = "names"
+
+
+@dataclass(frozen=True)
+class SentInstance:
+    """A packed problem, and the requests where it is a recording."""
+
+    name: str
+    family: str | None
+    digest: str
+    tensors: int
+    # The content of an instance file, compressed; and an archive of the columns of the requests.
+    problem: bytes
+    requests: bytes | None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        requests: RequestSequence | None,
+        *,
+        family: str | None,
+        digest: str,
+    ) -> SentInstance:
+        """Pack a problem, and the requests where it is a recording."""
+        text = compact_json(problem_to_fields(problem)).encode()
+        sent = None if requests is None else packed_requests(requests)
+        return cls(problem.name, family, digest, problem.tensor_count, zlib.compress(text, 1), sent)
+
+    def unpacked(self) -> Problem:
+        """Return the problem, of which nothing is known but what its file says."""
+        with errors_at(f"instance {self.name}, as it was sent"):
+            return problem_from_fields(_unfolded(self.problem))
+
+    def unpacked_requests(self, problem: Problem) -> RequestSequence:
+        """Return what an online allocator is asked: the recording, or the lifetimes."""
+        if self.requests is None:
+            return requests_of_problem(problem)
+        with errors_at(f"instance {self.name}, requests as they were sent"):
+            return unpacked_requests(self.requests)
+
+
+def packed_requests(requests: RequestSequence) -> bytes:
+    """Return the columns of a sequence as an archive of arrays."""
+    names = {"name": requests.name, "recorded": requests.is_recorded}
+    # As text: an array of strings takes as much for each name as for the longest.
+    said = compact_json({**names, "modules": requests.module_names}).encode()
+    arrays: dict[str, Any] = {column: getattr(requests, column) for column in COLUMNS}
+    arrays[NAMES] = np.frombuffer(said, np.uint8)
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def unpacked_requests(sent: bytes) -> RequestSequence:
+    """Return what was packed; what breaks a rule of a sequence is refused."""
+    arrays = arrays_in(sent, (*COLUMNS, NAMES), MOST_COLUMN_BYTES)
+    for name in (*COLUMNS, NAMES):
+        if name not in arrays:
+            raise InstanceError(f"array {name}: missing, and every sequence of requests needs it")
+    said = _names(arrays.pop(NAMES).tobytes())
+    return RequestSequence(
+        said["name"],
+        is_recorded=said["recorded"],
+        module_names=tuple(said["modules"]),
+        **arrays,
+    )
+
+
+def _names(text: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(text)
+        kinds = {key: type(value) for key, value in said.items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise InstanceError(f"array {NAMES}: a JSON object is needed, found {error}") from None
+    if kinds != {"name": str, "recorded": bool, "modules": list}:
+        raise InstanceError(
+            f"array {NAMES}: a name, whether it is recorded and a list of modules are needed, "
+            f"found {', '.join(kinds)}"
+        )
+    return said  # type: ignore[no-any-return]
+
+
+def _unfolded(sent: bytes) -> Any:
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(sent, MOST_TEXT_BYTES)
+        if unpacker.unconsumed_tail:
+            raise InstanceError(f"at most {MOST_TEXT_BYTES} bytes of text are taken, found more")
+        return json.loads(text)
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise InstanceError(f"no whole problem arrived: {error}") from None
