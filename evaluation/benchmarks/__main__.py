@@ -25,8 +25,10 @@ from evaluation.benchmarks.pages.verification_page import verification_page
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
-from evaluation.benchmarks.writing.page import Page, measured_now
+from evaluation.benchmarks.writing.page import Page
+from evaluation.benchmarks.writing.worded_page import WordedPage
 from evaluation.measuring.cores import pin_to_one_core, use_every_core
+from evaluation.measuring.environment import measured_now
 from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
@@ -103,7 +105,7 @@ def device_calls(
     piece_sizes(total)
     command = _command("device-calls", f"--bytes {size}", f"--repetitions {repetitions}")
 
-    def page() -> Page:
+    def page() -> WordedPage:
         gpu = open_gpu()
         study = study_device_calls(gpu, gpu.name, total, repetitions)
         if record is not None:
@@ -204,7 +206,7 @@ def programs(
         if record is not None:
             write_output(record, study.to_json().encode())
 
-    def page() -> Page:
+    def page() -> WordedPage:
         study_programs(chosen, settings, study, lambda its: show_progress(its.label), keep)
         return programs_page([study])
 
@@ -249,7 +251,7 @@ def _command(name: str, *arguments: object) -> str:
     return " ".join(["python -m evaluation.benchmarks", name, *map(str, arguments)])
 
 
-def _publish(make: Callable[[], Page], output: Path | None, *files: Path) -> None:
+def _publish(make: Callable[[], Page | WordedPage], output: Path | None, *files: Path) -> None:
     """Measure and print, where the page can be written and replaces none of the files."""
     require_targets({"-o": output}, files)
     text = make().render()

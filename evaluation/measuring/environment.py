@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+
+
+def measured_now() -> str:
+    """Return the date of today and what this machine is."""
+    return f"{date.today()}; {environment()}"
 
 
 def environment() -> str:

@@ -18,14 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from evaluation.report.cases import Case, cases_of
+from evaluation.report.template import PLACE, fill_template
 from evaluation.study.record import Record
-from planners.errors import GaplessError, near_names
+from planners.errors import GaplessError
 from planners.text.table import Table
 
 # What registers slots when it is imported.
@@ -48,9 +49,6 @@ SLOT_MODULES: Final = (
     "evaluation.findings.planning_costs",
     "evaluation.findings.stream_density",
 )
-PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
-HEADING = re.compile(r"#{1,6} ")
-CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -170,35 +168,5 @@ def fill(words: str, material: PageMaterial, where: Path | str) -> str:
     GaplessError
         A slot has no function, or the records contradict each other.
     """
-    known = known_slots()
-    filled: dict[str, str] = {}
-
-    def filled_place(found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in known:
-            raise GaplessError(f"{where}: no slot is called {name!r}; {near_names(name, known)}")
-        if name not in filled:
-            filled[name] = known[name](material).strip("\n")
-        return filled[name]
-
-    sections = []
-    for section in _sections(words):
-        # Code stands as it is: every second part.
-        parts = CODE.split(section)
-        names = [name for part in parts[::2] for name in PLACE.findall(part)]
-        parts[::2] = [PLACE.sub(filled_place, part) for part in parts[::2]]
-        if not names or any(filled[name] for name in names) or section.startswith("# "):
-            sections.append("".join(parts))
-    return re.sub(r"\n{3,}", "\n\n", "".join(sections)).rstrip() + "\n"
-
-
-def _sections(words: str) -> list[str]:
-    """Cut words before each heading; a line of code is none."""
-    sections = [""]
-    is_code = False
-    for line in words.splitlines(keepends=True):
-        is_code ^= line.startswith("```")
-        if HEADING.match(line) and not is_code:
-            sections.append("")
-        sections[-1] += line
-    return sections
+    fillers = {name: partial(fill_slot, material) for name, fill_slot in known_slots().items()}
+    return fill_template(words, fillers, where)

@@ -14,7 +14,8 @@ from evaluation.benchmarks.measuring.device_calls import (
     mapped_seconds,
     plain_seconds,
 )
-from evaluation.benchmarks.writing.page import Page, milliseconds
+from evaluation.benchmarks.writing.page import milliseconds
+from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
 from gpu_runtime._core import DeviceMemory
 from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
@@ -66,48 +67,36 @@ def study_device_calls(
     return DeviceCallStudy(device, repetitions, tuple(mapped), plain)
 
 
-def device_calls_page(study: DeviceCallStudy, command: str) -> Page:
-    """Write what was measured: in all, and a call."""
-    total = _mebibytes(study.plain.total_bytes)
-    page = Page("What a device's calls cost", command)
-    page.say(
-        f"{total} of memory, taken from {study.device} and given back: a range of addresses is "
-        "reserved, pages are created, mapped and opened piece by piece, and go the same way. "
-        f"Medians of {study.repetitions} rounds after one that warms up; the device is idle. "
-        "[How allocators use these calls](../replaying.md)."
-    )
-    allocate, release = (study.plain.seconds[kind] for kind in PLAIN)
-    page.say(
-        f"In one plain allocation the same costs **{milliseconds(allocate)} ms**, and "
-        f"{milliseconds(release)} ms to release it."
-    )
-    page.say(f"## Milliseconds for {total}")
-    page.table(
-        ["piece", "pieces", *KINDS, "taking", "giving back"],
+def device_calls_page(study: DeviceCallStudy, command: str) -> WordedPage:
+    """Show what was measured: in all, and a call."""
+    in_all = [
         [
-            [
-                _mebibytes(each.piece_bytes),
-                f"{each.pieces:,}",
-                *(milliseconds(each.seconds[kind]) for kind in KINDS),
-                milliseconds(_sum(each, CALLS[:4])),
-                milliseconds(_sum(each, CALLS[4:])),
-            ]
-            for each in study.mapped
-        ],
-    )
-    page.say("*Taking* and *giving back* are sums, with access set piece by piece.")
-    page.say("## Microseconds a call")
-    page.table(
-        ["piece", *KINDS],
+            _mebibytes(each.piece_bytes),
+            f"{each.pieces:,}",
+            *(milliseconds(each.seconds[kind]) for kind in KINDS),
+            milliseconds(_sum(each, CALLS[:4])),
+            milliseconds(_sum(each, CALLS[4:])),
+        ]
+        for each in study.mapped
+    ]
+    a_call = [
         [
-            [
-                _mebibytes(each.piece_bytes),
-                *(three_digits(1e6 * each.seconds[kind] / each.calls(kind)) for kind in KINDS),
-            ]
-            for each in study.mapped
-        ],
-    )
-    return page
+            _mebibytes(each.piece_bytes),
+            *(three_digits(1e6 * each.seconds[kind] / each.calls(kind)) for kind in KINDS),
+        ]
+        for each in study.mapped
+    ]
+    allocate, release = (milliseconds(study.plain.seconds[kind]) for kind in PLAIN)
+    figures = {
+        "total": _mebibytes(study.plain.total_bytes),
+        "device": study.device,
+        "repetitions": str(study.repetitions),
+        "allocate-ms": allocate,
+        "release-ms": release,
+        "in-all": table_of(["piece", "pieces", *KINDS, "taking", "giving back"], in_all),
+        "a-call": table_of(["piece", *KINDS], a_call),
+    }
+    return WordedPage("device-calls", command, figures)
 
 
 def _mebibytes(size: int) -> str:

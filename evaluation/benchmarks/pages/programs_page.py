@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from evaluation.benchmarks.programs.program_list import PROGRAMS, Steps
 from evaluation.benchmarks.programs.program_study import ProgramFindings, ProgramStudy
@@ -15,7 +16,7 @@ from evaluation.benchmarks.programs.reach import (
     Verdict,
     bits_equal_under,
 )
-from evaluation.benchmarks.writing.page import Page
+from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
 from gpu_runtime.training.run_specification import JUDGED, ONLINE, Allocator
 from planners.errors import GaplessError
 
@@ -45,7 +46,7 @@ KINDS = {
 }
 
 
-def programs_page(studies: Sequence[ProgramStudy]) -> Page:
+def programs_page(studies: Sequence[ProgramStudy]) -> WordedPage:
     """Return the page of some studies, each of other programs."""
     findings: dict[str, ProgramFindings] = {}
     for study in studies:
@@ -60,64 +61,37 @@ def programs_page(studies: Sequence[ProgramStudy]) -> Page:
         for name, program in PROGRAMS.items()
         if name in findings
     ]
-    page = Page(
-        "Programs under a plan",
-        "` and `".join(study.command for study in studies),
-        measured=" and ".join(dict.fromkeys(study.measured for study in studies)),
-    )
-    page.say(
-        "Reserved memory after the warm-up in GiB, the least in bold; *live* is the peak of "
-        "allocated bytes, below which nobody gets, and *over live* is planned / live - 1. Step "
-        "times are those of planned memory, by CUDA events from the end of a step to the end of "
-        "the next, the median and the worst. The allocators' processes live side by side and have "
-        "short turns on an idle device, in their order and back again, so that a machine that is "
-        "now faster, now slower is so for all: *to faster* is planned to the faster one of "
-        "PyTorch's two, the median over turns of the ratio of their median steps, and *spread* is "
-        "by how much the slowest turn of that one exceeds its fastest, the noise of the machine "
-        "and, with steps of several kinds, what is unlike in them. *To better* compares the worst "
-        "of all timed steps with the smaller of PyTorch's two. *Fallback* is the share of a plan's "
-        "requests that it did not serve. Bits are compared in other processes, with deterministic "
-        "algorithms and a third of the layers."
-    )
-    for line in dict.fromkeys(map(_environment, studies)):
-        page.say(line)
     shown = _shown_allocators(every)
-    page.table(("program", *shown, *MEMORY), [_memory_row(figures, shown) for figures in every])
-    _add_reach(page, every)
-    _add_times(page, every, shown)
-    _add_online(page, every, shown)
-    _add_streams(page, every)
-    _add_remarks(page, every)
-    page.say("## The programs")
-    page.say(
-        "Random weights and inputs, bfloat16 autocast and fused AdamW where nothing else is said; "
-        "language models are GPT-2 of 12 layers of 1,024 and see 8 sequences of 512 tokens."
+    memory = [_memory_row(figures, shown) for figures in every]
+    times = ("program", *(f"{its}{part}" for its in shown for part in ("", " worst")))
+    figures = {
+        "environments": "\n\n".join(dict.fromkeys(map(_environment, studies))),
+        "memory": table_of(("program", *shown, *MEMORY), memory),
+        "live-limits": ", ".join(f"{limit.value:.0%} with {kind}" for limit, kind in KINDS.items()),
+        "most-step": f"{MOST_STEP - 1:.1%}",
+        "most-worst-step": f"{MOST_WORST_STEP - 1:.0%}",
+        **_reach(every),
+        "step-times": table_of(times, [_times_row(figures, shown) for figures in every]),
+        "online": table_of(ONLINE_HEADINGS, _online_rows(every, shown)),
+        "streams": table_of(STREAMS, _stream_rows(every)),
+        "remarks": _remarks(every),
+        "programs": "\n".join(f"- **{its.program.name}**: {its.program.sentence}" for its in every),
+    }
+    return WordedPage(
+        "programs",
+        "` and `".join(study.command for study in studies),
+        figures,
+        " and ".join(dict.fromkeys(study.measured for study in studies)),
     )
-    page.say(
-        "\n".join(f"- **{figures.program.name}**: {figures.program.sentence}" for figures in every)
-    )
-    return page
 
 
-def _add_reach(page: Page, every: Sequence[ProgramFigures]) -> None:
-    page.say("## What is reached")
-    limits = ", ".join(f"{limit.value:.0%} with {kind}" for limit, kind in KINDS.items())
-    page.say(
-        f"Planned memory is to reserve no more than the better of PyTorch's two, to exceed live "
-        f"memory by no more than {limits}; its median step is to be no slower than "
-        f"{MOST_STEP - 1:.1%}, its worst step than {MOST_WORST_STEP - 1:.0%} above theirs; and "
-        f"all bits are to be equal. What does not hold is in bold. Graphs of PyTorch's keep their "
-        f"memory in a private pool, where it is nobody's to plan and does not count as live: there "
-        f"live memory is no measure."
-    )
+def _reach(every: Sequence[ProgramFigures]) -> dict[str, str]:
+    """Return what holds for each program, and of how many each aim holds."""
     verdicts = [[judge(figures) for judge in REACH.values()] for figures in every]
-    page.table(
-        ("program", *REACH),
-        [
-            [figures.program.name, *map(_verdict, row)]
-            for figures, row in zip(every, verdicts, strict=True)
-        ],
-    )
+    rows = [
+        [figures.program.name, *map(_verdict, row)]
+        for figures, row in zip(every, verdicts, strict=True)
+    ]
     lines = []
     for name, column in zip(REACH, zip(*verdicts, strict=True), strict=True):
         judged = [
@@ -128,7 +102,7 @@ def _add_reach(page: Page, every: Sequence[ProgramFigures]) -> None:
         missed = [program for program, holds in judged if not holds]
         rest = f"; not for {', '.join(missed)}" if missed else ""
         lines.append(f"- {name}: holds for {len(judged) - len(missed)} of {len(judged)}{rest}")
-    page.say("\n".join(lines))
+    return {"reach": table_of(("program", *REACH), rows), "reach-counts": "\n".join(lines)}
 
 
 def _shown_allocators(every: Sequence[ProgramFigures]) -> tuple[Allocator, ...]:
@@ -137,35 +111,19 @@ def _shown_allocators(every: Sequence[ProgramFigures]) -> tuple[Allocator, ...]:
     return (*JUDGED, *(its for its in ONLINE if its in ran))
 
 
-def _add_times(page: Page, every: Sequence[ProgramFigures], shown: tuple[Allocator, ...]) -> None:
-    page.say("## Step times")
-    page.say("Median and worst in milliseconds.")
-    rows = []
-    for figures in every:
-        cells = [figures.program.name]
-        for allocator in shown:
-            one = figures.by_allocator.get(allocator)
-            cells += _times(one)
-        rows.append(cells)
-    page.table(("program", *(f"{its}{part}" for its in shown for part in ("", " worst"))), rows)
+def _times_row(figures: ProgramFigures, shown: tuple[Allocator, ...]) -> list[str]:
+    times = (_times(figures.by_allocator.get(allocator)) for allocator in shown)
+    return [figures.program.name, *chain.from_iterable(times)]
 
 
-def _add_online(page: Page, every: Sequence[ProgramFigures], shown: tuple[Allocator, ...]) -> None:
+def _online_rows(every: Sequence[ProgramFigures], shown: tuple[Allocator, ...]) -> list[list[str]]:
     """Hold online allocators against the others, program by program."""
-    rows = [
+    return [
         _online_row(figures, its)
         for figures in every
         for its in shown
         if its in ONLINE and its in figures.findings.timings
     ]
-    if rows:
-        page.say("## Online allocators")
-        page.say(
-            "Reserved memory in GiB, and what it is to that of the others; *to faster* as above. "
-            "Requests that an allocator has no memory for are PyTorch's, whose reserved memory "
-            "counts as well."
-        )
-        page.table(ONLINE_HEADINGS, rows)
 
 
 def _online_row(figures: ProgramFigures, its: Allocator) -> list[str]:
@@ -189,34 +147,25 @@ def _online_row(figures: ProgramFigures, its: Allocator) -> list[str]:
     ]
 
 
-def _add_streams(page: Page, every: Sequence[ProgramFigures]) -> None:
-    """Show how long streams work and wait, of programs that have several."""
-    rows = [
-        (
+def _stream_rows(every: Sequence[ProgramFigures]) -> list[list[str]]:
+    """Return how long streams work and wait, of programs that have several."""
+    return [
+        [
             figures.program.name,
             allocator,
             f"{number} {its.role}",
             f"{its.busy_milliseconds:.3f}",
             f"{its.idle_milliseconds:.3f}",
-        )
+        ]
         for figures in every
         for allocator in Allocator
         if (result := figures.findings.timed(allocator))
         for number, its in enumerate(result.streams, 1)
     ]
-    if rows:
-        page.say("## Streams")
-        page.say(
-            "Milliseconds of a step after the last turn, by PyTorch's profiler on the first GPU: "
-            "how long each stream works, the busiest first, and how long it is idle between its "
-            "first piece of work and its last. A plan under which streams waited for each other "
-            "longer would show as idle time of *compute*."
-        )
-        page.table(STREAMS, rows)
 
 
-def _add_remarks(page: Page, every: Sequence[ProgramFigures]) -> None:
-    """Say what failed and what could not be made deterministic."""
+def _remarks(every: Sequence[ProgramFigures]) -> str:
+    """Return a line for what failed, and for what could not be made deterministic."""
     lines = []
     for figures in every:
         name, findings = figures.program.name, figures.findings
@@ -224,9 +173,7 @@ def _add_remarks(page: Page, every: Sequence[ProgramFigures]) -> None:
         if findings.undetermined:
             operators = ", ".join(findings.undetermined)
             lines.append(f"- {name}: no deterministic algorithm for {operators}")
-    if lines:
-        page.say("## Failures and remarks")
-        page.say("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _memory_row(figures: ProgramFigures, shown: tuple[Allocator, ...]) -> list[str]:

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from evaluation.benchmarks.measuring.processor_seconds import measure
-from evaluation.benchmarks.writing.page import Page, milliseconds
+from evaluation.benchmarks.writing.page import milliseconds
+from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
 from planners.command_line.progress_line import show_progress
@@ -24,13 +25,8 @@ COMPARE = ("-m", "planners.compare")
 FAST_PLANNERS = ("--planners", "greedy-*,many-*")
 
 
-def responsiveness_page(instance: Path, command: str, repetitions: int) -> Page:
+def responsiveness_page(instance: Path, command: str, repetitions: int) -> WordedPage:
     """Measure whole runs of the command line, the import, and the reader."""
-    page = Page("Responsiveness", command)
-    page.say(
-        "Whole processes, start and imports included, median over the runs in milliseconds. Wall "
-        "time depends on the machine and on what else it does."
-    )
     processes: dict[str, Sequence[str]] = {
         "`import numpy`": ("-c", "import numpy"),
         "`import numpy, planners`": ("-c", "import numpy, planners"),
@@ -39,17 +35,19 @@ def responsiveness_page(instance: Path, command: str, repetitions: int) -> Page:
         ),
         f"compare {instance.name}, everything": (*COMPARE, str(instance)),
     }  # fmt: skip
-    page.table(["process", "wall", "processor"], _rows(processes, repetitions))
+    rows = _rows(processes, repetitions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.json"
         write_problem(training_graph(TENSORS, streams=100), path)
         reading = measure(partial(read_problem, path), repetitions)
-        page.say(
-            f"Reading and validating a JSON instance of {TENSORS:,} tensors with a graph, "
-            f"{path.stat().st_size:,} bytes: {milliseconds(reading.seconds)} ms of processor time, "
-            f"{milliseconds(reading.worst_seconds)} at worst."
-        )
-    return page
+        figures = {
+            "processes": table_of(["process", "wall", "processor"], rows),
+            "tensors": f"{TENSORS:,}",
+            "file-bytes": f"{path.stat().st_size:,}",
+            "reading-ms": milliseconds(reading.seconds),
+            "reading-worst": milliseconds(reading.worst_seconds),
+        }
+    return WordedPage("responsiveness", command, figures)
 
 
 def _rows(processes: dict[str, Sequence[str]], repetitions: int) -> list[list[str]]:

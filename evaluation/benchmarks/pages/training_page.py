@@ -8,7 +8,7 @@ from dataclasses import replace
 from evaluation.benchmarks.measuring import allocation_pairs
 from evaluation.benchmarks.measuring.allocation_pairs import pair_rows
 from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
-from evaluation.benchmarks.writing.page import Page
+from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
 from gpu_runtime.train import require_sound
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, study_table
@@ -52,57 +52,44 @@ def training_page(
     open_turns: allocation_pairs.OpenTurns | None = None,
     *,
     checks_at_once: bool = False,
-) -> Page:
+) -> WordedPage:
     """Run every case under every allocator, and time pairs of requests."""
     for name in only:
         if name not in PARTS:
             raise GaplessError(f"--only: no part is called {name!r}; {near_names(name, PARTS)}")
     if checks_at_once:
         run = ChecksAtOnce(run)
-    page = Page("Training under a plan", command)
-    page.say(
-        "Peaks of memory in GiB over the timed steps, *whole run* with the first steps, which come "
-        "before a plan, and *device* what the driver says the process took. Efficiency is "
-        "allocated / reserved, the best in bold; *over plan* is reserved / plan - 1. Step times by "
-        "CUDA events from step to step, the median and the worst; *to default* compares medians. "
-        "Every row is a process of its own; bits are compared in others, with deterministic "
-        "algorithms. [The columns](../training.md#the-table) in full."
-    )
-    cases = [case for case in CASES if case.model in only]
-    for position, case in enumerate(cases):
-        specification = replace(case, timed_steps=timed_steps)
-        require_sound(specification)
-        findings = AllocatorComparison()
-        compare_allocators(specification, JUDGED, findings, _listen, run)
-        if position == 0:
-            page.say(_environment(findings))
-        _add_case(page, specification, findings)
-    if PAIRS_PART in only:
-        _add_pairs(page, open_turns)
-    return page
+    models, environment = [], ""
+    for case in CASES:
+        if case.model in only:
+            specification = replace(case, timed_steps=timed_steps)
+            require_sound(specification)
+            findings = AllocatorComparison()
+            compare_allocators(specification, JUDGED, findings, _listen, run)
+            environment = environment or _environment(findings)
+            models.append(_model(specification, findings))
+    figures = {"environment": environment, "models": "\n\n".join(models)}
+    return WordedPage("training", command, figures | _pairs(open_turns, chosen=PAIRS_PART in only))
 
 
-def _add_pairs(page: Page, open_turns: allocation_pairs.OpenTurns | None) -> None:
-    page.say("## Pairs of requests")
-    page.say(
-        f"An allocation of {allocation_pairs.PAIR_BYTES >> 20} MiB and its deletion, in loops of "
-        f"{allocation_pairs.PAIRS:,}: in C++, which asks PyTorch's allocator of the device and "
-        f"does nothing else, and in Python, by `torch.empty`, most of which is not allocation. "
-        f"The rows take turns on one core, {allocation_pairs.TURNS} times in each of "
-        f"{allocation_pairs.ROUNDS} rounds of fresh processes; *median to native* is the median "
-        f"over the turns of a row's time to that of the same loop under the native allocator, in "
-        f"the same turn."
-    )
-    page.table(allocation_pairs.HEADINGS, pair_rows(open_turns))
+def _pairs(open_turns: allocation_pairs.OpenTurns | None, *, chosen: bool) -> dict[str, str]:
+    """Return what is shown of pairs of requests, which is nothing where they are not chosen."""
+    if not chosen:
+        return dict.fromkeys(("pair-mib", "pair-count", "pair-turns", "pair-rounds", "pairs"), "")
+    return {
+        "pair-mib": str(allocation_pairs.PAIR_BYTES >> 20),
+        "pair-count": f"{allocation_pairs.PAIRS:,}",
+        "pair-turns": str(allocation_pairs.TURNS),
+        "pair-rounds": str(allocation_pairs.ROUNDS),
+        "pairs": table_of(allocation_pairs.HEADINGS, pair_rows(open_turns)),
+    }
 
 
-def _add_case(page: Page, specification: RunSpecification, findings: AllocatorComparison) -> None:
-    page.say(f"## {specification.model}")
-    page.say(f"`{specification.command}`")
-    if findings.timings:
-        page.say(study_table(findings).markdown())
+def _model(specification: RunSpecification, findings: AllocatorComparison) -> str:
+    table = [study_table(findings).markdown()] if findings.timings else []
     failures = [f"{label}: {message}" for label, message in findings.failures.items()]
-    page.say("\n".join(f"- {line}" for line in [*notes(findings), *failures]))
+    lines = "\n".join(f"- {line}" for line in [*notes(findings), *failures])
+    return "\n\n".join([f"## {specification.model}", f"`{specification.command}`", *table, lines])
 
 
 def _environment(findings: AllocatorComparison) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.benchmarks.writing.page import Page, milliseconds, seconds
+from evaluation.benchmarks.writing.page import milliseconds, seconds
+from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
@@ -26,40 +27,39 @@ RATE_BYTES = 4 << 30
 INJECTED = 20
 
 
+VERIFICATIONS = (
+    "plan", "trials", "directed", "seconds", "undisturbed ms", "rate GB/s", "of a copy",
+    "unsafe pairs", "seen", "injected", "caught", "false alarms",
+)  # fmt: skip
+RATES = (
+    "tensor", "stamp GB/s", "check GB/s", "copy GB/s", "stamp of same copy", "check of same copy",
+    "stamp of large copy", "check of large copy",
+)  # fmt: skip
+
+
 def verification_page(
     problem: Problem, command: str, kind: DeviceKind, trials: int, seed: int
-) -> Page:
+) -> WordedPage:
     """Verify right and wrong plans of an instance, and measure the kernel by itself."""
-    page = Page("Verification", command)
     runs = _verifications(problem, kind, trials, seed)
-    figures = runs[0].verification.figures
-    page.say(
-        f"{problem.name} on {figures.name}: {problem.tensor_count:,} tensors, "
-        f"{runs[0].verification.nodes:,} nodes on {runs[0].verification.streams} streams, "
-        f"{runs[0].verification.events:,} events. Arena {figures.arena_bytes:,} bytes for a peak "
-        f"of {runs[0].verification.peak:,}; the allocator took {figures.reserved_bytes:,}. A large "
-        f"copy reads and writes {_gigabytes(figures.copy_bytes_per_second)} GB/s. *seconds* is "
-        f"everything from the plan on, *undisturbed* a trial that nothing delays, *rate* its "
-        f"stamped and checked bytes over that time. *unsafe pairs* share bytes by definition; "
-        f"*seen* were found overwritten; *false alarms* are of other pairs."
-    )
-    page.table(
-        ["plan", "trials", "directed", "seconds", "undisturbed ms", "rate GB/s", "of a copy",
-         "unsafe pairs", "seen", "injected", "caught", "false alarms"],
-        [run.row() for run in runs],
-    )  # fmt: skip
-    if kind is DeviceKind.CUDA:
-        page.say(
-            "The kernel alone, on one stream: GB/s stamped, checked, and moved by copies of the "
-            "same size (bytes read and written), each over a run of tensors of some GiB; and as "
-            "parts of that copy's rate and of a large one's."
-        )
-        page.table(
-            ["tensor", "stamp GB/s", "check GB/s", "copy GB/s", "stamp of same copy",
-             "check of same copy", "stamp of large copy", "check of large copy"],
-            [_rate_row(size * MIB, figures.copy_bytes_per_second) for size in SIZES_MIB],
-        )  # fmt: skip
-    return page
+    right = runs[0].verification
+    copy_rate = right.figures.copy_bytes_per_second
+    sizes = SIZES_MIB if kind is DeviceKind.CUDA else ()
+    figures = {
+        "instance": problem.name,
+        "device": right.figures.name,
+        "tensors": f"{problem.tensor_count:,}",
+        "nodes": f"{right.nodes:,}",
+        "streams": str(right.streams),
+        "events": f"{right.events:,}",
+        "arena": f"{right.figures.arena_bytes:,}",
+        "peak": f"{right.peak:,}",
+        "reserved": f"{right.figures.reserved_bytes:,}",
+        "copy-rate": _gigabytes(copy_rate),
+        "verifications": table_of(VERIFICATIONS, [run.row() for run in runs]),
+        "kernel-rates": table_of(RATES, [_rate_row(size * MIB, copy_rate) for size in sizes]),
+    }
+    return WordedPage("verification", command, figures)
 
 
 @dataclass(frozen=True)

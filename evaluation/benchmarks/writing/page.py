@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 
 from evaluation.benchmarks.writing.figure import Figure
-from evaluation.measuring.environment import environment
+from evaluation.measuring.environment import measured_now
 from planners.errors import GaplessError
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
@@ -56,11 +55,6 @@ class Page:
         measured = self.measured or measured_now()
         made_by = f"Made by `{self.command}` on {measured}."
         return "\n\n".join([f"# {self.title}", made_by, *self.parts]) + "\n"
-
-
-def measured_now() -> str:
-    """Return the date of today and what this machine is."""
-    return f"{date.today()}; {environment()}"
 
 
 def milliseconds(seconds: float) -> str:

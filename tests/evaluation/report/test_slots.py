@@ -10,6 +10,7 @@ import pytest
 from evaluation.report import slots
 from evaluation.report.document import REPORT_WORDS
 from evaluation.report.slots import PageMaterial, fill, known_slots, slot
+from evaluation.report.template import PLACE
 from evaluation.study.study_file import FOLDER
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
@@ -72,4 +73,4 @@ def test_a_name_is_taken_once_and_well_formed() -> None:
 def test_every_place_in_the_words_that_ship_has_a_function(words: Path) -> None:
     known = known_slots()
     text = words.read_text(encoding="utf-8")
-    assert {name for name in re.findall(slots.PLACE, text) if name not in known} == set()
+    assert {name for name in re.findall(PLACE, text) if name not in known} == set()

@@ -1,0 +1,41 @@
+"""A page whose words stand in a Markdown file, with places for what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from evaluation.measuring.environment import measured_now
+from evaluation.report.template import fill_template
+from planners.text.table import Row, Table, columns_of
+
+WORDS = Path(__file__).parents[1] / "words"
+
+
+@dataclass(frozen=True)
+class WordedPage:
+    """What fills the places of a page."""
+
+    # Of the file of its words.
+    name: str
+    # What makes this page.
+    command: str
+    # By name of the place, as Markdown; empty where there is nothing to show.
+    figures: Mapping[str, str]
+    # When and on what, where a page is written from what was measured before.
+    measured: str = ""
+
+    def render(self) -> str:
+        """Return the page as Markdown."""
+        path = WORDS / f"{self.name}.md"
+        made = {"command": f"`{self.command}`", "measured": self.measured or measured_now()}
+        fillers = {name: partial(str, text) for name, text in (made | dict(self.figures)).items()}
+        return fill_template(path.read_text(encoding="utf-8"), fillers, path)
+
+
+def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, the first column aligned left and the others right; empty without rows."""
+    table = Table(columns_of(*headings), [Row(list(row)) for row in rows])
+    return table.markdown() if rows else ""
