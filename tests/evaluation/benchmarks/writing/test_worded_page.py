@@ -36,14 +36,16 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_figures_stand_in_their_places(words: Path) -> None:
+@pytest.mark.usefixtures("words")
+def test_figures_stand_in_their_places() -> None:
     page = WordedPage("a-page", "run it", {"some": "5 s"}, "Monday; a machine")
     assert page.render() == (
         "# Title\n\nBy `run it` on Monday; a machine.\n\n## Some\n\nIt is 5 s.\n"
     )
 
 
-def test_a_section_without_figures_goes(words: Path) -> None:
+@pytest.mark.usefixtures("words")
+def test_a_section_without_figures_goes() -> None:
     assert WordedPage("a-page", "run it", {"some": ""}, "now").render() == (
         "# Title\n\nBy `run it` on now.\n"
     )
@@ -54,7 +56,8 @@ def test_a_page_says_when_it_is_written_where_nothing_else_is_known(words: Path)
     assert "; Python 3" in WordedPage("a-page", "run it", {"some": ""}).render()
 
 
-def test_a_place_without_a_figure_is_an_error(words: Path) -> None:
+@pytest.mark.usefixtures("words")
+def test_a_place_without_a_figure_is_an_error() -> None:
     with pytest.raises(GaplessError, match=r"a-page\.md: no slot is called 'some'"):
         WordedPage("a-page", "run it", {}).render()
 
