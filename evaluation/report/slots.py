@@ -48,6 +48,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.paper_readings",
     "evaluation.findings.planning_costs",
     "evaluation.findings.stream_density",
+    "evaluation.findings.run_overhead",
 )
 
 
