@@ -47,6 +47,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.orders_and_fits",
     "evaluation.findings.paper_readings",
     "evaluation.findings.planning_costs",
+    "evaluation.findings.single_changes",
     "evaluation.findings.stream_density",
     "evaluation.findings.run_overhead",
 )
