@@ -16,6 +16,11 @@ RESET_PEAK = "5"
 def give_back_free_memory() -> None:
     """Give the system what was freed, so that a call does not find it there at no cost."""
     gc.collect()
+    give_back_heap()
+
+
+def give_back_heap() -> None:
+    """Give the system what was freed, without a search for what could be; it takes no time."""
     # Of glibc; other C libraries give memory back as it is freed.
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -50,6 +50,10 @@ SLOT_MODULES: Final = (
     "evaluation.findings.single_changes",
     "evaluation.findings.stream_density",
     "evaluation.findings.run_overhead",
+    "evaluation.findings.aims",
+    "evaluation.findings.peer_duels",
+    "evaluation.findings.planner_costs",
+    "evaluation.findings.proof_tables",
 )
 
 

@@ -6,9 +6,15 @@ import time
 from dataclasses import replace
 
 from evaluation.benchmarks.contestants.omnimalloc_peer import SUPERMALLOC, Peer
+from evaluation.measuring.resident_memory import (
+    give_back_heap,
+    resident_peak,
+    restart_peak,
+)
+from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Result
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Scalar
 from planners.registry import register
 
 
@@ -16,13 +22,25 @@ from planners.registry import register
 def omnimalloc(
     problem: Problem, budget: Budget, allocator: str = SUPERMALLOC, threads: int = 0
 ) -> Result:
-    """Plan by omnimalloc; its statistic is the time without what brings objects to its form.
+    """Plan by omnimalloc; its statistics are cost without what brings objects to its form.
 
     It has the threads of the budget, or as many as are given.
     """
     peer = Peer(allocator, replace(budget, threads=threads or budget.threads))
     allocations = peer.allocations_of(problem)
+    # What that has freed would serve the allocator at no cost.
+    give_back_heap()
+    before = _restarted_peak()
     begun = time.process_time()
     placed = peer.run(allocations, problem.capacity)
-    seconds = time.process_time() - begun
-    return replace(peer.result(problem, placed), statistics={"placing_seconds": seconds})
+    statistics: dict[str, Scalar] = {"placing_seconds": time.process_time() - begun}
+    if before is not None:
+        statistics["placing_bytes"] = max(0, resident_peak() - before)
+    return replace(peer.result(problem, placed), statistics=statistics)
+
+
+def _restarted_peak() -> int | None:
+    try:
+        return restart_peak()
+    except GaplessError:  # a system that does not grant it
+        return None
