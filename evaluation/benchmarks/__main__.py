@@ -11,13 +11,11 @@ import typer
 
 from evaluation.benchmarks.cases.committed_instances import committed_instances
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
-from evaluation.benchmarks.pages.auto_page import auto_page
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
     piece_sizes,
     study_device_calls,
 )
-from evaluation.benchmarks.pages.greedy_page import greedy_page
 from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
@@ -48,36 +46,6 @@ BERT = "bert"
 QUICK_STEPS = 10
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
-
-
-@app.command()
-def greedy(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Instances over lifetimes, in any known format.")
-    ] = None,
-    repetitions: Repetitions = 3,
-    output: Output = None,
-) -> None:
-    """Our greedy planners and omnimalloc's: time, memory and peak (needs the extra `bench`)."""
-    chosen = files or []
-    command = _command("greedy", *(path.name for path in chosen))
-    _publish(lambda: greedy_page(chosen, command, repetitions), output, *chosen)
-
-
-@app.command()
-def auto(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help=f"Instances; {BERT} by default.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 5,
-    time_limit: Annotated[float, typer.Option(help="Seconds that a run may take.")] = 10.0,
-    output: Output = None,
-) -> None:
-    """How far `auto` comes, beside omnimalloc and CP-SAT (needs the extra `bench`)."""
-    limits = [f"--seeds {seeds}", f"--time-limit {time_limit:g}"]
-    command = _command("auto", *limits, *(path.name for path in files or []))
-    chosen = files or committed_instances([BERT])
-    _publish(lambda: auto_page(chosen, command, seeds, time_limit), output, *chosen)
 
 
 @app.command()
