@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from evaluation.benchmarks.cases.committed_instances import committed_instances
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
@@ -20,17 +19,17 @@ from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
 from evaluation.benchmarks.pages.verification_page import verification_page
+from evaluation.benchmarks.pages.worded_page import WordedPage
 from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
 from evaluation.benchmarks.programs.program_specification import Scale
 from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
-from evaluation.benchmarks.writing.page import Page
-from evaluation.benchmarks.writing.worded_page import WordedPage
 from evaluation.measuring.cores import pin_to_one_core, use_every_core
 from evaluation.measuring.environment import measured_now
 from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
+from instances.catalogue.catalogue_file import FOLDER, read_catalogue
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -51,7 +50,7 @@ Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as 
 @app.command()
 def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
     """Time what a user waits for: the command line, the import, the reader."""
-    (bert,) = committed_instances([BERT])
+    bert = _committed(BERT)
     command = _command("responsiveness")
     _publish(lambda: responsiveness_page(bert, command, repetitions), output, bert)
 
@@ -193,7 +192,7 @@ def verify(
 ) -> None:
     """Plans on real memory: time, bandwidth, and what is caught."""
     options = [f"--device {device.value}", f"--trials {trials}", f"--seed {seed}"]
-    (chosen,) = committed_instances([BERT]) if file is None else [file]
+    chosen = file or _committed(BERT)
     command = _command("verify", *([] if file is None else [file.name]), *options)
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
@@ -215,11 +214,15 @@ def _read_studies(files: Sequence[Path]) -> list[ProgramStudy]:
     return [read_study(file.read_text(), file.name) for file in files]
 
 
+def _committed(name: str) -> Path:
+    return FOLDER / read_catalogue()[name].file
+
+
 def _command(name: str, *arguments: object) -> str:
     return " ".join(["python -m evaluation.benchmarks", name, *map(str, arguments)])
 
 
-def _publish(make: Callable[[], Page | WordedPage], output: Path | None, *files: Path) -> None:
+def _publish(make: Callable[[], WordedPage], output: Path | None, *files: Path) -> None:
     """Measure and print, where the page can be written and replaces none of the files."""
     require_targets({"-o": output}, files)
     text = make().render()

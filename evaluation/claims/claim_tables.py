@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from evaluation.benchmarks.writing.figure import percent
 from evaluation.claims.claim import Claim, Verdict
 from evaluation.claims.evidence import JudgedClaim
+from evaluation.report.figure_texts import percent
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
 

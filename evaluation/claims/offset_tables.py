@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from evaluation.benchmarks.writing.figure import percent_above
 from evaluation.claims.offsets import (
     above,
     average_time_saved,
@@ -27,6 +26,7 @@ from evaluation.claims.planned_network import (
     published_large_networks,
     published_networks,
 )
+from evaluation.report.figure_texts import percent_above
 from evaluation.study.record import Record
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.benchmarks.writing.figure import percent
-from evaluation.benchmarks.writing.page import seconds
 from evaluation.claims.replayed_run import (
     CACHING,
     GIB,
@@ -37,6 +35,7 @@ from evaluation.claims.stweaver_tables import (
     TABLE_3,
 )
 from evaluation.claims.training_loops import EVERY_MIXTURE
+from evaluation.report.figure_texts import percent, seconds
 from evaluation.study.record import Record
 from planners.text.table import Row, Table, columns_of
 

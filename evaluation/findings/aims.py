@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from evaluation.findings.planning_cost import is_of, planning_seconds, values_of
+from evaluation.findings.cost_of_planning import is_of, planning_seconds, values_of
 from evaluation.findings.proof_tables import worst_peak
 from evaluation.report.cases import Case
 from evaluation.report.slots import PageMaterial, slot

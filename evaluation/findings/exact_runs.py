@@ -9,7 +9,6 @@ from typing import Final
 
 from evaluation.study.instance_name import settings_in
 from evaluation.study.record import ANSWERED, Record, RunStatus
-from planners.text.byte_units import three_digits
 
 OURS: Final = "branch-and-bound"
 PEER: Final = "omnimalloc"
@@ -120,11 +119,6 @@ def seconds_of(record: Record) -> float:
     """Return what a run took, and of one that was killed at least the limit that it was told."""
     spent = record.processor_seconds
     return (record.budget_seconds or 0.0) if spent is None else spent
-
-
-def milliseconds(seconds: float) -> str:
-    """Return seconds as milliseconds with three significant digits."""
-    return three_digits(seconds * 1e3)
 
 
 def whole(count: float) -> str:

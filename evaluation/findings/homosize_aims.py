@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evaluation.benchmarks.writing.figure import percent
 from evaluation.findings.homosize_quality import beside_public_code, times_faster
 from evaluation.findings.recorded_problems import (
     GREEDY,
@@ -15,6 +14,7 @@ from evaluation.findings.recorded_problems import (
     recorded_problems,
     varying_traces,
 )
+from evaluation.report.figure_texts import percent
 from evaluation.report.gap_tables import cell
 from evaluation.report.slots import PageMaterial, slot
 from planners.errors import InstanceError, near_names

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.benchmarks.writing.figure import percent
-from evaluation.benchmarks.writing.page import seconds
 from evaluation.findings.recorded_problems import (
     GREEDY,
     NO_FUSION,
@@ -18,6 +16,7 @@ from evaluation.findings.recorded_problems import (
     quality_problems,
     recorded_problems,
 )
+from evaluation.report.figure_texts import percent, seconds
 from evaluation.report.gap_tables import NOTHING, cell
 from evaluation.report.slots import PageMaterial, slot
 from planners.text.byte_units import exact_bytes, three_digits

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluation.benchmarks.writing.figure import percent_above
 from evaluation.claims.offset_tables import planner_name
 from evaluation.claims.planned_network import PlannedNetwork, planned_networks
+from evaluation.report.figure_texts import percent_above
 from evaluation.report.slots import PageMaterial, slot
 from planners.errors import InstanceError
 from planners.text.byte_units import three_digits

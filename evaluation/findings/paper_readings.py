@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 
-from evaluation.benchmarks.writing.figure import percent
 from evaluation.findings.recorded_problems import READING, RecordedProblem, recorded_problems
+from evaluation.report.figure_texts import percent
 from evaluation.report.gap_tables import NOTHING, cell
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.record import Record

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from evaluation.findings.planning_cost import (
+from evaluation.findings.cost_of_planning import (
     Measure,
     is_of,
     planning_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from evaluation.findings.planning_cost import planning_bytes, planning_seconds, values_of
+from evaluation.findings.cost_of_planning import planning_bytes, planning_seconds, values_of
 from evaluation.report.cases import Case
 from evaluation.report.gap_tables import NOTHING, by_instance, cell
 from evaluation.report.slots import PageMaterial, slot

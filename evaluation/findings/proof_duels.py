@@ -9,11 +9,11 @@ from evaluation.findings.exact_runs import (
     NO_ANSWER,
     ExactRuns,
     Question,
-    milliseconds,
     peers_by_threads,
     runs_by_question,
     time_or_why_not,
 )
+from evaluation.report.figure_texts import milliseconds
 from evaluation.report.gap_tables import cell
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.record import ANSWERED, Record, RunStatus

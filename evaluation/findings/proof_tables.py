@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from evaluation.findings.planning_cost import is_of, planning_seconds, values_of
+from evaluation.findings.cost_of_planning import is_of, planning_seconds, values_of
 from evaluation.report.cases import Case
 from evaluation.report.gap_tables import NOTHING, by_instance, cell
 from evaluation.report.slots import PageMaterial, slot

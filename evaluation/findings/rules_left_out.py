@@ -8,11 +8,11 @@ from dataclasses import replace
 from evaluation.findings.exact_runs import (
     NO_ANSWER,
     ExactRuns,
-    milliseconds,
     runs_by_question,
     time_or_why_not,
     whole,
 )
+from evaluation.report.figure_texts import milliseconds
 from evaluation.report.gap_tables import cell
 from evaluation.report.slots import PageMaterial, slot
 from planners.text.table import Row, Table, columns_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.findings.instance_settings import settings_of
 from evaluation.report.slots import PageMaterial, slot
+from evaluation.study.instance_name import settings_in
 from evaluation.study.record import ANSWERED, Record
 from planners.compare.report import percent
 from planners.errors import GaplessError
@@ -76,7 +76,7 @@ def dealt_graphs(records: Sequence[Record]) -> list[DealtGraph]:
     for record in answered:
         if record.planner != COUNTER:
             continue
-        model, settings = settings_of(record.instance)
+        model, settings = settings_in(record.instance)
         counted = {key: int(value) for key, value in record.statistics.items()}
         graphs.append(
             DealtGraph(

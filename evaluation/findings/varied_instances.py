@@ -7,12 +7,12 @@ from statistics import median
 
 from evaluation.findings.exact_runs import (
     ExactRuns,
-    milliseconds,
     nodes_of,
     runs_by_question,
     seconds_of,
     whole,
 )
+from evaluation.report.figure_texts import milliseconds
 from evaluation.report.gap_tables import cell
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.record import ANSWERED, RunStatus

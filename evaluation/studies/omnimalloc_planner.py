@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from evaluation.benchmarks.contestants.omnimalloc_peer import SUPERMALLOC, Peer
 from evaluation.measuring.resident_memory import (
     give_back_heap,
     resident_peak,
     restart_peak,
 )
+from evaluation.peers.omnimalloc_peer import SUPERMALLOC, Peer
 from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Result

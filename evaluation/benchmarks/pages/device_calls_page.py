@@ -14,8 +14,8 @@ from evaluation.benchmarks.measuring.device_calls import (
     mapped_seconds,
     plain_seconds,
 )
-from evaluation.benchmarks.writing.page import milliseconds
-from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
+from evaluation.benchmarks.pages.worded_page import WordedPage, table_of
+from evaluation.report.figure_texts import milliseconds
 from gpu_runtime._core import DeviceMemory
 from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError

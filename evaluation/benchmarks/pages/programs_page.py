@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from evaluation.benchmarks.pages.worded_page import WordedPage, table_of
 from evaluation.benchmarks.programs.program_list import PROGRAMS, Steps
 from evaluation.benchmarks.programs.program_study import ProgramFindings, ProgramStudy
 from evaluation.benchmarks.programs.reach import (
@@ -16,7 +17,6 @@ from evaluation.benchmarks.programs.reach import (
     Verdict,
     bits_equal_under,
 )
-from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
 from gpu_runtime.training.run_specification import JUDGED, ONLINE, Allocator
 from planners.errors import GaplessError
 

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from evaluation.benchmarks.measuring.processor_seconds import measure
-from evaluation.benchmarks.writing.page import milliseconds
-from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
+from evaluation.benchmarks.pages.worded_page import WordedPage, table_of
+from evaluation.report.figure_texts import milliseconds
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
 from planners.command_line.progress_line import show_progress

@@ -8,7 +8,7 @@ from dataclasses import replace
 from evaluation.benchmarks.measuring import allocation_pairs
 from evaluation.benchmarks.measuring.allocation_pairs import pair_rows
 from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
-from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
+from evaluation.benchmarks.pages.worded_page import WordedPage, table_of
 from gpu_runtime.train import require_sound
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.comparison_report import notes, study_table

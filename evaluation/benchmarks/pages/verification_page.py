@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.benchmarks.writing.page import milliseconds, seconds
-from evaluation.benchmarks.writing.worded_page import WordedPage, table_of
+from evaluation.benchmarks.pages.worded_page import WordedPage, table_of
+from evaluation.report.figure_texts import milliseconds, seconds
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
 from gpu_runtime.verification.injection import inject, moved
 from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams

@@ -192,12 +192,12 @@ CHILD_OF_A_PARENT = {
         """,
     "pool": """
         import os, time
-        from evaluation.benchmarks.measuring.isolated_measurement import MeasuredCall, run_isolated
+        from evaluation.study.local_executor import LocalProcesses
         def say():
             print(os.getpid(), flush=True)
             time.sleep(600)
         if __name__ == "__main__":
-            run_isolated(MeasuredCall(say, time.sleep, max))
+            LocalProcesses(1).submit(say).result()
         """,
 }
 

@@ -25,7 +25,7 @@ from evaluation.benchmarks.measuring.allocation_pairs import (
 from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
 from evaluation.benchmarks.pages import training_page
 from evaluation.benchmarks.pages.training_page import CASES
-from evaluation.benchmarks.writing.page import Page
+from evaluation.benchmarks.pages.worded_page import WordedPage
 from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
 from gpu_runtime.training.run_specification import JUDGED, Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult
@@ -257,14 +257,18 @@ def test_ctrl_c_does_not_wait_for_checks() -> None:
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
+# Of the page that stands in for the one that takes a GPU.
+PLACES = ("processes", "tensors", "file-bytes", "reading-ms", "reading-worst")
+
+
 def test_the_page_says_how_it_was_made(
     main: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[str, bool]] = []
 
-    def page(command: str, *_: object, checks_at_once: bool) -> Page:
+    def page(command: str, *_: object, checks_at_once: bool) -> WordedPage:
         made.append((command, checks_at_once))
-        return Page("title", command)
+        return WordedPage("responsiveness", command, dict.fromkeys(PLACES, ""))
 
     monkeypatch.setattr(command_line, "training_page", page)
     before = os.sched_getaffinity(0)

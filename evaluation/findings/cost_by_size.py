@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from evaluation.findings.instance_settings import settings_of
 from evaluation.report.gap_tables import cell
 from evaluation.report.slots import PageMaterial, slot
+from evaluation.study.instance_name import settings_in
 from evaluation.study.record import ANSWERED, Record
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
@@ -46,7 +46,7 @@ def _by_family(records: Sequence[Record]) -> dict[str, dict[int, Costs]]:
     """Return what runs cost, by family with all settings but tensors and seed, and by tensors."""
     families: dict[str, dict[int, Costs]] = {}
     for record in records:
-        family, settings = settings_of(record.instance)
+        family, settings = settings_in(record.instance)
         others = [f"{key}={value}" for key, value in settings.items()
                   if key not in ("tensors", "seed")]  # fmt: skip
         if record.status not in ANSWERED or not record.timed:

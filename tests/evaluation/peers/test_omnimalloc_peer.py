@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from evaluation.benchmarks.contestants.omnimalloc_peer import (
+from evaluation.peers.omnimalloc_peer import (
     SUPERMALLOC,
     Peer,
     Placed,

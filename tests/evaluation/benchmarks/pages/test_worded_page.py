@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks.writing import worded_page
-from evaluation.benchmarks.writing.worded_page import WORDS, WordedPage, table_of
+from evaluation.benchmarks.pages import worded_page
+from evaluation.benchmarks.pages.worded_page import WORDS, WordedPage, table_of
 from evaluation.report.template import PLACE, sections_of
 from planners.errors import GaplessError
 from tests.repository import ROOT

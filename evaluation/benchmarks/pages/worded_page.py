@@ -11,7 +11,7 @@ from evaluation.measuring.environment import measured_now
 from evaluation.report.template import fill_template
 from planners.text.table import Row, Table, columns_of
 
-WORDS = Path(__file__).parents[1] / "words"
+WORDS = Path(__file__).parent / "words"
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""What is measured: committed instances, and the cases of a page."""

@@ -1,1 +1,0 @@
-"""Who is measured: our planners and omnimalloc, each run in a fresh process and judged."""

@@ -1,1 +1,0 @@
-"""What papers and others printed, for tables beside ours."""

@@ -1,0 +1,35 @@
+"""Shares and times as they stand in the tables of a page."""
+
+from __future__ import annotations
+
+from planners.text.byte_units import three_digits
+
+# Below this a share would print as none.
+SMALLEST_SHARE = 5e-7
+
+
+def percent(share: float) -> str:
+    """Return a share with three digits, or as a whole number where it is none or all."""
+    if share in (0.0, 1.0):
+        return f"{share:.0%}".replace("%", " %")
+    return f"{share:.3%}".replace("%", " %")
+
+
+def percent_above(value: float, reference: float) -> str:
+    """Return by how much a value is above a reference, or below it with a minus."""
+    if reference == 0:
+        return "0 %" if value == 0 else "-"
+    share = value / reference - 1
+    if share == 0:
+        return "0 %"
+    return f"{share:.4%}" if abs(share) >= SMALLEST_SHARE else "<0.0001%"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return seconds as milliseconds with three significant digits."""
+    return three_digits(seconds * 1e3)
+
+
+def seconds(value: float) -> str:
+    """Return seconds to the millisecond, and from ten on with three significant digits."""
+    return f"{value:.3f}" if value < 10 else three_digits(value)
