@@ -49,6 +49,13 @@ ROOMS = {
         "planners.model",
         "planners.registry",
     },
+    "planners/integrations": {
+        "planners.errors",
+        "planners.model",
+        "planners.registry",
+        "planners.run",
+        "planners.text",
+    },
     "planners/exact": {
         "planners._core",
         "planners.errors",
@@ -76,7 +83,7 @@ ROOMS = {
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
 HEAVY = {
     "ortools", "pulp", "scipy", "torch", "transformers", "lightning", "pytorch_lightning",
-    "matplotlib", "bokeh", "jinja2", "rich", "typer",
+    "matplotlib", "bokeh", "jinja2", "rich", "typer", "executorch",
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (

@@ -1,0 +1,1 @@
+"""Planners where other people's compilers plan memory."""

@@ -1,0 +1,206 @@
+"""Programs that ExecuTorch plans with a planner of ours: loaded in its runtime, and run."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from planners import Status
+from planners.errors import InvalidPlanError, UnknownPlannerError
+from planners.integrations.executorch import GaplessPlanner, gapless_planner
+
+pytestmark = pytest.mark.executorch
+
+ALIGNMENT = 16
+
+
+def lowered(program: Any, algorithms: list[Callable[..., Any]], **options: Any) -> Any:
+    """Return an ExecuTorch program that is planned by the best of some algorithms."""
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+    from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+    from executorch.exir.passes import MemoryPlanningPass
+
+    plans = MemoryPlanningPass(
+        memory_planning_algo=MemoryPlanningAlgorithmSuite(algorithms), **options
+    )
+    config = ExecutorchBackendConfig(memory_planning_pass=plans)
+    return to_edge(program).to_executorch(config)
+
+
+def sizes_of(lowered_program: Any) -> list[int]:
+    plan = lowered_program.executorch_program.execution_plan[0]
+    return [int(size) for size in plan.non_const_buffer_sizes]
+
+
+def outputs_of(lowered_program: Any, inputs: tuple[Any, ...]) -> list[Any]:
+    """Run the program in ExecuTorch's own runtime."""
+    from executorch.runtime import Runtime
+
+    method = Runtime.get().load_program(lowered_program.buffer).load_method("forward")
+    return [output.clone() for output in method.execute(inputs)]
+
+
+def exported(forward: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+    import torch
+
+    class Called(torch.nn.Module):
+        def forward(self, *args: Any) -> Any:
+            return forward(*args)
+
+    return torch.export.export(Called(), inputs)
+
+
+def branches(size: int) -> Callable[..., Any]:
+    """Return a step whose tensors come and go at unlike sizes."""
+    import torch
+
+    def forward(x: Any) -> Any:
+        wide = torch.cat([x, x * 2, x + 1], dim=1)
+        narrow = wide[:, :size].sigmoid()
+        again = torch.cat([narrow, wide.tanh()], dim=1)
+        return (again.relu() + 1).sum(dim=1) * narrow.sum()
+
+    return forward
+
+
+def test_a_program_runs_the_same_in_less_memory() -> None:
+    import torch
+    from executorch.exir.memory_planning import greedy
+
+    inputs = (torch.randn(3, 400),)
+    program = exported(branches(100), inputs)
+    theirs, ours = gapless_planner("auto"), gapless_planner("greedy-size-first")
+    by_greedy = lowered(program, [greedy])
+    by_suite = lowered(program, [greedy, theirs, ours])
+    assert sum(sizes_of(by_suite)) <= sum(sizes_of(by_greedy))
+    for planner in (theirs, ours):
+        [planned] = planner.planned
+        assert planned.result.status is Status.OPTIMAL
+        alone = lowered(program, [planner])
+        assert sizes_of(alone) == [0, planned.result.peak]
+        for mine, its in zip(outputs_of(alone, inputs), outputs_of(by_greedy, inputs), strict=True):
+            assert torch.equal(mine, its)
+
+
+def test_branches_keep_their_memory() -> None:
+    import torch
+    from executorch.exir.memory_planning import greedy
+
+    def forward(x: Any, way: Any) -> Any:
+        made = torch.cond(
+            way.sum() > 0, lambda y: (y + 1).sigmoid(), lambda y: (y * 2).tanh() - y, (x,)
+        )
+        more = torch.cond(
+            x.sum() > 0, lambda y: (y - 3).relu() * y, lambda y: y.tanh() * 5, (made + 1,)
+        )
+        return (more + 1).tanh() + more
+
+    inputs = (torch.randn(64, 3), torch.ones(2))
+    program = exported(forward, inputs)
+    planner = gapless_planner("auto")
+    ours, theirs = lowered(program, [planner]), lowered(program, [greedy])
+    # Four branches, and the graph that calls them.
+    assert len(planner.planned) == 5
+    assert planner.planned[-1].problem.origin["first_byte"] > 0
+    for given in (inputs, (inputs[0], -inputs[1]), (-inputs[0].abs(), inputs[1])):
+        for mine, its in zip(outputs_of(ours, given), outputs_of(theirs, given), strict=True):
+            assert torch.equal(mine, its)
+
+
+@pytest.mark.parametrize("inside", itertools.product([False, True], repeat=2))
+def test_what_the_user_provides_is_left_to_him(inside: tuple[bool, bool]) -> None:
+    import torch
+    from executorch.exir.memory_planning import greedy
+
+    inputs = (torch.randn(7, 90),)
+    program = exported(branches(30), inputs)
+    options = {"alloc_graph_input": inside[0], "alloc_graph_output": inside[1]}
+    planner = gapless_planner("auto")
+    ours = lowered(program, [greedy, planner], **options)
+    theirs = lowered(program, [greedy], **options)
+    [planned] = planner.planned
+    assert ("args_0" in (planned.problem.tensor_name or ())) is inside[0]
+    assert sum(sizes_of(ours)) <= sum(sizes_of(theirs))
+    if inside[1]:
+        [mine], [its] = outputs_of(ours, inputs), outputs_of(theirs, inputs)
+        assert torch.equal(mine, its)
+
+
+def spec(size: int, first: int, last: int, memory: int | None = None) -> Any:
+    import torch
+    from executorch.exir.tensor import TensorSpec
+
+    made = TensorSpec(torch.uint8, torch.Size([size]))
+    made.lifetime, made.mem_id = [first, last], memory
+    return made
+
+
+def call(planner: GaplessPlanner, specs: list[Any], padding: int = 0, **module: Any) -> Any:
+    graph = SimpleNamespace(graph=SimpleNamespace(nodes=[]), **module)
+    return planner(ALIGNMENT, specs, graph, None, padding)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_tensors_of_one_time_share_bytes(seed: int) -> None:
+    from executorch.exir.memory_planning import Verifier
+
+    drawn = random.Random(seed)
+    specs = []
+    for _ in range(30):
+        first = drawn.randrange(20)
+        specs.append(
+            spec(drawn.choice([0, 1, 15, 16, 100, 1000]), first, first + drawn.randrange(8),
+                 drawn.choice([None, 1, 3]))
+        )  # fmt: skip
+    answer = call(gapless_planner("greedy-size-best"), specs, 64, input_mem_buffer_sizes=[0, 40])
+    assert len(answer.bufsizes) == 4
+    assert answer.bufsizes[2] == 0
+    for each, its in answer.spec_dict.items():
+        each.mem_id, each.mem_offset, each.mem_obj_id = its.mem_id, its.mem_offset, its.mem_obj_id
+        assert its.mem_offset % ALIGNMENT == 0
+        assert its.mem_id != 1 or its.mem_offset >= 40
+        assert its.mem_offset + each.allocated_memory + 64 <= answer.bufsizes[its.mem_id]
+    assert len(answer.spec_dict) == len(specs)
+    for one, other in itertools.combinations(specs, 2):
+        if Verifier.storage_overlap(one, other):
+            assert not Verifier.lifetime_overlap(one, other)
+            assert Verifier.mem_obj_id_match(one, other)
+
+
+def test_what_is_computed_in_place_lies_where_its_base_lies() -> None:
+    base, kept, other = spec(100, 0, 2), spec(100, 3, 5), spec(50, 1, 4)
+    kept.inplace_base = base
+    apart = spec(32, 6, 7)
+    apart.inplace_base = spec(32, 0, 6)  # fed in by the user
+    answer = call(gapless_planner("auto"), [kept, base, other, apart])
+    offsets = {id(each): its.mem_offset for each, its in answer.spec_dict.items()}
+    assert offsets[id(base)] == offsets[id(kept)]
+    assert abs(offsets[id(other)] - offsets[id(base)]) in (64, 112)
+    assert answer.bufsizes == [0, 176]
+
+
+def test_memories_without_tensors_keep_what_submodules_need() -> None:
+    assert call(gapless_planner("auto"), []).bufsizes == [0, 0]
+    assert call(gapless_planner("auto"), [], input_mem_buffer_sizes=[0, 48]).bufsizes == [0, 48]
+
+
+def test_a_memory_that_is_too_small_is_named() -> None:
+    specs = [spec(100, 0, 3), spec(100, 2, 5)]
+    assert call(gapless_planner(capacities={1: 224}), specs).bufsizes == [0, 224]
+    with pytest.raises(InvalidPlanError, match=r"at least 224 B.*capacity is 223"):
+        call(gapless_planner(capacities={1: 223}), specs)
+
+
+def test_a_suite_tells_planners_apart() -> None:
+    planners = [gapless_planner(), gapless_planner("homosize"), gapless_planner(seed=1)]
+    assert len({planner.__name__ for planner in planners}) == 3
+
+
+def test_an_unknown_planner_is_known_at_once() -> None:
+    with pytest.raises(UnknownPlannerError, match="auto"):
+        gapless_planner("aut")
