@@ -24,7 +24,7 @@ class DealtGraph:
 
     # As its name in the study says.
     model: str
-    settings: dict[str, str]
+    settings: Mapping[str, str]
     tensors: int
     streams: int
     unsafe_pairs: int
