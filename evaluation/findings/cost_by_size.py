@@ -65,4 +65,4 @@ def _cost(seconds: Sequence[float] | None, tensors: int) -> str:
     if not seconds:
         return NOTHING
     middle = median(seconds)
-    return f"{three_digits(1e3 * middle)} ({1e6 * middle / max(1, tensors):.3g})"
+    return f"{three_digits(1e3 * middle)} ({three_digits(1e6 * middle / max(1, tensors))})"

@@ -74,7 +74,7 @@ class ExtractionChoice:
 
     # Name and options, as of ``python -m instances.extract``.
     extract: str
-    parameters: Mapping[str, tuple[Parameter, ...]]
+    parameters: Mapping[str, tuple[Parameter | str, ...]]
     capacity: Capacity = CapacityFrom.INSTANCE
 
 

@@ -249,7 +249,9 @@ def _choice(table: _Table) -> InstanceChoice:
             )
         return FamilyChoice(family, _parameters(table), table.counts("seeds", (0,)), capacity)
     if kind == "extract":
-        return ExtractionChoice(table.text("extract"), _parameters(table), capacity)
+        given = _Table(f"{table.where}parameters, ", table.table("parameters"))
+        parameters = {name: given.options(name) for name in given.fields}
+        return ExtractionChoice(table.text("extract"), parameters, capacity)
     streams = table.text("streams", StreamScheme.CATEGORY.value)
     if streams not in _DEALT:
         table.refuse("streams", f"one of {', '.join(_DEALT)}", streams)
@@ -329,6 +331,13 @@ class _Table:
 
     def counts(self, field: str, default: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self._list(field, default, _is_count, "whole numbers of at least 0"))
+
+    def options(self, field: str) -> tuple[int | float | str, ...]:
+        value = self.fields[field]
+        listed = value if isinstance(value, list) else [value]
+        if not listed or not all(type(each) in (int, float, str) for each in listed):
+            self.refuse(field, "a number, a text, or a list of them", value)
+        return tuple(listed)
 
     def values(self, field: str) -> tuple[int | float, ...]:
         value = self.fields[field]

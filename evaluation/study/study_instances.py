@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from evaluation.study.instance_name import name_with
 from evaluation.study.study import (
@@ -30,7 +31,6 @@ from instances.catalogue.instance_name import file_label
 from instances.extract.parallel.dealing import dealt_again
 from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
-from instances.synthetic.family import Parameter
 from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.files.digest import problem_digest
@@ -44,6 +44,7 @@ from planners.third_party.child_process import run_to_end
 WHOLE = RecordingSlice()
 
 Content = tuple[Problem, RequestSequence | None]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
             yield StudyInstance(name_with(name, settings), name, choice.capacity, make)
 
 
-def _combinations(parameters: Mapping[str, Sequence[Parameter]]) -> Iterator[dict[str, Parameter]]:
+def _combinations(parameters: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
     for values in itertools.product(*parameters.values()):
         yield dict(zip(parameters, values, strict=True))
 

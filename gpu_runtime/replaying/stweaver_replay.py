@@ -79,14 +79,16 @@ def replay_stweaver(
         return StweaverReplay(replace(cached, statistics=parts), 0, nothing)
     plan = _plan(profile, planner, time_limit)
     begun = time.perf_counter()
-    served, offset = _serve(requests, profile, plan, reuse=reuse)
+    served, offset, late_seconds = _serve(requests, profile, plan, reuse=reuse)
     seconds = time.perf_counter() - begun
     in_pool = (served == Served.PLANNED) | (served == Served.REUSED)
     offset[~in_pool] = NO_SPACE
     result = _with_pool(requests, terms, offset, plan.peak)
+    is_whole = result.out_of_memory_row is None
     result = replace(
         result,
         seconds=result.seconds + seconds,
+        last_iteration_seconds=result.last_iteration_seconds + late_seconds if is_whole else 0.0,
         statistics=_composition(requests, served, plan.peak, result.reserved_peak),
     )
     return StweaverReplay(result, plan.peak, served)
@@ -108,8 +110,11 @@ def _plan(profile: StaticProfile, planner: str, time_limit: float) -> Plan:
 
 def _serve(
     requests: RequestSequence, profile: StaticProfile, plan: Plan, *, reuse: bool
-) -> tuple[IntColumn, IntColumn]:
-    """Return how each request is served, and its offset where that is in the pool."""
+) -> tuple[IntColumn, IntColumn, float]:
+    """Return how each request is served, its offset in the pool, and the late seconds.
+
+    Those are what the last iteration took.
+    """
     space = np.full(requests.request_count, NO_SPACE, dtype=np.int64)
     lists: list[list[tuple[int, int]]] = []
     if reuse:
@@ -124,7 +129,11 @@ def _serve(
     tensor, spaces, planned = profile.tensor.tolist(), space.tolist(), plan.offsets.tolist()
     size = _place_bytes(requests).tolist()
     taken: dict[int, int] = {}
-    for action, request in zip(requests.action.tolist(), requests.request.tolist(), strict=True):
+    last_row, late_begun = requests.last_iteration_row, time.perf_counter()
+    rows = zip(requests.action.tolist(), requests.request.tolist(), strict=True)
+    for row, (action, request) in enumerate(rows):
+        if row == last_row:
+            late_begun = time.perf_counter()
         if action == RequestAction.ALLOCATE:
             place: int | None = None
             if tensor[request] != NO_TENSOR:
@@ -143,7 +152,7 @@ def _serve(
                 taken[request] = offset[request] = place
         elif action == RequestAction.FREE_COMPLETED and request in taken:
             pool.free(taken.pop(request))
-    return served, offset
+    return served, offset, time.perf_counter() - late_begun
 
 
 def _with_pool(

@@ -71,7 +71,10 @@ def counted(number: int, noun: str) -> str:
 
 def three_digits(value: float) -> str:
     """Return a number with three significant digits, whole from 100 on and never as a power."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    digits = f"{value:.3g}"
+    return digits if "e" not in digits else f"{value:.{2 + int(digits.partition('e-')[2])}f}"
 
 
 def both_bytes(size: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.findings.largest_batch import batch_table
+from evaluation.findings.largest_batch import batch_table, peak_table
 from evaluation.report.cases import cases_of
 from evaluation.report.slots import PageMaterial, fill
 from evaluation.study.record import Record
@@ -22,7 +22,7 @@ def records() -> list[Record]:
 
 
 def lines(*memories: str) -> list[tuple[str, ...]]:
-    return [tuple(row.cells) for row in batch_table(cases_of(records()), memories).rows]
+    return [tuple(row.cells) for row in batch_table("net", cases_of(records()), memories).rows]
 
 
 def test_the_largest_batch_that_fits_is_shown_with_the_gain() -> None:
@@ -43,6 +43,28 @@ def test_nothing_is_said_beyond_what_was_run() -> None:
 
 def test_the_page_says_which_memories() -> None:
     material = PageMaterial("made-up", records(), {"memories": ["20GiB"]})
-    assert "| 20GiB" in fill("# T\n\n{largest-batch}\n", material, "x")
+    filled = fill("# T\n\n{largest-batch}\n", material, "x")
+    assert "| net: memory" in filled
+    assert "| 20GiB" in filled
     with pytest.raises(GaplessError, match=r"page\.memories"):
         fill("{largest-batch}", PageMaterial("made-up", records()), "x")
+
+
+def test_each_batch_has_the_best_plan_and_what_allocators_take_more() -> None:
+    table = peak_table("net", cases_of(records()))
+    assert [column.heading for column in table.columns][1:] == [
+        "best plan (GiB)", "taken (GiB)", "above",
+    ]  # fmt: skip
+    assert tuple(table.rows[1].cells) == ("16", "16.00", "20.00", "+25.00%")
+    alone = cases_of([each for each in records() if each.planner == "taken"])
+    assert tuple(peak_table("net", alone).rows[0].cells) == ("8", "-", "10.00", "-")
+
+
+def test_streams_make_a_series_of_their_own() -> None:
+    both = [
+        record(f"net:streams={streams}:batch=8", "planned", 8 << 30)
+        for streams in ("roles", "category")
+    ]
+    filled = fill("{peaks-by-batch}", PageMaterial("made-up", both), "x")
+    assert filled.count("best plan (GiB)") == 2
+    assert "net:streams=category: batch" in filled

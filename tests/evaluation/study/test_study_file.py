@@ -140,6 +140,11 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
         ),
         (
             "instances]]",
+            'instances]]\nextract = "bert"\nparameters = { streams = ["roles", true] }',
+            "parameters, field streams: a number, a text, or a list of them",
+        ),
+        (
+            "instances]]",
             'instances]]\nfiles = ["{sets}/a.csv"]',
             "'{sets}/a.csv' is in a folder that the table folders does not have",
         ),

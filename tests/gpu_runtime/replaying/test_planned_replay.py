@@ -62,7 +62,7 @@ def test_steps_are_served_by_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (places[-2:] == places[-1]).all()
 
 
-@pytest.mark.parametrize("name", ["pytorch-caching", "planned"])
+@pytest.mark.parametrize("name", ["pytorch-caching", "planned", "stweaver"])
 def test_the_last_iteration_has_a_time_of_its_own(name: str) -> None:
     (chosen,) = choose_online(name)
     requests = training()

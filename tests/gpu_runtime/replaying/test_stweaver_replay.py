@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -118,6 +120,15 @@ def test_figures_count_pool_and_cache() -> None:
     offset = result.addresses[in_pool] - first
     assert (offset >= 0).all()
     assert (offset + place[in_pool] <= replay.pool_bytes).all()
+
+
+def test_the_last_iteration_has_a_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Serving asks the time as it begins, at the last iteration, and as it ends.
+    monkeypatch.setattr(time, "perf_counter", itertools.count().__next__)
+    result = replayed(requests_of_trace(random_training(5))).result
+    assert 1 <= result.last_iteration_seconds < 2 < result.seconds
+    full = replayed(requests_of_trace(random_training(5)), OnlineTerms(capacity=1 << 21)).result
+    assert full.last_iteration_seconds == 0
 
 
 def test_a_device_without_room_for_the_pool_serves_nothing() -> None:

@@ -88,8 +88,8 @@ def test_bytes_are_whole_and_fit(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0123456, "0.0123"), (9.9, "9.9"), (29.54, "29.5"), (99.96, "100"), (128.4, "128"),
-     (1174.4, "1,174"), (4239.6, "4,240")],
+    [(0, "0"), (0.0000126, "0.0000126"), (0.0123456, "0.0123"), (9.9, "9.9"), (29.54, "29.5"),
+     (99.96, "100"), (128.4, "128"), (1174.4, "1,174"), (4239.6, "4,240")],
 )  # fmt: skip
 def test_three_digits_are_never_a_power(value: float, text: str) -> None:
     assert three_digits(value) == text
