@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from evaluation.claims.committed_page import number_of, rows_of
 from evaluation.study.record import Record
 
-PROGRAMS = ("plain", "microbatches", "evaluation", "four-lengths")
+PROGRAMS = (
+    "plain", "data-loader", "microbatches", "compile", "accumulate", "random-lengths",
+    "reduce-overhead", "cuda-graph", "resnet-50", "lora", "generation",
+)  # fmt: skip
 PAGE, HEADING = "programs.md", "Online allocators"
 
 # Columns of the page, for one program and allocator.
