@@ -175,10 +175,11 @@ def test_no_two_tensors_of_one_time_share_bytes(seed: int) -> None:
 def test_what_is_computed_in_place_lies_where_its_base_lies() -> None:
     base, kept, other = spec(100, 0, 2), spec(100, 3, 5), spec(50, 1, 4)
     kept.inplace_base = base
-    apart = spec(32, 6, 7)
-    apart.inplace_base = spec(32, 0, 6)  # fed in by the user
-    answer = call(gapless_planner("auto"), [kept, base, other, apart])
+    apart, also = spec(32, 6, 7), spec(32, 6, 7)
+    apart.inplace_base = also.inplace_base = spec(32, 0, 6)  # fed in by the user
+    answer = call(gapless_planner("auto"), [kept, base, other, apart, also])
     offsets = {id(each): its.mem_offset for each, its in answer.spec_dict.items()}
+    assert abs(offsets[id(apart)] - offsets[id(also)]) >= 32
     assert offsets[id(base)] == offsets[id(kept)]
     assert abs(offsets[id(other)] - offsets[id(base)]) in (64, 112)
     assert answer.bufsizes == [0, 176]
