@@ -129,8 +129,8 @@ def core_log(requests: RequestSequence) -> RequestLog:
     return RequestLog(
         CORE_ACTION[requests.action],
         (requests.request + 1).astype(np.uint64),
-        requests.size[requests.request],
-        requests.stream[requests.request],
+        requests.of_rows(requests.size),
+        requests.of_rows(requests.stream),
     )
 
 

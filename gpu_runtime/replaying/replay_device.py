@@ -126,7 +126,7 @@ def _replayed_streams(device: CudaMemory, requests: RequestSequence) -> Replayed
 
 
 def _requested_peak(requests: RequestSequence) -> int:
-    size = requests.size[requests.request]
+    size = requests.of_rows(requests.size)
     sign = (requests.action == RequestAction.ALLOCATE).astype(np.int64)
     sign -= requests.action == RequestAction.FREE_COMPLETED
     return int(np.cumsum(sign * size).max(initial=0))

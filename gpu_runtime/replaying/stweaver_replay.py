@@ -160,14 +160,14 @@ def _with_pool(
 ) -> OnlineResult:
     """Return the result of a run whose pool is asked for first, and the rest of a cache."""
     in_pool = offset != NO_SPACE
-    gives_back = requests.action == RequestAction.GIVE_BACK
-    is_cached = gives_back | ~in_pool[requests.request]
+    # Memory that is given back is the cache's.
+    is_cached = requests.of_rows(in_pool.astype(np.int64)) == 0
     rows = np.flatnonzero(is_cached)
     number = np.cumsum(~in_pool)
     cached = replace(
         requests,
         action=np.append(RequestAction.ALLOCATE, requests.action[rows]),
-        request=np.append(0, number[requests.request[rows]] * ~gives_back[rows]),
+        request=np.append(0, requests.of_rows(number)[rows]),
         event=np.append(0, requests.event[rows]),
         size=np.append(pool_bytes, requests.size[~in_pool]),
         stream=np.append(0, requests.stream[~in_pool]),

@@ -79,6 +79,12 @@ class RequestSequence:
         rows[self.request[completed]] = completed
         return rows
 
+    def of_rows(self, column: IntColumn) -> IntColumn:
+        """Return the entry that each row's request has in a column; 0 where memory goes back."""
+        is_none = self.action == RequestAction.GIVE_BACK
+        entries: IntColumn = np.append(column, 0)[np.where(is_none, len(column), self.request)]
+        return entries
+
     def live_bytes(self, size: IntColumn) -> IntColumn:
         """Return the bytes of requests that are not freed after each row; `size` has one each."""
         change = np.zeros(self.row_count, dtype=np.int64)

@@ -56,6 +56,20 @@ def test_the_figures_of_a_run_by_hand() -> None:
     assert result.device_calls == {"allocate_plain": 2}
 
 
+@pytest.mark.parametrize("begins", [[], [0, 1]])
+@pytest.mark.parametrize("name", [*NAMES, "gmlake", "vpmm", "stweaver"])
+def test_memory_may_be_given_back_that_nobody_asked_for(name: str, begins: list[int]) -> None:
+    nothing = np.zeros(0, np.int64)
+    twice = np.full(2, RequestAction.GIVE_BACK, np.int64)
+    rows = np.zeros(2, np.int64)
+    requests = RequestSequence(
+        "idle", twice, rows, rows, nothing, nothing, iteration_rows=np.array(begins, np.int64)
+    )
+    result = replayed(name, requests, OnlineTerms(has_series=True))
+    assert result.reserved.tolist() == [0, 0]
+    assert result.requested_peak == 0
+
+
 @pytest.mark.parametrize("device", HOST_DEVICES)
 @pytest.mark.parametrize("name", NAMES)
 def test_requested_bytes_are_those_of_the_requests(name: str, device: OnlineDevice) -> None:
