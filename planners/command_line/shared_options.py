@@ -16,3 +16,11 @@ OnlyStatic = Annotated[
     bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+SizedDimensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dimension",
+        metavar="NAME=N",
+        help="Size of a dimension that a model's file leaves open; repeatable.",
+    ),
+]

@@ -14,7 +14,13 @@ from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
-from planners.command_line.shared_options import AsJson, Iteration, OnlyStatic, Persistent
+from planners.command_line.shared_options import (
+    AsJson,
+    Iteration,
+    OnlyStatic,
+    Persistent,
+    SizedDimensions,
+)
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
 from planners.compare.capacity_verdict import Answer, verdict_of
@@ -36,6 +42,7 @@ from planners.compare.report import (
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError
+from planners.files.dimensions import Dimensions, parse_dimensions
 from planners.files.formats import read_with_requests
 from planners.files.output_file import require_suffix, require_targets
 from planners.files.plan_file import write_plan
@@ -83,6 +90,7 @@ class ComparisonRequest:
 
     files: Sequence[Path]
     recording_slice: RecordingSlice
+    dimensions: Dimensions
     only_static: bool
     chosen: Sequence[ChosenPlanner]
     # On recordings by default, and on other instances where they are asked for.
@@ -146,6 +154,7 @@ def compare(
         ),
     ] = "",
     only_static: OnlyStatic = False,
+    dimension: SizedDimensions = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     plugin: Annotated[
@@ -206,6 +215,7 @@ def compare(
             round_to=parse_bytes("--round-to", round_to),
             dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
         ),
+        dimensions=parse_dimensions(dimension or []),
         only_static=only_static,
         chosen=chosen,
         online=chosen_online,
@@ -268,7 +278,7 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
         standard_output.write(",".join(CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
-            whole, recorded = read_with_requests(path, request.recording_slice)
+            whole, recorded = read_with_requests(path, request.recording_slice, request.dimensions)
             if request.plot is not None:
                 request.plot.require_drawable(whole)
             if request.page is not None:

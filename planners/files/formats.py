@@ -13,6 +13,7 @@ from typing import TypeVar
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import pieces_of
+from planners.files.dimensions import Dimensions
 from planners.files.json_file import GZIP_MAGIC
 from planners.files.problem_file import read_gapless_json
 from planners.files.recording_slice import RecordingSlice
@@ -23,6 +24,7 @@ from planners.model.request_sequence import RequestSequence, requests_of_problem
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
 WHOLE = RecordingSlice()
+NO_DIMENSIONS: Dimensions = {}
 
 Content = TypeVar("Content")
 
@@ -48,6 +50,8 @@ class Format:
         Reads a part of a file that holds a recording; None where files hold problems.
     read_requests
         Reads what a recorded run asked of its allocator; None where files hold no such thing.
+    read_sized
+        Reads a file with sizes for the dimensions that it leaves open; None where files leave none.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Format:
     read: Callable[[Path], Problem]
     read_slice: Callable[[Path, RecordingSlice], Problem] | None = None
     read_requests: Callable[[Path], RequestSequence] | None = None
+    read_sized: Callable[[Path, Dimensions], Problem] | None = None
 
     def has_suffix(self, path: Path) -> bool:
         """Return whether the name of a file ends as names of this format do."""
@@ -72,7 +77,11 @@ def _is_json(path: Path, head: bytes) -> bool:
 GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
 
 
-def read_problem(path: str | Path, recording_slice: RecordingSlice = WHOLE) -> Problem:
+def read_problem(
+    path: str | Path,
+    recording_slice: RecordingSlice = WHOLE,
+    dimensions: Dimensions = NO_DIMENSIONS,
+) -> Problem:
     """Read an instance file of any known format.
 
     Parameters
@@ -81,15 +90,17 @@ def read_problem(path: str | Path, recording_slice: RecordingSlice = WHOLE) -> P
         The file, of the format that :func:`format_of` says; a pipe or ``/dev/stdin`` as well.
     recording_slice
         What of a recording becomes the problem.
+    dimensions
+        Sizes of the dimensions that the file leaves open, by name.
 
     Raises
     ------
     InstanceError
-        The file cannot be read, no format recognises it, it breaks a rule of its format, or a
-        slice is asked of what is no recording.
+        The file cannot be read, no format recognises it, it breaks a rule of its format, a
+        slice is asked of what is no recording, or a dimension is open or not there.
     """
     with readable_twice(Path(path)) as file:
-        return _read(file, recording_slice)
+        return _read(file, recording_slice, dimensions)
 
 
 def read_requests(path: str | Path) -> RequestSequence:
@@ -111,27 +122,43 @@ def read_requests(path: str | Path) -> RequestSequence:
 
 
 def read_with_requests(
-    path: Path, recording_slice: RecordingSlice
+    path: Path, recording_slice: RecordingSlice, dimensions: Dimensions = NO_DIMENSIONS
 ) -> tuple[Problem, RequestSequence | None]:
     """Read a problem, and the recorded requests where it is a recording as a whole."""
     with readable_twice(path) as file:
-        problem = _read(file, recording_slice)
+        problem = _read(file, recording_slice, dimensions)
         return problem, _recorded_requests(file) if recording_slice == WHOLE else None
 
 
-def _read(path: Path, recording_slice: RecordingSlice) -> Problem:
+def _read(
+    path: Path, recording_slice: RecordingSlice, dimensions: Dimensions = NO_DIMENSIONS
+) -> Problem:
     form = format_of(path)
-    if recording_slice == WHOLE:
-        return _answer(path, form, lambda: form.read(path))
     read_slice = form.read_slice
-    if read_slice is None:
+    if recording_slice != WHOLE and read_slice is None:
         recordings = [other.name for other in formats() if other.read_slice is not None]
         raise InstanceError(
             f"{path}: {', '.join(recording_slice.options)}: a recording is needed "
             f"({', '.join(recordings) or 'no known format holds any'}), found {form.name}, "
             f"which holds one problem"
         )
+    if dimensions:
+        return read_sized(path, form, dimensions)
+    if recording_slice == WHOLE or read_slice is None:
+        return _answer(path, form, lambda: form.read(path))
     return _answer(path, form, lambda: read_slice(path, recording_slice))
+
+
+def read_sized(path: Path, form: Format, dimensions: Dimensions) -> Problem:
+    """Read a file of a format, with sizes for its open dimensions."""
+    read = form.read_sized
+    if read is None:
+        sized = [other.name for other in formats() if other.read_sized is not None]
+        raise InstanceError(
+            f"{path}: --dimension: a file with open dimensions is needed "
+            f"({', '.join(sized) or 'no known format has any'}), found {form.name}"
+        )
+    return _answer(path, form, lambda: read(path, dimensions))
 
 
 def _recorded_requests(path: Path) -> RequestSequence | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from instances.extract.parallel.buckets import insert_all_reduces
 from instances.extract.parallel.exchanges import chain_exchanges
@@ -10,8 +10,9 @@ from instances.extract.parallel.sharding import Sharding, shard_parameters
 from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
 from instances.extract.step_settings import StepSettings
 from instances.extract.tracing.arcs import find_control_arcs
+from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
 from instances.extract.tracing.storages import Kernel, StorageTable, Trace, merge_storages
-from planners import Graph, Problem
+from planners import Problem
 
 
 def build_problem(
@@ -31,20 +32,14 @@ def build_problem(
     """
     storages = StorageTable(trace.size, trace.name)
     kernels, chains = _communicate(trace, settings, storages)
-    planned = [storage for kernel in kernels for storage in kernel.creates]
+    planned = planned_storages(kernels)
     tensor = {storage: index for index, storage in enumerate(planned)}
     ops = [kernel.op for kernel in kernels]
     streams = assign_streams(ops, settings.nodes_per_stream, settings.stream_scheme)
     control = set(find_control_arcs(kernels))
     if settings.stream_scheme is StreamScheme.SUCCESSION:
         control.update(find_successions(ops, streams))
-    graph = Graph(
-        op=ops,
-        stream=streams,
-        producer=[node for node, kernel in enumerate(kernels) for _ in kernel.creates],
-        consumers=_find_consumers(kernels, tensor),
-        control=sorted(control),
-    )
+    graph = graph_of_kernels(kernels, streams, control)
     persistent = sum(storages.size[storage] for storage in trace.persistent)
     return Problem(
         [storages.size[storage] for storage in planned],
@@ -75,12 +70,3 @@ def _communicate(
             kernels, trace.gradients, storages.size, settings.bucket_bytes
         )
     return kernels, [*exchanged, *buckets]
-
-
-def _find_consumers(kernels: Sequence[Kernel], tensor: Mapping[int, int]) -> list[list[int]]:
-    consumers: list[list[int]] = [[] for _ in tensor]
-    for node, kernel in enumerate(kernels):
-        for storage in (*kernel.reads, *kernel.writes):
-            if storage in tensor:
-                consumers[tensor[storage]].append(node)
-    return consumers

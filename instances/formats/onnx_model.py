@@ -1,0 +1,217 @@
+"""ONNX models: every tensor that running the nodes in the file's order needs beside the weights.
+
+Note: what shares bytes
+-----------------------
+Rationale. Which tensors a runtime keeps in one storage is its own affair, but some operators only
+rename: their result has the bytes of their input.
+
+Approach. ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze`` and ``Identity`` are such; what they
+return is the storage they are given, which lives as long as any of its names. They stay nodes, for
+they read shapes. Each other result is a storage of its own, also where it could be computed in
+place. Weights are initializers, the results of ``Constant``, and what renames those.
+
+Limits. A node with a graph of its own (``If``, ``Loop``, ``Scan``) is refused: what its graph needs
+depends on data. So is what holds no tensor: a sequence, a map, strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
+from instances.extract.tracing.storages import Kernel, StepPhase
+from instances.formats.onnx_inference import infer_types
+from instances.formats.onnx_sizes import (
+    lengths_of,
+    set_dimensions,
+    tensor_bytes,
+    weight_bytes,
+    weights_of,
+)
+from planners import Problem
+from planners.errors import InstanceError, MissingDependencyError, errors_at
+from planners.files.bounded_file import read_bounded
+from planners.files.dimensions import Dimensions
+from planners.files.formats import NO_DIMENSIONS, Format
+from planners.text.plain_text import shown
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+
+# What protobuf itself reads at most.
+MAX_FILE_BYTES = 1 << 31
+RENAMES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
+# The default operators have one of two names.
+OWN_DOMAINS = {"", "ai.onnx"}
+
+
+def read_onnx_model(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Problem:
+    """Read an ONNX model as the problem of its intermediate tensors.
+
+    Nodes run in the file's order on one stream, between a node that makes the graph's inputs and
+    one that reads its outputs. Sizes are exact; a tensor is aligned to its elements.
+
+    Parameters
+    ----------
+    path
+        The file; weights that it keeps in other files are not opened.
+    dimensions
+        Sizes of the dimensions that the inputs leave open, by their names; ``x.0`` is axis 0 of
+        input ``x`` where it has none.
+
+    Returns
+    -------
+    Problem
+        A graph; bytes of the weights are ``persistent_bytes`` in its origin.
+
+    Raises
+    ------
+    InstanceError
+        The file breaks a rule, a dimension is open, a shape cannot be inferred, or a node has a
+        graph of its own.
+    MissingDependencyError
+        The package `onnx` is not installed.
+
+    References
+    ----------
+    https://onnx.ai/onnx/repo-docs/IR.html
+    """
+    with errors_at(path):
+        model = _load(path)
+        set_dimensions(model, dimensions)
+        persistent = sum(map(weight_bytes, model.graph.initializer))
+        storages = _Storages(model.graph)
+        types = infer_types(model)
+        kernels = storages.kernels
+        planned = planned_storages(kernels)
+        names = [storages.name[storage] for storage in planned]
+        taken = [tensor_bytes(name, types[name]) for name in names]
+        persistent += sum(tensor_bytes(name, types[name]).size for name in storages.constants)
+        for name, first in storages.renamed:
+            _require_same_bytes(name, first, types)
+        return Problem(
+            [each.size for each in taken],
+            graph=graph_of_kernels(kernels),
+            alignment=[each.alignment for each in taken],
+            tensor_name=names,
+            name=path.stem,
+            origin={
+                "format": ONNX_MODEL.name,
+                "file": path.name,
+                **{f"dimension {name}": size for name, size in dimensions.items()},
+                "persistent_bytes": persistent,
+            },
+        )
+
+
+ONNX_MODEL = Format(
+    "onnx",
+    (".onnx",),
+    lambda path, _head: path.name.lower().endswith(".onnx"),
+    read_onnx_model,
+    read_sized=read_onnx_model,
+)
+
+
+def _load(path: Path) -> ModelProto:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+        from onnx.inliner import inline_local_functions
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{path}: ONNX models need the package onnx, `pip install 'gapless[onnx]'`: {error}"
+        ) from None
+    data = read_bounded(path, MAX_FILE_BYTES)
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError) as error:
+        raise InstanceError(f"the file is no ONNX model: {error}") from None
+    del data
+    if not model.graph.output:
+        raise InstanceError("a graph with outputs is needed, found none")
+    return inline_local_functions(model) if model.functions else model
+
+
+class _Storages:
+    """The storages of a graph, numbered as they begin, and the kernels that touch them."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        # What each is called: the first tensor in it.
+        self.name: list[str] = []
+        self.constants: list[str] = []
+        # What else a storage is called, with the name of the storage.
+        self.renamed: list[tuple[str, str]] = []
+        # Of each tensor; None for a weight.
+        self._of: dict[str, int | None] = dict.fromkeys(weights_of(graph))
+        self._of.update(dict.fromkeys(weight.values.name for weight in graph.sparse_initializer))
+        given = [value.name for value in graph.input if value.name not in self._of]
+        self.kernels = [Kernel("input", StepPhase.FORWARD, creates=self._begin(given, "input"))]
+        self.kernels.extend(
+            self._kernel(node, f"node {index} ({node.op_type} {shown(node.name)})")
+            for index, node in enumerate(graph.node)
+        )
+        returned = self._find((value.name for value in graph.output), "output")
+        self.kernels.append(Kernel("output", StepPhase.FORWARD, reads=_planned(returned)))
+
+    def _kernel(self, node: NodeProto, where: str) -> Kernel:
+        for attribute in node.attribute:
+            if attribute.HasField("g") or attribute.graphs:
+                raise InstanceError(
+                    f"{where}: nodes without a graph of their own are needed, found "
+                    f"{shown(attribute.name)}; export the model without control flow"
+                )
+        read = self._find(filter(None, node.input), where)
+        results = [name for name in node.output if name]
+        is_own = node.domain in OWN_DOMAINS
+        creates: tuple[int, ...] = ()
+        if is_own and node.op_type == "Constant":
+            self.constants += results
+            self._name(results, None, where)
+        elif is_own and node.op_type in RENAMES and node.input and node.input[0]:
+            storage = self._of[node.input[0]]
+            self._name(results, storage, where)
+            if storage is not None:
+                self.renamed += [(name, self.name[storage]) for name in results]
+        else:
+            creates = self._begin(results, where)
+        return Kernel(node.op_type, StepPhase.FORWARD, reads=_planned(read), creates=creates)
+
+    def _begin(self, names: Iterable[str], where: str) -> tuple[int, ...]:
+        first = len(self.name)
+        for name in names:
+            self._name([name], len(self.name), where)
+            self.name.append(name)
+        return tuple(range(first, len(self.name)))
+
+    def _name(self, names: Iterable[str], storage: int | None, where: str) -> None:
+        for name in names:
+            if name in self._of:
+                raise InstanceError(f"{where}: {shown(name)} is made a second time")
+            self._of[name] = storage
+
+    def _find(self, names: Iterable[str], where: str) -> list[int | None]:
+        found = []
+        for name in names:
+            if name not in self._of:
+                raise InstanceError(f"{where}: nothing before it makes {shown(name)}")
+            found.append(self._of[name])
+        return found
+
+
+def _planned(storages: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(storage for storage in storages if storage is not None))
+
+
+def _require_same_bytes(name: str, first: str, types: Mapping[str, TypeProto]) -> None:
+    """Refuse a shape that cannot be that of its storage, which shape inference does not see."""
+    if lengths_of(types[name]) is None:
+        return
+    found, needed = tensor_bytes(name, types[name]).size, tensor_bytes(first, types[first]).size
+    if found != needed:
+        raise InstanceError(
+            f"tensor {shown(name)}: the {needed} bytes of {shown(first)} are needed, found a shape "
+            f"of {found}; the model may have been exported for other dimensions"
+        )

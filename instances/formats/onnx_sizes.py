@@ -1,0 +1,122 @@
+"""What a tensor of an ONNX model takes, and the sizes that its open dimensions are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from planners.errors import InstanceError
+from planners.files.dimensions import Dimensions, require_dimensions
+from planners.text.plain_text import shown
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
+
+# Elements of less than a byte are packed.
+_BITS = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2}
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What a tensor takes: bytes, and the alignment that its elements need."""
+
+    size: int
+    alignment: int
+
+
+def weights_of(graph: GraphProto) -> dict[str, TensorProto]:
+    """Return the initializers by name; a graph's input of the same name is one, too."""
+    return {weight.name: weight for weight in graph.initializer}
+
+
+def set_dimensions(model: ModelProto, dimensions: Dimensions) -> None:
+    """Give the open dimensions of a model's inputs their sizes, all of them.
+
+    One without a name is called by its input and axis, ``x.0``. What other tensors have open is
+    left to shape inference.
+    """
+    graph = model.graph
+    weights = weights_of(graph)
+    inputs = [value for value in graph.input if value.name not in weights]
+    where: dict[str, str] = {}
+    for value in inputs:
+        for axis, dimension in enumerate(_shape_of(value)):
+            if not _is_settled(dimension):
+                where.setdefault(_name_of(value, axis), f"{value.name}[{axis}]")
+    require_dimensions(where, dimensions)
+    for value in inputs:
+        for axis, dimension in enumerate(_shape_of(value)):
+            if not _is_settled(dimension):
+                dimension.dim_value = dimensions[_name_of(value, axis)]
+    for value in (*graph.value_info, *graph.output):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param in dimensions:
+                dimension.dim_value = dimensions[dimension.dim_param]
+            elif not _is_settled(dimension):
+                dimension.Clear()
+
+
+def weight_bytes(weight: TensorProto) -> int:
+    """Return the bytes of an initializer, wherever its numbers are kept."""
+    if any(length < 0 for length in weight.dims):
+        raise InstanceError(f"initializer {shown(weight.name)}: no length may be negative")
+    return _take(weight.data_type, weight.name, prod(weight.dims)).size
+
+
+def tensor_bytes(name: str, kind: TypeProto) -> Bytes:
+    """Return what a tensor of a settled type takes."""
+    found = kind.WhichOneof("value") or "tensor_type"
+    if found != "tensor_type":
+        raise InstanceError(f"tensor {shown(name)}: a dense tensor is needed, found {found}")
+    shape = lengths_of(kind)
+    if shape is None:
+        raise InstanceError(
+            f"tensor {shown(name)}: a shape is needed, and shape inference finds none; it may "
+            f"depend on data"
+        )
+    return _take(kind.tensor_type.elem_type, name, prod(shape))
+
+
+def lengths_of(kind: TypeProto) -> list[int] | None:
+    """Return the shape that a type says; None where any of it is open."""
+    tensor = kind.tensor_type
+    if kind.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
+        return None
+    dimensions = tensor.shape.dim
+    return [each.dim_value for each in dimensions] if all(map(_is_settled, dimensions)) else None
+
+
+def _shape_of(value: ValueInfoProto) -> Iterator[Any]:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise InstanceError(f"input {shown(value.name)}: a tensor is needed, found {kind}")
+    if not value.type.tensor_type.HasField("shape"):
+        raise InstanceError(f"input {shown(value.name)}: a tensor with a shape is needed")
+    yield from value.type.tensor_type.shape.dim
+
+
+def _is_settled(dimension: Any) -> bool:
+    # Some exporters write -1 for what is open.
+    return bool(dimension.HasField("dim_value") and dimension.dim_value >= 0)
+
+
+def _name_of(value: ValueInfoProto, axis: int) -> str:
+    name: str = value.type.tensor_type.shape.dim[axis].dim_param
+    return name or f"{value.name}.{axis}"
+
+
+def _take(element: int, name: str, count: int) -> Bytes:
+    from onnx import TensorProto, helper
+
+    kinds: Mapping[int, str] = {number: kind for kind, number in TensorProto.DataType.items()}
+    kind = kinds.get(element, "UNDEFINED")
+    if kind in ("UNDEFINED", "STRING"):
+        raise InstanceError(
+            f"tensor {shown(name)}: elements of a fixed size are needed, found {kind}"
+        )
+    if kind in _BITS:
+        return Bytes(-(-count * _BITS[kind] // 8), 1)
+    width = helper.tensor_dtype_to_np_dtype(element).itemsize
+    return Bytes(count * width, width)
