@@ -106,13 +106,20 @@ def solve(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None 
     InvalidPlanError
         There is no valid plan to return; the message says why.
     """
+    result = solved(problem, planner, budget)
+    assert result.plan is not None
+    return result.plan
+
+
+def solved(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None = None) -> Result:
+    """Return what :func:`run` does where that is a plan, else raise as :func:`solve` does."""
     problem, chosen = _in_order(problem, planner)
     result = run(problem, chosen, budget)
     if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
         raise InvalidPlanError(
             f"planner {chosen.label} on {problem.name}: {result.status.value}, {result.reason}"
         )
-    return result.plan
+    return result
 
 
 def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:

@@ -9,8 +9,11 @@ import typer
 
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection
+from planners.command_line.shared_options import SizedDimensions
 from planners.command_line.typer_frame import CommandLine
+from planners.files.dimensions import parse_dimensions
 from planners.files.output_file import say_written
+from planners.text.byte_units import parse_bytes
 
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
 
@@ -26,8 +29,8 @@ def convert_file(
     to: Annotated[
         str | None,
         typer.Option(
-            help="gapless-json, minimalloc-csv, snapshot, perfetto, npz or stalloc; by default "
-            "what the suffix says."
+            help="gapless-json, plan, c-header, minimalloc-csv, snapshot, perfetto, npz or "
+            "stalloc; by default what the suffix says."
         ),
     ] = None,
     plan: Annotated[
@@ -53,6 +56,10 @@ def convert_file(
         int, typer.Option(metavar="BYTES", help="Round sizes up to multiples of this.")
     ] = 1,
     device: Annotated[int | None, typer.Option(help="Device of a memory snapshot.")] = None,
+    dimension: SizedDimensions = None,
+    align: Annotated[
+        str, typer.Option(metavar="BYTES", help="Start every tensor at a multiple of this.")
+    ] = "1",
 ) -> None:
     """Read a problem or a trace, plan it where asked, and write it in another format.
 
@@ -68,6 +75,8 @@ def convert_file(
             time_limit_seconds=time_limit,
             selection=Selection(iteration, persistent, round_to),
             device=device,
+            dimensions=parse_dimensions(dimension or []),
+            align=parse_bytes("--align", align),
         )
     )
     say_written(output, said)

@@ -6,18 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from instances.convert.source import Selection, Source, read_source, select_problem
 from instances.convert.targets import Target, find_target
 from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line import standard_output
 from planners.errors import InstanceError
+from planners.files.dimensions import Dimensions
 from planners.files.output_file import require_targets
 from planners.files.plan_file import read_plan
 from planners.model.budget import Budget
-from planners.model.plan import Plan
+from planners.model.plan import Result, feasible
 from planners.model.problem import Problem
 from planners.registry import choose_one
-from planners.run import solve
+from planners.run import solved
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,23 @@ class Conversion:
     selection: Selection = field(default_factory=Selection)
     # Of a memory snapshot; None takes the only one in use.
     device: int | None = None
+    # Sizes of the dimensions that the file leaves open.
+    dimensions: Dimensions = field(default_factory=dict)
+    # Every tensor starts at a multiple of this, and of what it needs itself.
+    align: int = 1
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a plan is asked for."""
+        return self.plan is not None or self.planner is not None
 
 
 def convert(conversion: Conversion) -> str:
     """Read, plan where that is asked for, and write."""
-    target = find_target(conversion.output, conversion.target)
+    target = find_target(conversion.output, conversion.target, planned=conversion.is_planned)
     _require_sense(conversion, target)
     require_targets({"--output": conversion.output}, [conversion.source, conversion.plan])
-    source = read_source(conversion.source, conversion.device)
+    source = read_source(conversion.source, conversion.device, conversion.dimensions)
     said = (
         _convert_trace(target.write_trace, conversion, target, source)
         if target.write_trace is not None
@@ -53,11 +65,14 @@ def convert(conversion: Conversion) -> str:
 
 
 def _require_sense(conversion: Conversion, target: Target) -> None:
-    planned = conversion.plan is not None or conversion.planner is not None
     if conversion.plan is not None and conversion.planner is not None:
         raise InstanceError("--plan and --planner: one of the two is needed, found both")
-    if planned and target.write_plan is None:
+    if conversion.is_planned and target.write_plan is None:
         raise InstanceError(f"{target.name} holds no plan: leave out --plan and --planner")
+    if conversion.align < 1 or conversion.align & (conversion.align - 1):
+        raise InstanceError(f"--align: a power of two is needed, found {conversion.align}")
+    if target.write_trace is not None and conversion.align != 1:
+        raise InstanceError(f"{target.name} holds whole traces: leave out --align")
     if target.write_trace is not None and conversion.selection != Selection():
         raise InstanceError(
             f"{target.name} holds whole traces: leave out --iteration, --no-persistent and "
@@ -83,25 +98,32 @@ def _convert_trace(
 
 
 def _convert_problem(conversion: Conversion, target: Target, source: Source) -> str:
-    problem = select_problem(source, conversion.selection)
+    problem = _aligned(select_problem(source, conversion.selection), conversion.align)
     target.require_holdable(problem)
     if target.write_plan is not None:
-        plan = _plan_of(conversion, problem, source)
-        if plan is not None:
-            target.write_plan(problem, plan, conversion.output)
-            return f"{problem.tensor_count} tensors, planned in {plan.peak} bytes"
+        result = _result_of(conversion, problem, source)
+        if result is not None:
+            target.write_plan(problem, result, conversion.output)
+            return f"{problem.tensor_count} tensors, planned in {result.peak} bytes"
     if target.write_problem is None:
         raise InstanceError(f"{target.name} shows a plan: give --plan or --planner")
     target.write_problem(problem, conversion.output)
     return f"{problem.tensor_count} tensors"
 
 
-def _plan_of(conversion: Conversion, problem: Problem, source: Source) -> Plan | None:
+def _aligned(problem: Problem, align: int) -> Problem:
+    if align == 1:
+        return problem
+    alignment = np.maximum(problem.alignment, align)
+    return problem.select(range(problem.tensor_count), alignment=alignment)
+
+
+def _result_of(conversion: Conversion, problem: Problem, source: Source) -> Result | None:
     if conversion.plan is not None:
-        return read_plan(problem, conversion.plan).plan
+        return read_plan(problem, conversion.plan)
     if conversion.planner is not None:
         planner = choose_one(conversion.planner)
         budget = Budget(time_limit_seconds=conversion.time_limit_seconds)
         with standard_output.kept_for_the_answer():
-            return solve(problem, planner, budget)
-    return source.plan
+            return solved(problem, planner, budget)
+    return None if source.plan is None else feasible(source.plan)

@@ -13,7 +13,8 @@ from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError, errors_at
-from planners.files.formats import format_of
+from planners.files.dimensions import Dimensions
+from planners.files.formats import NO_DIMENSIONS, format_of, read_sized
 from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.files.replayed_pipe import readable_twice
 from planners.model.plan import Plan
@@ -49,14 +50,18 @@ class Source:
     plan: Plan | None = None
 
 
-def read_source(path: Path, device: int | None = None) -> Source:
+def read_source(
+    path: Path, device: int | None = None, dimensions: Dimensions = NO_DIMENSIONS
+) -> Source:
     """Read a file of any known format: a trace where it holds one, else a problem."""
     with readable_twice(path) as file:
-        return replace(_read(file, device), path=path)
+        return replace(_read(file, device, dimensions), path=path)
 
 
-def _read(path: Path, device: int | None) -> Source:
+def _read(path: Path, device: int | None, dimensions: Dimensions) -> Source:
     form = format_of(path)
+    if dimensions:
+        return Source(path, problem=read_sized(path, form, dimensions))
     if form.name == PYTORCH_SNAPSHOT.name:
         return Source(path, trace=read_pytorch_snapshot_trace(path, device))
     if device is not None:

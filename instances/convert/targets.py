@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from instances.formats.c_header import write_c_header
+from instances.formats.judged_plan import require_valid_plan
 from instances.formats.minimalloc_writer import require_csv_holds, write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
 from instances.formats.plan_steps import require_lifetimes
@@ -15,8 +17,9 @@ from instances.formats.recorded_trace import write_recorded_trace
 from instances.formats.stalloc_writer import write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
+from planners.files.plan_file import write_plan
 from planners.files.problem_file import write_problem
-from planners.model.plan import Plan
+from planners.model.plan import Plan, Result
 from planners.model.problem import Problem
 
 
@@ -29,13 +32,27 @@ class Target:
     # Each is None where the format does not hold that; a problem is written without a plan.
     write_trace: Callable[[AllocationTrace, Path], None] | None = None
     write_problem: Callable[[Problem, Path], None] | None = None
-    write_plan: Callable[[Problem, Plan, Path], None] | None = None
+    write_plan: Callable[[Problem, Result, Path], None] | None = None
     # Raises ``InstanceError`` for a problem that the format cannot hold.
     require_holdable: Callable[[Problem], None] = lambda _problem: None
 
 
-def _write_planned_csv(problem: Problem, plan: Plan, path: Path) -> None:
-    write_minimalloc_csv(problem, path, plan)
+def _plan_alone(
+    write: Callable[[Problem, Plan, Path], None],
+) -> Callable[[Problem, Result, Path], None]:
+    """Return what writes the plan of a result, and nothing of who made it or what is proven."""
+
+    def write_result(problem: Problem, result: Result, path: Path) -> None:
+        assert result.plan is not None
+        write(problem, result.plan, path)
+
+    return write_result
+
+
+def _write_plan_file(problem: Problem, result: Result, path: Path) -> None:
+    assert result.plan is not None
+    require_valid_plan(problem, result.plan)
+    write_plan(problem, result, path, with_tensors=True)
 
 
 TARGETS = (
@@ -44,28 +61,35 @@ TARGETS = (
         "minimalloc-csv",
         (".csv",),
         write_problem=write_minimalloc_csv,
-        write_plan=_write_planned_csv,
+        write_plan=_plan_alone(
+            lambda problem, plan, path: write_minimalloc_csv(problem, path, plan)
+        ),
         require_holdable=require_csv_holds,
     ),
     Target(
         "snapshot",
         (".pickle", ".pkl"),
-        write_plan=write_planned_snapshot,
+        write_plan=_plan_alone(write_planned_snapshot),
         require_holdable=partial(require_lifetimes, target="a memory snapshot"),
     ),
     Target(
         "perfetto",
         (".perfetto.json",),
-        write_plan=write_perfetto_trace,
+        write_plan=_plan_alone(write_perfetto_trace),
         require_holdable=partial(require_lifetimes, target="a Perfetto trace"),
     ),
+    Target("plan", (".json", ".json.gz"), write_plan=_write_plan_file),
+    Target("c-header", (".h",), write_plan=write_c_header),
     Target("npz", (".npz",), write_trace=write_recorded_trace),
     Target("stalloc", (".txt",), write_trace=write_stalloc_text),
 )
 
 
-def find_target(path: Path, name: str | None) -> Target:
-    """Return the target that is named, or else the one that a file's name means."""
+def find_target(path: Path, name: str | None, *, planned: bool = False) -> Target:
+    """Return the target that is named, or else the one that a file's name means.
+
+    Where the name means a problem or a plan alike, `planned` says which.
+    """
     if name is not None:
         for target in TARGETS:
             if target.name == name:
@@ -73,7 +97,7 @@ def find_target(path: Path, name: str | None) -> Target:
         hint = near_names(name, [target.name for target in TARGETS])
         raise InstanceError(f"--to: no such format, found {name!r:.40}; {hint}")
     fitting = [
-        (len(suffix), target)
+        (len(suffix), (target.write_problem is None) == planned, target)
         for target in TARGETS
         for suffix in target.suffixes
         if path.name.lower().endswith(suffix)
@@ -81,4 +105,4 @@ def find_target(path: Path, name: str | None) -> Target:
     if not fitting:
         known = ", ".join(f"{target.name} ({' '.join(target.suffixes)})" for target in TARGETS)
         raise InstanceError(f"{path}: the suffix names no format; give --to, one of {known}")
-    return max(fitting, key=lambda pair: pair[0])[1]
+    return max(fitting, key=lambda row: row[:2])[2]

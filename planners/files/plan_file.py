@@ -19,14 +19,17 @@ from planners.referee.fast import find_violation_fast
 from planners.text.plain_text import shown
 
 VERSION = 1
-# With the part `reusable_space`, which readers of version 1 do not know.
-VERSION_WITH_SPACE = 2
+# With a part that readers of version 1 do not know.
+VERSION_WITH_PARTS = 2
 
 _FIELDS = {
     "format", "version", "instance", "digest", "planner", "parameters", "seed", "status",
     "peak", "lower_bound", "certificate", "offsets",
 }  # fmt: skip
 _SPACE = "reusable_space"
+# For readers who have no instance at hand.
+_TENSORS = ("size", "alignment", "tensor_name")
+_PARTS = {_SPACE, *_TENSORS}
 _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
 
 
@@ -44,6 +47,8 @@ def write_plan(
     result: Result,
     path: str | Path,
     reusable_space: ReusableSpace | None = None,
+    *,
+    with_tensors: bool = False,
 ) -> None:
     """Write a plan file.
 
@@ -57,6 +62,8 @@ def write_plan(
         Target; gzipped where the name ends in ``.gz``.
     reusable_space
         What the plan leaves idle for dynamic tensors, if it is to be kept with it.
+    with_tensors
+        Whether size, alignment and name of each tensor go along, for who has no instance at hand.
 
     Raises
     ------
@@ -68,7 +75,7 @@ def write_plan(
         raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
     fields = {
         "format": PLAN_FORMAT,
-        "version": VERSION if reusable_space is None else VERSION_WITH_SPACE,
+        "version": VERSION,
         "instance": problem.name,
         "digest": problem_digest(problem),
         "planner": result.planner,
@@ -82,6 +89,10 @@ def write_plan(
     }
     if reusable_space is not None:
         fields[_SPACE] = space_to_fields(reusable_space)
+    if with_tensors:
+        fields.update(_tensors_to_fields(problem))
+    if _PARTS & fields.keys():
+        fields["version"] = VERSION_WITH_PARTS
     write_fields(fields, Path(path))
 
 
@@ -108,8 +119,9 @@ def read_saved_plan(problem: Problem, path: str | Path) -> SavedPlan:
 def _result_from_fields(problem: Problem, fields: Any) -> Result:
     if isinstance(fields, dict) and "format" in fields:
         _require_value("format", fields, PLAN_FORMAT)
-    require_fields("", fields, _FIELDS, {_SPACE})
-    _require_value("version", fields, VERSION_WITH_SPACE if _SPACE in fields else VERSION)
+    require_fields("", fields, _FIELDS, _PARTS)
+    has_parts = bool(_PARTS & fields.keys())
+    _require_value("version", fields, VERSION_WITH_PARTS if has_parts else VERSION)
     for field in ("instance", "digest", "planner", "status", "certificate"):
         if not isinstance(fields[field], str):
             refuse(field, "a string", fields[field])
@@ -124,6 +136,10 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
             f"field digest: the plan is for another problem, {shown(fields['instance'])}; "
             f"{problem.name} has {digest}, found {shown(fields['digest'])}"
         )
+    for field, values in _tensors_to_fields(problem).items():
+        # Names may differ: what tensors are called changes no plan.
+        if field in fields and field != "tensor_name" and fields[field] != values:
+            raise InstanceError(f"field {field}: what the instance has is needed, found another")
     if fields["status"] not in _WITH_A_PLAN:
         refuse("status", "'optimal' or 'feasible'", fields["status"])
     bound, peak = fields["lower_bound"], fields["peak"]
@@ -141,6 +157,15 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
         parameters=fields["parameters"],
         seed=fields["seed"],
     )
+
+
+def _tensors_to_fields(problem: Problem) -> dict[str, Any]:
+    columns = {name: getattr(problem, name) for name in _TENSORS}
+    return {
+        name: list(column) if isinstance(column, tuple) else column.tolist()
+        for name, column in columns.items()
+        if column is not None
+    }
 
 
 def _require_value(field: str, fields: dict[str, Any], value: str | int) -> None:

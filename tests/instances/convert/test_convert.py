@@ -122,6 +122,28 @@ def test_a_plan_file_is_shown(toy: Path, tmp_path: Path) -> None:
     assert {event["name"] for event in events if event["ph"] == "X"} == {"a", "b", "c"}
 
 
+def test_a_plan_as_json_is_a_plan_file_with_sizes(toy: Path, tmp_path: Path) -> None:
+    said = convert(Conversion(toy, tmp_path / "plan.json", planner="auto", align=4))
+    assert said.endswith("plan.json: plan, 3 tensors, planned in 8 bytes")
+    fields = json.loads((tmp_path / "plan.json").read_text())
+    assert fields["size"] == [4, 4, 2]
+    assert fields["alignment"] == [4, 4, 4]
+    assert fields["tensor_name"] == ["a", "b", "c"]
+    # It belongs to the problem as it was aligned.
+    convert(Conversion(toy, tmp_path / "a.h", plan=tmp_path / "plan.json", align=4))
+    with pytest.raises(InstanceError, match="the plan is for another problem"):
+        convert(Conversion(toy, tmp_path / "b.h", plan=tmp_path / "plan.json"))
+
+
+def test_sizes_of_a_plan_file_are_those_of_its_problem(toy: Path, tmp_path: Path) -> None:
+    convert(Conversion(toy, tmp_path / "plan.json", planner="auto"))
+    fields = json.loads((tmp_path / "plan.json").read_text())
+    fields["size"][0] = 5
+    (tmp_path / "plan.json").write_text(json.dumps(fields))
+    with pytest.raises(InstanceError, match="field size: what the instance has is needed"):
+        convert(Conversion(toy, tmp_path / "a.h", plan=tmp_path / "plan.json"))
+
+
 def test_a_graph_is_shown_in_its_global_order(graph: Path, tmp_path: Path) -> None:
     convert(Conversion(graph, tmp_path / "a.pickle", planner="naive"))
     assert read_pytorch_snapshot_trace(tmp_path / "a.pickle").request_count == 2
@@ -155,7 +177,17 @@ def test_a_device_of_a_snapshot_is_chosen(tmp_path: Path) -> None:
         ("toy.json", "a.txt", {}, "stalloc holds a trace of requests, found a problem"),
         ("toy.json", "a.pickle", {}, "snapshot shows a plan: give --plan or --planner"),
         ("toy.json", "a.json", {"target": "perfetto"}, "perfetto shows a plan"),
-        ("toy.json", "a.json", {"planner": "naive"}, "gapless-json holds no plan"),
+        (
+            "toy.json",
+            "a.json",
+            {"planner": "naive", "target": "gapless-json"},
+            "gapless-json holds no plan",
+        ),
+        ("toy.json", "a.csv", {"align": 3}, "--align: a power of two is needed, found 3"),
+        ("run.npz", "a.txt", {"align": 8}, "stalloc holds whole traces: leave out --align"),
+        ("toy.json", "a.json", {"target": "plan"}, "plan shows a plan: give --plan or --planner"),
+        ("toy.json", "a.h", {}, "c-header shows a plan: give --plan or --planner"),
+        ("toy.json", "a.csv", {"dimensions": {"x": 1}}, r"--dimension: a file with open dimen"),
         ("run.npz", "a.txt", {"planner": "naive"}, "stalloc holds no plan"),
         ("run.npz", "a.txt", {"selection": Selection("0")}, "stalloc holds whole traces"),
         ("run.npz", "a", {"target": "npz"}, "a name that ends in .npz"),
