@@ -47,7 +47,11 @@ _BYTES_OF_BYTE = 8
 def read_json(path: Path) -> Any:
     """Read an untrusted JSON file, gzipped or not; no object in it may give a field twice."""
     given = b"".join(pieces_of(path, MAX_FILE_BYTES + 1))
-    gzipped = path.suffix == ".gz" or given.startswith(GZIP_MAGIC)
+    return parse_json(given, gzipped=path.suffix == ".gz" or given.startswith(GZIP_MAGIC))
+
+
+def parse_json(given: bytes, *, gzipped: bool = False) -> Any:
+    """Read the bytes of an untrusted JSON file under the same rules."""
     return _parse(_text_of(given, gzipped=gzipped))
 
 

@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.fx import Node
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
+from instances.extract.tracing.fake_storages import Storages
 from instances.extract.tracing.gpu_kernels import FLOAT32_RESULTS
 from instances.extract.tracing.storages import StepPhase, TracedOp
 
 FLOAT32_BYTES = 4
-
-# Identifies a storage as long as something keeps it alive, which here the graph does.
-storage_key: Callable[[torch.UntypedStorage], Any] = StorageWeakRef
-
-
-class Storages:
-    """Numbers storages in the order in which they are first seen."""
-
-    def __init__(self) -> None:
-        self.number: dict[Any, int] = {}
-        self.size: list[int] = []
-        self.name: list[str] = []
-
-    def of(self, values: Any, name: str = "") -> tuple[int, ...]:
-        """Return the storage of every tensor in nested values.
-
-        New ones are called by the name, and numbered where there are several.
-        """
-        tensors = list(_tensors(values))
-        suffixes = [""] if len(tensors) == 1 else [f".{index}" for index in range(len(tensors))]
-        return tuple(
-            self._of(tensor, name + suffix)
-            for tensor, suffix in zip(tensors, suffixes, strict=True)
-        )
-
-    def _of(self, tensor: Tensor, name: str) -> int:
-        storage = tensor.untyped_storage()
-        key = storage_key(storage)
-        if key not in self.number:
-            self.number[key] = len(self.size)
-            self.size.append(storage.nbytes())
-            self.name.append(name)
-        return self.number[key]
 
 
 @dataclass(frozen=True)
@@ -126,7 +92,3 @@ def _value(node: Node) -> Any:
     if node.op == "get_attr":
         return getattr(node.graph.owning_module, str(node.target))
     return node.meta["val"]
-
-
-def _tensors(values: Any) -> Iterable[Tensor]:
-    return (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor))

@@ -35,10 +35,11 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 
 from instances.extract.tracing.building import Build
+from instances.extract.tracing.fake_storages import storage_key
 from instances.extract.tracing.gpu_kernels import gpu_kernels
 from instances.extract.tracing.optimizers import Optimizer, clip_factor
 from instances.extract.tracing.storages import StepPhase, Trace
-from instances.extract.tracing.traced_graph import TracedGraph, read_graph, storage_key
+from instances.extract.tracing.traced_graph import TracedGraph, read_graph
 
 
 def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:

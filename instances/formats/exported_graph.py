@@ -1,0 +1,329 @@
+"""The graph of an exported PyTorch program, gone through operator by operator on fake tensors.
+
+Note: why PyTorch does not load the file
+----------------------------------------
+Rationale. ``torch.export.load`` unpickles sample inputs, evaluates expressions and reads all
+weights. Of a file from anywhere nothing may run, and a plan needs neither numbers nor inputs.
+
+Approach. The program itself is JSON: operators by name, arguments, and the shapes of what it is
+given. Each operator runs on fake tensors, in the file's order; who shares a storage with whom is
+what PyTorch says of their results. Open dimensions are whole numbers by then. Operators are those
+of PyTorch's registry, except any that names a file, and a few of Python's on whole numbers.
+
+Limits. What an operator takes for itself while it runs is not seen. Control flow, custom objects
+and shapes that depend on data are refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._export.serde import serialize
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from instances.extract.tracing.fake_storages import Storages
+from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
+from planners.errors import InstanceError
+from planners.files.dimensions import Dimensions, require_dimensions
+from planners.text.plain_text import shown
+
+Fields = Mapping[str, Any]
+
+_ON_NUMBERS: dict[str, Callable[..., Any]] = {
+    **{
+        f"_operator.{name}": getattr(operator, name)
+        for name in (
+            "add", "and_", "eq", "floordiv", "ge", "gt", "le", "lt", "mod", "mul", "ne", "neg",
+            "not_", "or_", "pos", "sub", "truediv",
+        )
+    },
+    **{f"math.{name}": getattr(math, name) for name in ("ceil", "floor", "trunc")},
+    **{
+        f"torch.{name}": getattr(torch, name)
+        for name in ("sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not")
+    },
+}  # fmt: skip
+# Plain values, and lists of them.
+_PLAIN = {
+    "as_int", "as_ints", "as_bool", "as_bools", "as_string", "as_strings", "as_int_lists",
+}  # fmt: skip
+_NUMBERS = {"as_sym_int", "as_sym_float", "as_sym_bool"}
+_KEYWORD = 2
+
+
+class ExportedGraph:
+    """A program of ``torch.export.save``, with sizes for its open dimensions."""
+
+    def __init__(self, program: Fields, dimensions: Dimensions) -> None:
+        module = program["graph_module"]
+        self.graph: Fields = module["graph"]
+        self.specs: list[tuple[str, Fields]] = [
+            next(iter(spec.items())) for spec in module["signature"]["input_specs"]
+        ]
+        self.ranges: Fields = program["range_constraints"]
+        self.dimensions = dimensions
+        self.values: dict[str, Any] = {}
+        self.storages = Storages()
+        # Bytes of an element of each storage.
+        self.width: dict[int, int] = {}
+        # As long as they live no other storage has their number.
+        self.alive: list[Any] = []
+
+    def trace(self) -> Trace:
+        """Go through the graph."""
+        self._require_dimensions()
+        with FakeTensorMode(allow_fallback_kernels=False), torch.no_grad():
+            batch, persistent = self._give()
+            ops = [
+                op for index, node in enumerate(self.graph["nodes"]) for op in self._op(index, node)
+            ]
+            returned = [self._argument(argument) for argument in self.graph["outputs"]]
+            return Trace(
+                ops=tuple(ops),
+                size=tuple(self.storages.size),
+                name=tuple(self.storages.name),
+                batch=batch,
+                persistent=frozenset(persistent),
+                updates={},
+                gradients=(),
+                returned=self.storages.of(returned),
+            )
+
+    def _require_dimensions(self) -> None:
+        where: dict[str, str] = {}
+        for kind, spec in self.specs:
+            if kind != "user_input":
+                continue
+            if "as_tensor" in spec["arg"]:
+                name = spec["arg"]["as_tensor"]["name"]
+                for axis, size in enumerate(self.graph["tensor_values"][name]["sizes"]):
+                    for symbol in _symbols(size):
+                        where.setdefault(symbol, f"{name}[{axis}]")
+            elif "as_sym_int" in spec["arg"]:
+                name = spec["arg"]["as_sym_int"]["as_name"]
+                for symbol in _symbols(self.graph["sym_int_values"][name]):
+                    where.setdefault(symbol, name)
+        require_dimensions(where, self.dimensions)
+        for name, size in self.dimensions.items():
+            limits = self.ranges.get(name, {})
+            least, most = limits.get("min_val") or 0, limits.get("max_val")
+            if size < least or (most is not None and size > most):
+                raise InstanceError(
+                    f"--dimension {name}: {least} to {most or 'any'} is what the program was "
+                    f"exported for, found {size}"
+                )
+
+    def _give(self) -> tuple[tuple[int, ...], set[int]]:
+        """Make what the program is given; return the storages of its inputs and of its weights."""
+        batch: list[int] = []
+        persistent: set[int] = set()
+        for kind, spec in self.specs:
+            argument = spec.get("arg", {})
+            if kind in ("parameter", "buffer", "tensor_constant"):
+                persistent.update(self._bind(argument["name"], self._fake(argument["name"])))
+            elif kind == "constant_input":
+                self.values[spec["name"]] = next(iter(spec["value"].values()))
+            elif kind != "user_input":
+                raise InstanceError(
+                    f"inputs that are tensors or numbers are needed, found a {kind}"
+                )
+            elif "as_tensor" in argument:
+                name = argument["as_tensor"]["name"]
+                batch += self._bind(name, self._fake(name))
+            elif "as_sym_int" in argument:
+                name = argument["as_sym_int"]["as_name"]
+                size = self.graph["sym_int_values"][name]
+                self.values[name] = self._length(size)
+        return tuple(batch), persistent
+
+    def _fake(self, name: str) -> Tensor:
+        meta = self.graph["tensor_values"][name]
+        # A storage may hold more than the tensor does; the tensor's own part is what is needed.
+        return torch.empty_strided(
+            [self._length(size) for size in meta["sizes"]],
+            [self._length(stride) for stride in meta["strides"]],
+            dtype=_dtype(meta["dtype"]),
+        )
+
+    def _length(self, size: Fields) -> int:
+        if "as_int" in size:
+            return int(size["as_int"])
+        return _evaluate(_expression(size), self.dimensions)
+
+    def _op(self, index: int, node: Fields) -> Iterator[TracedOp]:
+        target = node["target"]
+        try:
+            function = _function(target)
+            given = [self._argument(each["arg"]) for each in node["inputs"]]
+            positional = [
+                value
+                for each, value in zip(node["inputs"], given, strict=True)
+                if each.get("kind") != _KEYWORD
+            ]
+            named = {
+                each["name"]: value
+                for each, value in zip(node["inputs"], given, strict=True)
+                if each.get("kind") == _KEYWORD
+            }
+            result = function(*positional, **named)
+            self._bind_results(node["outputs"], result)
+        except InstanceError as error:
+            raise InstanceError(f"node {index} ({shown(target)}): {error}") from None
+        except Exception as error:  # whatever an operator raises on what it cannot take
+            raise InstanceError(
+                f"node {index} ({shown(target)}): it does not run on tensors without numbers, "
+                f"{type(error).__name__}: {error}"
+            ) from None
+        if isinstance(function, OpOverload):
+            name = node.get("name") or next(self._names(node["outputs"]), target)
+            written = {
+                argument.name
+                for argument in function._schema.arguments
+                if argument.alias_info is not None and argument.alias_info.is_write
+            }
+            mutated = [
+                value
+                for each, value in zip(node["inputs"], given, strict=True)
+                if each["name"] in written
+            ]
+            yield TracedOp(
+                name=name,
+                op=function._schema.name.split("::")[-1],
+                phase=StepPhase.FORWARD,
+                inputs=self.storages.of(given),
+                mutated=self.storages.of(mutated),
+                outputs=self._of(result, name),
+            )
+
+    def _argument(self, argument: Fields) -> Any:
+        ((kind, value),) = argument.items()
+        if kind == "as_none":
+            return None
+        if kind in _PLAIN:
+            return value
+        if kind in ("as_tensor", "as_optional_tensor"):
+            return self._argument(value) if "name" not in value else self.values[value["name"]]
+        if kind in ("as_tensors", "as_optional_tensors"):
+            return [self._argument({"as_optional_tensor": each}) for each in value]
+        if kind == "as_float":
+            # What JSON has no number for is written as text: Infinity.
+            return float(value)
+        if kind == "as_floats":
+            return list(map(float, value))
+        if kind in _NUMBERS:
+            return self.values[value["as_name"]] if "as_name" in value else self._argument(value)
+        if kind in ("as_sym_ints", "as_sym_floats", "as_sym_bools"):
+            return [self._argument({kind[:-1]: each}) for each in value]
+        if kind == "as_scalar_type":
+            return _dtype(value)
+        if kind == "as_memory_format":
+            return serialize._SERIALIZE_TO_TORCH_MEMORY_FORMAT[value]
+        if kind == "as_layout":
+            return serialize._SERIALIZE_TO_TORCH_LAYOUT[value]
+        if kind == "as_device":
+            # Fake tensors of another device would ask for its driver.
+            return torch.device("cpu")
+        if kind == "as_graph":
+            raise InstanceError("operators without a graph of their own are needed")
+        raise InstanceError(f"an argument of a kind that is known is needed, found {shown(kind)}")
+
+    def _bind_results(self, outputs: list[Fields], result: Any) -> None:
+        """Give the results of an operator their names."""
+        if len(outputs) == 1:
+            ((kind, value),) = outputs[0].items()
+            results = [result] if not kind.endswith("s") else result
+            self._bind_each(kind, value if kind.endswith("s") else [value], results)
+            return
+        # What only asserts gives nothing.
+        for output, each in zip(outputs, result or (), strict=True):
+            self._bind_results([output], each)
+
+    def _bind_each(self, kind: str, values: Iterable[Any], results: Iterable[Any]) -> None:
+        for value, result in zip(values, results, strict=True):
+            if kind != "as_none":
+                self._bind(value.get("name") or value["as_name"], result)
+
+    def _bind(self, name: str, value: Any) -> tuple[int, ...]:
+        self.values[name] = value
+        return self._of(value, name)
+
+    def _of(self, values: Any, name: str) -> tuple[int, ...]:
+        """Return the storages of what an operator made, and keep them."""
+        self.alive.append(values)
+        tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+        numbers = self.storages.of(tensors, name)
+        for number, tensor in zip(numbers, tensors, strict=True):
+            self.width[number] = max(self.width.get(number, 1), tensor.element_size())
+        return numbers
+
+    def _names(self, outputs: Iterable[Fields]) -> Iterator[str]:
+        for output in outputs:
+            for value in output.values():
+                if isinstance(value, dict) and "name" in value:
+                    yield value["name"]
+
+
+def _function(target: str) -> Callable[..., Any]:
+    if target in _ON_NUMBERS:
+        return _ON_NUMBERS[target]
+    parts = target.split(".")
+    if len(parts) == 5 and parts[:2] == ["torch", "ops"] and parts[2] != "higher_order":
+        found = getattr(getattr(getattr(torch.ops, parts[2]), parts[3]), parts[4])
+        if isinstance(found, OpOverload) and not any(
+            "file" in argument.name for argument in found._schema.arguments
+        ):
+            return found
+    raise InstanceError("an operator on tensors is needed; export the program without control flow")
+
+
+def _dtype(value: int) -> torch.dtype:
+    dtype: torch.dtype = serialize._SERIALIZE_TO_TORCH_DTYPE[value]
+    return dtype
+
+
+def _expression(size: Fields) -> ast.expr:
+    text = size["as_expr"]["expr_str"]
+    try:
+        parsed: ast.expr = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InstanceError(f"a size as a formula is needed, found {shown(text)}") from None
+    return parsed
+
+
+def _symbols(size: Fields) -> Iterator[str]:
+    if "as_int" in size:
+        return
+    for part in ast.walk(_expression(size)):
+        if isinstance(part, ast.Call) and _name(part) == "Symbol":
+            yield _text(part)
+
+
+def _evaluate(part: ast.expr, dimensions: Dimensions) -> int:
+    """Return what a formula of symbols, whole numbers, sums and products amounts to."""
+    if isinstance(part, ast.Call):
+        if _name(part) == "Symbol" and _text(part) in dimensions:
+            return dimensions[_text(part)]
+        if _name(part) == "Integer" and isinstance(part.args[0], ast.Constant | ast.UnaryOp):
+            return int(ast.literal_eval(part.args[0]))
+        if _name(part) in ("Add", "Mul"):
+            values = (_evaluate(each, dimensions) for each in part.args)
+            return sum(values) if _name(part) == "Add" else math.prod(values)
+    raise InstanceError(
+        f"sizes are sums and products of the open dimensions, found {shown(ast.unparse(part))}"
+    )
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _text(call: ast.Call) -> str:
+    return str(call.args[0].value) if call.args and isinstance(call.args[0], ast.Constant) else ""

@@ -1,0 +1,123 @@
+"""Programs of ``torch.export.save``: archives with a graph as JSON, and weights beside it."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
+from instances.extract.tracing.storages import merge_storages
+from planners import Problem
+from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
+from planners.files.dimensions import Dimensions
+from planners.files.formats import NO_DIMENSIONS, Format
+from planners.files.json_file import MAX_FILE_BYTES, parse_json
+
+# The zip module makes an object of some 600 bytes for each.
+MAX_MEMBERS = 1 << 16
+
+
+def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Problem:
+    """Read an exported PyTorch program as the problem of its intermediate tensors.
+
+    Operators run in the file's order on one stream, between a node that makes the inputs and one
+    that reads the results. Views and results in place are their storage; a view runs nothing.
+    Sizes are exact; a tensor is aligned to its elements. Nothing in the file is unpickled.
+
+    Parameters
+    ----------
+    path
+        The file, of which only the graph is read.
+    dimensions
+        Sizes of the dimensions that were exported as dynamic, by PyTorch's symbols, ``s77``.
+
+    Returns
+    -------
+    Problem
+        A graph; bytes of the weights are ``persistent_bytes`` in its origin.
+
+    Raises
+    ------
+    InstanceError
+        The file breaks a rule, a dimension is open, or an operator does not run on tensors without
+        numbers.
+    MissingDependencyError
+        PyTorch is not installed.
+    """
+    with errors_at(path):
+        program = _read_program(path)
+        try:
+            from instances.formats.exported_graph import ExportedGraph
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"{path}: exported programs need PyTorch, `pip install 'gapless[torch]'`: {error}"
+            ) from None
+        try:
+            graph = ExportedGraph(program, dimensions)
+            trace = graph.trace()
+        except GaplessError:
+            raise
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            StopIteration,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise InstanceError(
+                f"a program as torch.export.save writes it is needed, found "
+                f"{type(error).__name__}: {error}"
+            ) from None
+        kernels = merge_storages(trace)
+        planned = planned_storages(kernels)
+        return Problem(
+            [trace.size[storage] for storage in planned],
+            graph=graph_of_kernels(kernels),
+            alignment=[graph.width[storage] for storage in planned],
+            tensor_name=[trace.name[storage] for storage in planned],
+            name=path.stem,
+            origin={
+                "format": TORCH_PROGRAM.name,
+                "file": path.name,
+                **{f"dimension {name}": size for name, size in dimensions.items()},
+                "persistent_bytes": sum(trace.size[storage] for storage in trace.persistent),
+            },
+        )
+
+
+TORCH_PROGRAM = Format(
+    "torch-export",
+    (".pt2",),
+    lambda path, _head: path.name.lower().endswith(".pt2"),
+    read_torch_program,
+    read_sized=read_torch_program,
+)
+
+
+def _read_program(path: Path) -> Any:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_MEMBERS:
+                raise InstanceError(
+                    f"at most {MAX_MEMBERS} members are taken, found {len(members)}"
+                )
+            programs = [
+                member
+                for member in members
+                if "/models/" in f"/{member.filename}" and member.filename.endswith(".json")
+            ]
+            if len(programs) != 1:
+                raise InstanceError(
+                    f"one program of torch.export.save is needed, found {len(programs)}; older "
+                    f"files are to be saved anew"
+                )
+            if programs[0].compress_type != zipfile.ZIP_STORED:
+                raise InstanceError("members as PyTorch stores them are needed, found packed ones")
+            with archive.open(programs[0]) as file:
+                text = file.read(MAX_FILE_BYTES + 1)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise InstanceError(f"the file is no whole archive: {error}") from None
+    return parse_json(text)
