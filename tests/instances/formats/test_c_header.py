@@ -66,6 +66,8 @@ def test_any_name_is_a_constant_of_its_own(tmp_path: Path) -> None:
     text = (tmp_path / "plan.h").read_text("ascii")
     assert "PLAN_CONV_OUT_0 = 0, " in text
     assert "PLAN_CONV_OUT_0_1 = 1, " in text
+    for name in ("PLAN_ARENA_BYTES", "PLAN_ALIGNMENT", "plan_offsets", "plan_sizes"):
+        assert text.count(name) == 1
 
 
 @pytest.mark.parametrize(
