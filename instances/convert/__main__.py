@@ -29,8 +29,8 @@ def convert_file(
     to: Annotated[
         str | None,
         typer.Option(
-            help="gapless-json, plan, c-header, minimalloc-csv, snapshot, perfetto, npz or "
-            "stalloc; by default what the suffix says."
+            help="gapless-json, plan, c-header, minimalloc-csv, snapshot, perfetto, tflite, "
+            "npz or stalloc; by default what the suffix says."
         ),
     ] = None,
     plan: Annotated[

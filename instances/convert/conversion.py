@@ -67,7 +67,7 @@ def convert(conversion: Conversion) -> str:
 def _require_sense(conversion: Conversion, target: Target) -> None:
     if conversion.plan is not None and conversion.planner is not None:
         raise InstanceError("--plan and --planner: one of the two is needed, found both")
-    if conversion.is_planned and target.write_plan is None:
+    if conversion.is_planned and not target.holds_plans:
         raise InstanceError(f"{target.name} holds no plan: leave out --plan and --planner")
     if conversion.align < 1 or conversion.align & (conversion.align - 1):
         raise InstanceError(f"--align: a power of two is needed, found {conversion.align}")
@@ -100,10 +100,13 @@ def _convert_trace(
 def _convert_problem(conversion: Conversion, target: Target, source: Source) -> str:
     problem = _aligned(select_problem(source, conversion.selection), conversion.align)
     target.require_holdable(problem)
-    if target.write_plan is not None:
+    if target.holds_plans:
         result = _result_of(conversion, problem, source)
         if result is not None:
-            target.write_plan(problem, result, conversion.output)
+            if target.write_into is not None:
+                target.write_into(source.path, problem, result, conversion.output)
+            elif target.write_plan is not None:
+                target.write_plan(problem, result, conversion.output)
             return f"{problem.tensor_count} tensors, planned in {result.peak} bytes"
     if target.write_problem is None:
         raise InstanceError(f"{target.name} shows a plan: give --plan or --planner")

@@ -10,6 +10,7 @@ from instances.formats.minimalloc_csv import MINIMALLOC_CSV, read_minimalloc_pla
 from instances.formats.pytorch_snapshot import PYTORCH_SNAPSHOT, read_pytorch_snapshot_trace
 from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace_file
 from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
+from instances.formats.tflite_model import TFLITE_MODEL, read_tflite_model
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError, errors_at
@@ -71,6 +72,9 @@ def _read(path: Path, device: int | None, dimensions: Dimensions) -> Source:
     if form.name == MINIMALLOC_CSV.name:
         problem, plan = read_minimalloc_plan(path)
         return Source(path, problem=problem, plan=plan)
+    if form.name == TFLITE_MODEL.name:
+        model = read_tflite_model(path)
+        return Source(path, problem=model.problem, plan=model.plan)
     return Source(path, problem=form.read(path))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from instances.formats.c_header import write_c_header
 from instances.formats.judged_plan import require_valid_plan
 from instances.formats.minimalloc_writer import require_csv_holds, write_minimalloc_csv
+from instances.formats.offline_allocation import write_offline_allocation
 from instances.formats.perfetto_trace import write_perfetto_trace
 from instances.formats.plan_steps import require_lifetimes
 from instances.formats.planned_snapshot import write_planned_snapshot
@@ -33,8 +34,15 @@ class Target:
     write_trace: Callable[[AllocationTrace, Path], None] | None = None
     write_problem: Callable[[Problem, Path], None] | None = None
     write_plan: Callable[[Problem, Result, Path], None] | None = None
+    # Writes a copy of the source with a plan in it.
+    write_into: Callable[[Path, Problem, Result, Path], None] | None = None
     # Raises ``InstanceError`` for a problem that the format cannot hold.
     require_holdable: Callable[[Problem], None] = lambda _problem: None
+
+    @property
+    def holds_plans(self) -> bool:
+        """Whether a plan can be written."""
+        return self.write_plan is not None or self.write_into is not None
 
 
 def _plan_alone(
@@ -80,6 +88,7 @@ TARGETS = (
     ),
     Target("plan", (".json", ".json.gz"), write_plan=_write_plan_file),
     Target("c-header", (".h",), write_plan=write_c_header),
+    Target("tflite", (".tflite",), write_into=write_offline_allocation),
     Target("npz", (".npz",), write_trace=write_recorded_trace),
     Target("stalloc", (".txt",), write_trace=write_stalloc_text),
 )

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.instances.formats.onnx_models import model_of, save
+from tests.instances.formats.tflite_models import tflite_model
 from tests.repository import ROOT
 
-pytestmark = [pytest.mark.onnx, pytest.mark.torch]
+pytestmark = [pytest.mark.onnx, pytest.mark.tflite, pytest.mark.torch]
 
 
 def commands() -> list[str]:
@@ -29,6 +30,9 @@ def put_models(folder: Path, batch: int | str, length: int | str) -> str:
         [("Relu", "x", "a"), ("Softmax", "a", "scores")], {"x": [batch, length]}, "scores"
     )
     save(folder / "model.onnx", model)
+    shapes = dict.fromkeys("xa", (1, 16))
+    lite = tflite_model(shapes, [("RELU", ["x"], ["a"])], ["x"], ["a"])
+    (folder / "model.tflite").write_bytes(lite)
     program = torch.export.export(
         torch.nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=({0: torch.export.Dim("batch")},)
     )
@@ -39,7 +43,7 @@ def put_models(folder: Path, batch: int | str, length: int | str) -> str:
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     listed = commands()
-    assert len(listed) >= 4
+    assert len(listed) == 6
     for command in listed:
         is_sized = "--dimension" in command
         symbol = put_models(tmp_path, *(("batch", "length") if is_sized else (1, 16)))

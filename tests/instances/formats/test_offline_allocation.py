@@ -1,0 +1,212 @@
+"""TensorFlow Lite models: read, planned, and written with a plan that their runtime takes."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from instances.convert.conversion import Conversion, convert
+from instances.formats.offline_allocation import write_offline_allocation
+from instances.formats.tflite_model import TfliteModel, read_tflite_model
+from planners import Plan, Problem, place, read_problem, run, write_problem
+from planners.errors import InstanceError, InvalidPlanError, MissingDependencyError
+from planners.model.plan import feasible
+from tests.instances.formats.tflite_models import tflite_model
+
+LENGTH = 10
+
+
+def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.tflite").write_bytes(b"\0\0\0\0TFL3")
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    with pytest.raises(MissingDependencyError, match=r"net.tflite: .* 'gapless\[tflite\]'"):
+        read_problem(tmp_path / "net.tflite")
+
+
+def chain(**changes: Any) -> bytes:
+    """Return x -> a, a + w -> b, b -> c, with a weight, a variable, and a tensor nobody makes."""
+    shapes = dict.fromkeys("xwabcvu", (1, LENGTH))
+    operators = [("RELU", ["x"], ["a"]), ("ADD", ["a", "w"], ["b"]), ("RELU", ["b"], ["c"])]
+    given: dict[str, Any] = {"weights": ["w"], "variables": ["v"], "metadata": {"min": b"1.5"}}
+    return tflite_model(shapes, operators, ["x"], ["c"], **{**given, **changes})
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def planned(source: Path, planner: str = "auto") -> TfliteModel:
+    target = source.with_name("planned.tflite")
+    convert(Conversion(source, target, planner=planner))
+    return read_tflite_model(target)
+
+
+@pytest.mark.tflite
+def test_a_model_is_read_as_the_runtime_has_it(tmp_path: Path) -> None:
+    model = read_tflite_model(written(tmp_path / "net.tflite", chain()))
+    problem = model.problem
+    assert problem.tensor_name == ("x", "a", "b", "c")
+    assert problem.size.tolist() == [4 * LENGTH] * 4
+    assert problem.alignment.tolist() == [16] * 4
+    assert problem.start.tolist() == [0, 1, 2, 3]
+    assert problem.end.tolist() == [2, 3, 4, 5]
+    assert problem.graph is not None
+    assert problem.graph.op == ("input", "RELU", "ADD", "RELU", "output")
+    assert model.offsets is None
+
+
+@pytest.mark.tflite
+def test_a_plan_is_written_and_read_back(tmp_path: Path) -> None:
+    import tflite
+
+    source = written(tmp_path / "net.tflite", chain())
+    model = planned(source)
+    assert model.offsets is not None
+    assert [offset == -1 for offset in model.offsets] == [name in "wvu" for name in "xwabcvu"]
+    assert model.plan is not None
+    assert model.plan.peak == 2 * 48 - 8
+    data = (tmp_path / "planned.tflite").read_bytes()
+    assert data.endswith(source.read_bytes())
+    root = tflite.Model.GetRootAs(data)
+    names = [root.Metadata(index).Name() for index in range(root.MetadataLength())]
+    assert names == [b"min", b"OfflineMemoryAllocation"]
+    assert bytes(root.Buffers(root.Metadata(0).Buffer()).DataAsNumpy()) == b"1.5"
+    content = root.Buffers(root.Metadata(1).Buffer()).DataAsNumpy()
+    assert content.ctypes.data % 4 == np.frombuffer(data, np.uint8).ctypes.data % 4
+    assert content.view(np.int32)[:3].tolist() == [1, 0, 7]
+    assert (root.Version(), root.Description()) == (3, b"by hand")
+    # What is planned again has one plan, and the plan of a file is what a conversion takes.
+    again = tmp_path / "again.tflite"
+    convert(Conversion(tmp_path / "planned.tflite", again, planner="naive"))
+    read_again = read_tflite_model(again)
+    assert read_again.plan is not None
+    assert read_again.plan.peak == 3 * 48 + 40
+    said = convert(Conversion(again, tmp_path / "plan.h"))
+    assert said.endswith("c-header, 4 tensors, planned in 184 bytes")
+
+
+def random_sums(
+    rng: Random, operators: int
+) -> tuple[bytes, list[tuple[str, list[str], list[str]]]]:
+    made, listed = ["x", "w"], list[tuple[str, list[str], list[str]]]()
+    for index in range(operators):
+        listed.append(("ADD", rng.choices(made, k=2), [f"t{index}"]))
+        made.append(f"t{index}")
+    outputs = sorted({made[-1], rng.choice(made[2:])})
+    shapes = dict.fromkeys(made, (1, LENGTH))
+    return tflite_model(shapes, listed, ["x"], outputs, weights=["w"]), listed
+
+
+def run_in_arena(
+    model: TfliteModel, operators: list[tuple[str, list[str], list[str]]]
+) -> dict[str, NDArray[np.float32]]:
+    """Run sums in one arena at the offsets of the metadata, as the Micro runtime does."""
+    assert model.offsets is not None
+    names = list(dict.fromkeys(["x", "w", *(name for _, _, made in operators for name in made)]))
+    arena = np.zeros(max(model.offsets) + 4 * LENGTH, np.uint8)
+    values = {
+        name: arena[offset : offset + 4 * LENGTH].view(np.float32)
+        for name, offset in zip(names, model.offsets, strict=True)
+        if offset >= 0
+    }
+    values["w"] = np.ones(LENGTH, np.float32)
+    values["x"][:] = np.arange(LENGTH)
+    for _, (one, other), (result,) in operators:
+        values[result][:] = values[one] + values[other]
+    return values
+
+
+@pytest.mark.tflite
+@given(st.randoms(use_true_random=False), st.integers(1, 12), st.sampled_from(["auto", "naive"]))
+def test_the_arena_of_a_plan_gives_what_arenas_without_one_do(
+    rng: Random, count: int, planner: str
+) -> None:
+    data, operators = random_sums(rng, count)
+    expected = {"x": np.arange(LENGTH, dtype=np.float32), "w": np.ones(LENGTH, np.float32)}
+    for _, (one, other), (result,) in operators:
+        expected[result] = expected[one] + expected[other]
+    with tempfile.TemporaryDirectory() as folder:
+        model = planned(written(Path(folder, "net.tflite"), data), planner)
+    graph = model.problem.graph
+    assert graph is not None
+    values = run_in_arena(model, operators)
+    last = graph.node_count - 1
+    for tensor, name in enumerate(model.problem.tensor_name or ()):
+        if last in graph.consumers_of(tensor):
+            np.testing.assert_array_equal(values[name], expected[name])
+
+
+@pytest.mark.tflite
+def test_tensorflow_lite_runs_what_was_written(tmp_path: Path) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    source = written(tmp_path / "net.tflite", chain())
+    planned(source)
+    for path in (source, tmp_path / "planned.tflite"):
+        runtime = Interpreter(str(path))
+        runtime.allocate_tensors()
+        given = np.arange(LENGTH, dtype=np.float32)[None] - 3
+        runtime.set_tensor(runtime.get_input_details()[0]["index"], given)
+        runtime.invoke()
+        result = runtime.get_tensor(runtime.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(result, np.maximum(given, 0) + 1)
+
+
+@pytest.mark.tflite
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"subgraphs": 2}, "one subgraph is needed, found 2"),
+        ({"element": "STRING"}, "tensor 0: elements of a fixed size are needed, found type 5"),
+        ({"weights": []}, r"operator 1 \(ADD\): nothing before it makes tensor 1"),
+        ({"metadata": {"OfflineMemoryAllocation": b"\1\0\0\0" * 3}}, "as many offsets are needed"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    path = written(tmp_path / "net.tflite", chain(**changes))
+    with pytest.raises(InstanceError, match=message) as caught:
+        read_problem(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.tflite
+def test_a_plan_needs_its_model(tmp_path: Path) -> None:
+    source = written(tmp_path / "net.tflite", chain())
+    other = Problem([4], [0], [1])
+    write_problem(other, tmp_path / "other.json")
+    with pytest.raises(InstanceError, match=r"other.json: the file is no TensorFlow Lite model"):
+        convert(Conversion(tmp_path / "other.json", tmp_path / "new.tflite", planner="auto"))
+    with pytest.raises(InstanceError, match="a plan for this very model is needed"):
+        write_offline_allocation(source, other, run(other, "auto"), tmp_path / "new.tflite")
+    problem = read_problem(source)
+    wrong = feasible(Plan.of(problem, [0] * problem.tensor_count))
+    with pytest.raises(InvalidPlanError):
+        write_offline_allocation(source, problem, wrong, tmp_path / "new.tflite")
+    assert place(problem).peak > 0
+    assert not (tmp_path / "new.tflite").exists()
+
+
+@pytest.mark.tflite
+@given(st.data())
+def test_damaged_models_are_refused_or_read(data: st.DataObject) -> None:
+    content = bytearray(chain())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(8, len(content)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder, "net.tflite"), bytes(content[:cut]))
+        try:
+            problem = read_tflite_model(path).problem
+        except InstanceError:
+            return
+        assert problem.tensor_count <= 7
