@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from importlib.util import find_spec
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +37,7 @@ from instances.extract.eager.loop_options import (
 )
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
+from instances.extract.models.own_models import Models, register_own_models
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.shared_options import AsJson
@@ -49,8 +51,6 @@ EXIT_DIFFERENT = 1
 # The plan is in force from the fourth step on, and the caches of PyTorch are warm by then.
 FEWEST_WARM_UP = 6
 STEPS = 5
-
-DEFAULTS = TraceSettings()
 
 app = CommandLine()
 
@@ -71,9 +71,10 @@ def train_model(
     image: Image = None,
     layers: Layers = None,
     checkpointing: Checkpointing = None,
-    microbatches: Microbatches = DEFAULTS.microbatches,
-    precision: Precision = DEFAULTS.precision,
-    optimizer: Optimizer = DEFAULTS.optimizer,
+    microbatches: Microbatches = None,
+    precision: Precision = None,
+    optimizer: Optimizer = None,
+    models: Models = None,
     allocators: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Of {', '.join(Allocator)}, in this order.")
     ] = ",".join(JUDGED),
@@ -85,6 +86,9 @@ def train_model(
     differ or no step was served by the plan, and 2 after an error.
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    loop: dict[str, Any] = given(
+        microbatches=microbatches, precision=precision, optimizer=optimizer
+    )
     comparison = AllocatorComparison()
     chosen = _parse_allocators(allocators)
     specification = RunSpecification(
@@ -92,12 +96,13 @@ def train_model(
         allocator=chosen[0],
         model=model,
         shape=shape,
-        settings=TraceSettings(steps, microbatches, precision, optimizer),
+        settings=TraceSettings(steps, **loop),
         warm_up=warm_up,
         timed_steps=timed_steps,
         seed=seed,
         planner=planner,
         time_limit=time_limit,
+        models=tuple(str(file) for file in models or ()),
     )
     require_sound(specification)
     try:
@@ -115,6 +120,7 @@ def train_model(
 
 def require_sound(specification: RunSpecification) -> None:
     """Raise what every worker would fail for, before any is started."""
+    register_own_models(map(Path, specification.models))
     model = find_model(specification.model)
     model.settings(**specification.shape, precision=specification.settings.weights_precision)
     choose_one(specification.planner)

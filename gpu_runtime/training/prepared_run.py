@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from gpu_runtime.training.random_batches import RandomBatches
 from gpu_runtime.training.run_specification import RunSpecification
 from instances.extract.eager.training_loop import TrainingLoop
 from instances.extract.models import find_model
+from instances.extract.models.own_models import register_own_models
 from instances.extract.tracing.building import build_module
 from instances.traces.allocation_trace import Phase
 
@@ -47,6 +49,7 @@ def prepare(specification: RunSpecification) -> PreparedRun:
     """Build the model of a run on its device: the same numbers for the same specification."""
     # On the device too: this also seeds its dropout.
     torch.manual_seed(specification.seed)
+    register_own_models(map(Path, specification.models))
     model = find_model(specification.model)
     shape = model.settings(
         **specification.shape, precision=specification.settings.weights_precision

@@ -57,6 +57,8 @@ class RunSpecification:
     time_limit: float = 10.0
     # ``"cuda"``, or for tests ``"cpu"``, which has no allocator to choose.
     device: str = "cuda"
+    # Files of the user's that register models.
+    models: tuple[str, ...] = ()
     # Whether an operator without a deterministic algorithm ends a check.
     strict: bool = True
 
@@ -73,12 +75,13 @@ class RunSpecification:
         the seed, who plans.
         """
         settings, defaults = self.settings, TraceSettings()
+        files = [f"--models {file}" for file in self.models]
         given: dict[str, object] = dict(self.shape)
         for name in ("microbatches", "precision", "optimizer"):
             if getattr(settings, name) != getattr(defaults, name):
                 given[name] = getattr(settings, name)
         options = [command_option(name, value) for name, value in given.items()]
-        return " ".join(["python -m gpu_runtime.train", self.model, *options])
+        return " ".join(["python -m gpu_runtime.train", self.model, *options, *files])
 
     def to_json(self) -> str:
         """Return it as one line."""
@@ -90,5 +93,6 @@ class RunSpecification:
         fields: dict[str, Any] = json.loads(text)
         fields["purpose"] = Purpose(fields["purpose"])
         fields["allocator"] = Allocator(fields["allocator"])
+        fields["models"] = tuple(fields["models"])
         fields["settings"] = TraceSettings(**fields["settings"])
         return cls(**fields)

@@ -1,1 +1,5 @@
-"""Instances from PyTorch models: trace a training step, write it as a problem."""
+"""Extraction of instances from PyTorch models: a registry of models, or your own function."""
+
+from instances.extract.own.one_step import TrainingStep as TrainingStep
+
+__all__ = ["TrainingStep"]

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from instances.catalogue.instance_name import named_after
-from instances.extract.eager.loop_options import Checkpointing, Image, Layers, Seq, given
+from instances.extract.eager.loop_options import Checkpointing, Image, Layers, Seq, Set, given
 from instances.extract.eager.trace_command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
+from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.own.own_extraction import (
+    OWN_DEFAULTS,
+    extract_own,
+    open_own,
+)
+from instances.extract.own.own_function import is_own
+from instances.extract.own.own_options import files_of, require_left_out, require_no_set
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets, say_written
@@ -24,7 +33,12 @@ app = CommandLine()
 
 @app.command(epilog="`trace NAME` traces eager training instead: see `trace --help`.")
 def extract_model(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(sorted(MODELS))}.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of {', '.join(sorted(MODELS))}; or your own training step, FILE.py:FUNCTION."
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
     ],
@@ -62,21 +76,31 @@ def extract_model(
     ranks: Annotated[
         int | None, typer.Option(help="Ranks that share parameters or experts.")
     ] = None,
+    set_: Set = None,
+    models: Models = None,
 ) -> None:
     """Extract a step of a model as an instance file, without weights or download.
 
     What is not given is as the model has it, at the scale of the paper's experiments.
     """
-    changes = given(
+    changes: dict[str, Any] = given(
         batch=batch, seq=seq, image=image, layers=layers, mode=mode, precision=precision,
         checkpointing=checkpointing, optimizer=optimizer, clip_norm=clip_norm,
         nodes_per_stream=nodes_per_stream, bucket_mb=bucket_mb, streams=streams,
         parallel=parallel, ranks=ranks,
     )  # fmt: skip
-    settings = find_model(name).settings(**changes)
-    require_targets({"--output": output})
+    require_targets({"--output": output}, files_of(name, models))
     require_suffix("--output", output, "a problem", SUFFIXES)
-    problem = extract(name, settings, show_progress)
+    register_own_models(models or ())
+    if is_own(name):
+        dealing: dict[str, Any] = given(streams=streams, nodes_per_stream=nodes_per_stream)
+        require_left_out(name, {key: changes[key] for key in changes if key not in dealing})
+        function = open_own(name, set_ or [], show_progress)
+        problem = extract_own(function, replace(OWN_DEFAULTS, **dealing), show_progress)
+    else:
+        require_no_set(name, set_)
+        settings = find_model(name).settings(**changes)
+        problem = extract(name, settings, show_progress)
     show_progress(f"{name}: writing")
     write_problem(named_after(problem, output), output)
     show_progress("")

@@ -19,13 +19,15 @@ too, switches them on), and the first summand goes before anything else happens.
 lives on in the summand's block.
 
 A program that asks whether something holds for its data is told that it does: the questions are
-whether no token is padding and no sequence is packed with others, as in full batches of text.
+whether no token is padding and no sequence is packed with others, as in full batches of text. One
+that asks for a number that is no whole one is told 1: it reads its optimizer's step counter, or
+prints its loss, and neither allocates anything.
 
-Limits. Any other value of a tensor is refused, and so are shapes that depend on data. Scalars
-that a program keeps on the host, such as an optimizer's step counters, are fake CPU tensors like
-the device's: constants and what an optimizer makes without tensors are taken for the host's. The
-order within one kernel is that of its results, but for dropout and cuDNN's attention, which
-allocate masks and random states first.
+Limits. A whole number, which may be a length, is refused, and so are shapes that depend on data.
+Scalars that a program keeps on the host, such as an optimizer's step counters, are fake CPU
+tensors like the device's: constants and what an optimizer makes without tensors are taken for the
+host's. The order within one kernel is that of its results, but for dropout and cuDNN's attention,
+which allocate masks and random states first.
 """
 
 from __future__ import annotations
@@ -82,6 +84,8 @@ class AllocationMode(_Mode):
         name = f"{func.overloadpacket.__name__}.{func._overloadname}"
         if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
             return True
+        if name == ASK_FOR_VALUE and args[0].is_floating_point():
+            return 1.0
         results = func(*args, **(kwargs or {}))
         self._addition = None
         new = self._new_tensors(results, ALLOCATION_ORDER.get(name))
@@ -89,7 +93,7 @@ class AllocationMode(_Mode):
             return results
         if self.recording and not self._is_on_host(name, args, new):
             self._follow(workspace_script(name, args, new), new)
-            for size in self._libraries.first_used_by(name, on_engine_thread=_in_engine()):
+            for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
                 self.recorder.allocate(size)
             if name == "add.Tensor":
                 self._addition = self._engine_addition(args, new[0])
@@ -106,6 +110,19 @@ class AllocationMode(_Mode):
             if known is None or known[1] is None:
                 self._watched.pop(storage._cdata, None)
                 self._watch(storage, self.recorder.allocate(storage.nbytes()))
+
+    def adopt_all(self, but: Iterable[Tensor]) -> None:
+        """Record that what was made and is alive is copied to the device, `but` the host's."""
+        left = {tensor.untyped_storage()._cdata for tensor in but}
+        for key, (reference, request) in list(self._watched.items()):
+            storage = reference()
+            if storage is not None and request is None and key not in left:
+                del self._watched[key]
+                self._watch(storage, self.recorder.allocate(storage.nbytes()))
+
+    def block_of(self, tensor: Tensor) -> AllocatorRequest | None:
+        """Return the request that a tensor on the device was answered with."""
+        return self._watched.get(tensor.untyped_storage()._cdata, (None, None))[1]
 
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
@@ -170,15 +187,19 @@ class AllocationMode(_Mode):
                 reference, _ = self._watched[self._addition[1]]
                 self._watched[self._addition[1]] = (reference, request)
                 self._addition = None
-                self.recorder.take_back_last()
+                self._added_into(request)
             else:
                 self.recorder.free(request)
 
         return ended
 
+    def _added_into(self, _: AllocatorRequest) -> None:
+        """Forget the request of an addition whose result lives in the block of a summand."""
+        self.recorder.take_back_last()
+
     def _engine_addition(self, args: tuple[Any, ...], result: Tensor) -> tuple[int, int] | None:
         summand, addend = args[:2]
-        differentiating = _in_engine() and not torch.is_grad_enabled()
+        differentiating = in_engine() and not torch.is_grad_enabled()
         alike = (
             isinstance(addend, Tensor)
             and summand.shape == addend.shape == result.shape
@@ -189,7 +210,7 @@ class AllocationMode(_Mode):
         return summand.untyped_storage()._cdata, result.untyped_storage()._cdata
 
 
-def _in_engine() -> bool:
+def in_engine() -> bool:
     """Return whether a backward pass is running, which on a GPU has a thread of its own."""
     return bool(torch._C._current_graph_task_id() != -1)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
+from typing import TypeVar
 from unittest import mock
 
 import torch
@@ -30,6 +31,7 @@ from planners.errors import InstanceError
 from planners.model.problem import Scalar
 
 Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
+Mode = TypeVar("Mode", bound=AllocationMode)
 
 # The library's word for "does something trace me"; it then leaves out what it would do eagerly.
 _ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
@@ -43,12 +45,8 @@ def trace_on_fake_tensors(
     Parameters and buffers come first. ``InstanceError`` where the model does something that fake
     tensors cannot tell, such as shapes that depend on data.
     """
-    with ExitStack() as stack:
-        tracker = stack.enter_context(track_modules())
-        recorder = RequestRecorder(lambda: innermost_module(tracker))
-        mode = AllocationMode(recorder)
-        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager()):
-            stack.enter_context(context)
+    with recorded_on_fake_tensors(AllocationMode) as mode:
+        recorder = mode.recorder
         with mode.not_recorded():
             module, batch = build()
         mode.adopt([*module.parameters(), *module.buffers()])
@@ -68,11 +66,21 @@ def trace_on_fake_tensors(
 
 
 @contextmanager
+def recorded_on_fake_tensors(make_mode: Callable[[RequestRecorder], Mode]) -> Iterator[Mode]:
+    """Within this context programs run as on a GPU, on fake tensors, and a mode records them."""
+    with ExitStack() as stack:
+        tracker = stack.enter_context(track_modules())
+        mode = make_mode(RequestRecorder(lambda: innermost_module(tracker)))
+        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager()):
+            stack.enter_context(context)
+        yield mode
+
+
+@contextmanager
 def _as_eager() -> Iterator[None]:
     """Within this context programs take the branches that they take eagerly on a GPU.
 
-    An optimizer reads its step counter, a scalar on the host whose value allocates nothing. What
-    is put in is no mock: that would keep its arguments, and with them their storages, alive.
+    What is put in is no mock: that would keep its arguments, and with them their storages, alive.
     """
     with ExitStack() as stack:
         for function, kernel in (
@@ -80,15 +88,10 @@ def _as_eager() -> Iterator[None]:
             ("scaled_dot_product_attention", cudnn_attention),
         ):
             stack.enter_context(mock.patch.object(functional, function, kernel))
-        stack.enter_context(mock.patch("torch.optim.adam._get_value", _first_step))
         library, asks = _ASKS_WHETHER_TRACED
         if hasattr(_imported(library), asks):
             stack.enter_context(mock.patch(f"{library}.{asks}", _not_traced))
         yield
-
-
-def _first_step(_: object) -> float:
-    return 1.0
 
 
 def _not_traced(*_: object) -> bool:

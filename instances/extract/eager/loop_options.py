@@ -15,10 +15,19 @@ Checkpointing = Annotated[
     typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
 ]
 Microbatches = Annotated[
-    int, typer.Option(help="Forward and backward passes for each step of the optimizer.")
+    int | None,
+    typer.Option(help="Forward and backward passes for each step of the optimizer; 1 by default."),
 ]
-Precision = Annotated[str, typer.Option(help="autocast-bfloat16, float32 or bfloat16.")]
-Optimizer = Annotated[str, typer.Option(help="adamw or sgd.")]
+Precision = Annotated[
+    str | None, typer.Option(help="autocast-bfloat16, the default, float32 or bfloat16.")
+]
+Optimizer = Annotated[str | None, typer.Option(help="adamw, the default, or sgd.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="K=V", help="A parameter of the function that FILE.py:FUNCTION is."
+    ),
+]
 
 Value = TypeVar("Value")
 

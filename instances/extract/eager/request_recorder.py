@@ -41,6 +41,11 @@ class RequestRecorder:
     _given_back: list[AllocatorRequest] = field(default_factory=list)
     _events: int = 0
 
+    @property
+    def event_count(self) -> int:
+        """How many events were recorded, without frees that are told of with what follows."""
+        return self._events
+
     def allocate(self, size: int) -> AllocatorRequest:
         """Record an allocation."""
         self._tell_frees()

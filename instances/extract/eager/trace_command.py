@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,10 +18,15 @@ from instances.extract.eager.loop_options import (
     Optimizer,
     Precision,
     Seq,
+    Set,
     given,
 )
-from instances.extract.eager.recording import record
+from instances.extract.eager.recording import DEVICES, record
 from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.own.own_extraction import open_own, trace_own
+from instances.extract.own.own_function import is_own
+from instances.extract.own.own_options import files_of, require_left_out, require_no_set
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import iteration_problem
@@ -38,7 +43,9 @@ app = CommandLine()
 
 @app.command()
 def trace(
-    name: Annotated[str, typer.Argument(help="Model, such as bert-base.")],
+    name: Annotated[
+        str, typer.Argument(help="Model, such as bert-base, or your own, FILE.py:FUNCTION.")
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -53,22 +60,34 @@ def trace(
     layers: Layers = None,
     checkpointing: Checkpointing = None,
     steps: Annotated[int, typer.Option(help="Iterations.")] = DEFAULTS.steps,
-    microbatches: Microbatches = DEFAULTS.microbatches,
-    precision: Precision = DEFAULTS.precision,
-    optimizer: Optimizer = DEFAULTS.optimizer,
+    microbatches: Microbatches = None,
+    precision: Precision = None,
+    optimizer: Optimizer = None,
     device: Annotated[
-        str, typer.Option(help="fake, without a GPU, or cuda, from PyTorch's own history.")
-    ] = "fake",
+        str | None,
+        typer.Option(help="fake, the default, without a GPU; cuda, from PyTorch's own history."),
+    ] = None,
+    set_: Set = None,
+    models: Models = None,
 ) -> None:
     """Trace what eager training asks of the GPU's allocator, without weights or download.
 
     What is not given is as the model has it.
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
-    settings = TraceSettings(steps, microbatches, precision, optimizer)
+    loop: dict[str, Any] = given(
+        microbatches=microbatches, precision=precision, optimizer=optimizer
+    )
     write = _writer(output)
-    require_targets({"--output": output})
-    found = record(name, settings, device, show_progress, **shape)
+    require_targets({"--output": output}, files_of(name, models))
+    register_own_models(models or ())
+    if is_own(name):
+        require_left_out(name, {**shape, **loop, **given(device=device)})
+        found = trace_own(open_own(name, set_ or [], show_progress), steps, show_progress)
+    else:
+        require_no_set(name, set_)
+        settings = TraceSettings(steps, **loop)
+        found = record(name, settings, device or DEVICES[0], show_progress, **shape)
     show_progress(f"{name}: writing")
     write(found, output)
     show_progress("")

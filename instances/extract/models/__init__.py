@@ -13,5 +13,6 @@ from instances.extract.models import transformer as transformer
 from instances.extract.models.model_registry import MODELS as MODELS
 from instances.extract.models.model_registry import Model as Model
 from instances.extract.models.model_registry import find_model as find_model
+from instances.extract.models.model_registry import register as register
 
-__all__ = ["MODELS", "Model", "find_model"]
+__all__ = ["MODELS", "Model", "find_model", "register"]

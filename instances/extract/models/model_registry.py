@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from instances.extract.own.own_function import is_own
 from instances.extract.step_settings import INFERENCE, TRAINING_SETTINGS, StepSettings
 from planners.errors import InstanceError, near_names
 
@@ -83,6 +84,11 @@ def register(
 
 
 def find_model(name: str) -> Model:
+    if is_own(name):
+        raise InstanceError(
+            f"{name}: the name of a model is needed, found a function of a file; register a model "
+            f"in the file and give it by --models"
+        )
     if name not in MODELS:
         raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
     return MODELS[name]

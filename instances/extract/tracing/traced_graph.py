@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,9 @@ def _read_op(
     outputs = storages.of(node.meta["val"], node.name)
     for result in FLOAT32_RESULTS.get(name, ()):
         storages.size[outputs[result]] = FLOAT32_BYTES * node.meta["val"][result].numel()
-    mutated = () if schema is None else storages.of(list(_written_arguments(node, schema)))
+    written = [] if schema is None else written_arguments(schema, node.args, node.kwargs)
+    nodes = [leaf for leaf in pytree.tree_leaves(written) if isinstance(leaf, Node)]
+    mutated = storages.of([_value(leaf) for leaf in nodes])
     phase = StepPhase.FORWARD
     for later, earlier_nodes in phase_starts.items():
         if node.name not in earlier_nodes:
@@ -78,14 +80,13 @@ def _read_op(
     return TracedOp(node.name, name, phase, inputs, mutated, outputs)
 
 
-def _written_arguments(node: Node, schema: Any) -> Iterator[Any]:
-    for index, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = node.kwargs.get(argument.name)
-            if index < len(node.args):
-                value = node.args[index]
-            nodes = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Node)]
-            yield [_value(leaf) for leaf in nodes]
+def written_arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """Return the arguments of a call that its operator writes in place, each as it was given."""
+    return [
+        args[index] if index < len(args) else kwargs.get(argument.name)
+        for index, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
 
 
 def _value(node: Node) -> Any:

@@ -1,0 +1,1 @@
+"""Models of users: a function in a file of theirs makes a training step, which is traced."""

@@ -1,0 +1,136 @@
+"""What a user's function returns: a training step of a module, or any function that runs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planners.errors import InstanceError
+from planners.text.plain_text import shown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+# Runs one step, the optimizer's included. What it returns is let go of.
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """The usual training step: forward pass, loss, backward pass, optimizer.
+
+    Calling it runs one, on tensors of any kind: copies of inputs and targets go to where the module
+    is, what the module returns is let go of when the loss is there, and gradients after the update.
+
+    Parameters
+    ----------
+    module
+        Returns whatever `loss` takes.
+    inputs
+        What the module is called with: one tensor, a sequence of arguments, or a mapping of keyword
+        arguments.
+    optimizer
+        Of the parameters that are trained.
+    loss
+        Returns the loss, a scalar, of what the module returned and, where there are any, of
+        `targets`. Where it is left out, the module returns the loss: as a tensor, as ``loss`` of
+        an object or of a mapping, or as the first of a tuple or a list.
+    targets
+        Second argument of `loss`.
+
+    Raises
+    ------
+    InstanceError
+        The module is none, the optimizer is none, or there are targets but no `loss`.
+    """
+
+    module: Module
+    inputs: Tensor | Sequence[Any] | Mapping[str, Any]
+    optimizer: Optimizer
+    loss: Callable[..., Tensor] | None = None
+    targets: Any = None
+
+    def __post_init__(self) -> None:
+        import torch
+
+        for name, value, kind in (
+            ("module", self.module, torch.nn.Module),
+            ("optimizer", self.optimizer, torch.optim.Optimizer),
+            ("inputs", self.inputs, (torch.Tensor, Sequence, Mapping)),
+        ):
+            if not isinstance(value, kind):
+                raise InstanceError(
+                    f"TrainingStep, {name}: {_NEEDED[name]} is needed, found {_kind(value)}"
+                )
+        if self.targets is not None and self.loss is None:
+            raise InstanceError("TrainingStep, targets: a loss that takes them is needed as well")
+
+    def __call__(self) -> None:
+        """Run one step."""
+        inputs, targets = self._on_device(self.inputs), self._on_device(self.targets)
+        self._find_loss(inputs, targets).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def host_tensors(self) -> Iterator[Tensor]:
+        """Yield the tensors that stay on the host, of which each step copies."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        for leaf in pytree.tree_leaves((self.inputs, self.targets)):
+            if isinstance(leaf, torch.Tensor):
+                yield leaf
+
+    def _on_device(self, values: Any) -> Any:
+        import torch
+        from torch.utils import _pytree as pytree
+
+        device = next((parameter.device for parameter in self.module.parameters()), "cpu")
+        return pytree.tree_map_only(torch.Tensor, lambda it: it.to(device, copy=True), values)
+
+    def _find_loss(self, inputs: Any, targets: Any) -> Tensor:
+        import torch
+
+        if isinstance(inputs, torch.Tensor):
+            output = self.module(inputs)
+        elif isinstance(inputs, Mapping):
+            output = self.module(**inputs)
+        else:
+            output = self.module(*inputs)
+        if self.loss is None:
+            found, whose = _loss_in(output), "what the module returns"
+        else:
+            found = self.loss(output) if targets is None else self.loss(output, targets)
+            whose = "what the loss function returns"
+        if not isinstance(found, torch.Tensor) or found.numel() != 1:
+            raise InstanceError(
+                f"TrainingStep, loss: {whose} has to be or to hold a scalar tensor, "
+                f"found {_kind(output if self.loss is None else found)}; give loss=, a function "
+                f"of what the module returns"
+            )
+        return found
+
+
+_NEEDED = {
+    "module": "a torch.nn.Module",
+    "optimizer": "a torch.optim.Optimizer",
+    "inputs": "a tensor, a sequence of arguments or a mapping of keyword arguments",
+}
+
+
+def _loss_in(output: Any) -> Any:
+    if isinstance(output, Mapping) and "loss" in output:
+        return output["loss"]
+    if isinstance(output, (tuple, list)) and not hasattr(output, "loss"):
+        return output[0] if output else None
+    return getattr(output, "loss", output)
+
+
+def _kind(value: object) -> str:
+    """Return what a message calls a value: its class, and of a tensor its shape."""
+    shape = getattr(value, "shape", None)
+    kind = type(value).__name__ if shape is None else f"a tensor of shape {tuple(shape)}"
+    return kind if shape is not None or value is not None else shown(value)

@@ -1,0 +1,70 @@
+"""The graph, or the eager trace, of a step that a user's function makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from shlex import quote
+
+from instances.extract.models.required_packages import package_versions, require_packages
+from instances.extract.own.own_function import OwnFunction, find_own_function
+from instances.extract.parallel.kernel_problem import build_problem
+from instances.extract.parallel.streams import StreamScheme
+from instances.extract.step_settings import StepSettings
+from instances.traces.allocation_trace import AllocationTrace
+from planners import Problem
+from planners.errors import InstanceError
+from planners.model.problem import Scalar
+
+# An eager program has one stream for its kernels.
+OWN_DEFAULTS = StepSettings(streams=StreamScheme.ROLES.value)
+
+# The first step makes the optimizer's state, the second is the first steady one.
+STEPS_OF_A_GRAPH = 2
+
+
+def extract_own(
+    function: OwnFunction,
+    settings: StepSettings,
+    on_stage: Callable[[str], None] = lambda _text: None,
+) -> Problem:
+    """Extract the graph of a steady step; of the settings those of streams count."""
+    from instances.extract.own.step_graph import step_graph
+    from instances.extract.own.tracing import run_own_steps
+
+    on_stage(f"{function.label}: tracing {STEPS_OF_A_GRAPH} steps")
+    graph = step_graph(run_own_steps(function, STEPS_OF_A_GRAPH, {}))
+    on_stage(f"{function.label}: building the problem of {len(graph.ops):,} operations")
+    streams = f"--streams {settings.streams} --nodes-per-stream {settings.nodes_per_stream}"
+    origin = _origin(function, "python -m instances.extract", streams)
+    return build_problem(graph, settings, function.label, origin)
+
+
+def trace_own(
+    function: OwnFunction, steps: int, on_stage: Callable[[str], None] = lambda _text: None
+) -> AllocationTrace:
+    """Trace what steps ask of the GPU's allocator, what the function makes first of all."""
+    from instances.extract.own.tracing import run_own_steps
+
+    if steps < 1:
+        raise InstanceError(f"setting steps: at least 1, found {steps}")
+    on_stage(f"{function.label}: tracing {steps} steps")
+    origin = _origin(function, "python -m instances.extract trace", f"--steps {steps}")
+    return run_own_steps(function, steps, {**origin, "steps": steps}).trace
+
+
+def open_own(
+    name: str, settings: list[str], on_stage: Callable[[str], None] = lambda _text: None
+) -> OwnFunction:
+    """Find a user's function, which wants PyTorch to be there."""
+    on_stage(f"{name}: importing PyTorch")
+    require_packages()
+    return find_own_function(name, settings)
+
+
+def _origin(function: OwnFunction, command: str, options: str) -> dict[str, Scalar]:
+    given = [f"--set {quote(f'{name}={value}')}" for name, value in function.arguments.items()]
+    return {
+        "model": function.label,
+        "command": " ".join([command, quote(function.label), *given, options]),
+        **package_versions(),
+    }

@@ -1,0 +1,179 @@
+"""``my_script.py:make_step``: a user's function, found, given its arguments, and called."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+
+from instances.extract.own.one_step import Step
+from instances.extract.own.user_lines import errors_at_line
+from planners.errors import InstanceError, near_names
+from planners.text.plain_text import shown
+
+Argument = bool | int | float | str
+
+_SEPARATOR = ".py:"
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str)}
+
+
+@dataclass(frozen=True)
+class OwnFunction:
+    """A user's function that makes a training step, and what it is to be called with."""
+
+    path: Path
+    name: str
+    function: Callable[..., object]
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What progress and provenance call it, without the folders of this machine."""
+        return f"{self.path.name}:{self.name}"
+
+    @property
+    def line(self) -> int | None:
+        """Where its definition begins, of a function that is written in Python."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return None if code is None else code.co_firstlineno
+
+    @property
+    def where(self) -> str:
+        """What an error calls it."""
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.path}{line}: {self.name}"
+
+    def with_arguments(self, arguments: Mapping[str, Argument]) -> OwnFunction:
+        """Return it with other values of some of its parameters, each checked."""
+        for name, value in arguments.items():
+            self._require_fitting(name, value)
+        return replace(self, arguments={**self.arguments, **arguments})
+
+    def make(self) -> Step:
+        """Call it and return the step that it makes.
+
+        ``InstanceError``, with the user's line, where it raises, or returns what is no step.
+        """
+        import torch
+
+        parameters = _parameters(self.function)
+        for name, parameter in parameters.items():
+            given = name in self.arguments or parameter.default is not parameter.empty
+            if not given and parameter.kind not in _VARIADIC:
+                raise InstanceError(
+                    f"{self.where}: parameter {name} has no default; give it by --set {name}=VALUE"
+                )
+        with errors_at_line(self.path, self.line):
+            step = self.function(**self.arguments)
+        if callable(step) and not isinstance(step, (torch.nn.Module, type)):
+            return step
+        raise InstanceError(
+            f"{self.where} has to return a TrainingStep or a function that runs one step, "
+            f"found {type(step).__name__}"
+        )
+
+    def run(self, step: Step) -> None:
+        """Run one step; what is wrong with it is said with the user's line."""
+        with errors_at_line(self.path, self.line):
+            step()
+
+    def _require_fitting(self, name: str, value: Argument) -> None:
+        parameters = _parameters(self.function)
+        if name not in parameters:
+            if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+                return
+            hint = near_names(name, parameters) if parameters else "it takes none"
+            raise InstanceError(f"{self.where} has no parameter {name!r}; {hint}")
+        kind = _kind_of(parameters[name])
+        fits = kind is None or type(value) is kind or (kind is float and type(value) is int)
+        if not fits:
+            assert kind is not None
+            raise InstanceError(
+                f"{self.where}, parameter {name}: {kind.__name__} is needed, found {shown(value)}"
+            )
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name is that of a function in a file, and not of a registered model."""
+    return _SEPARATOR in name or name.endswith(".py")
+
+
+def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
+    """Find ``FILE.py:FUNCTION``, running the file as an import does.
+
+    Parameters
+    ----------
+    name
+        The file, a colon, the function.
+    settings
+        Values of its parameters, ``batch=16`` each: bool, int, float or else text.
+
+    Raises
+    ------
+    InstanceError
+        No such file or function, a file that raises, or a parameter that the function lacks or
+        that takes other values. The message has the user's file and line.
+    """
+    file, _, function_name = name.rpartition(":")
+    if not file or not file.endswith(".py"):
+        raise InstanceError(f"{name}: FILE.py:FUNCTION is needed, such as my_script.py:make_step")
+    arguments = dict(map(_parse, settings))
+    module = run_user_file(Path(file))
+    found = getattr(module, function_name, None)
+    if not callable(found):
+        own = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
+        ]
+        hint = near_names(function_name, own) if own else "it defines no function"
+        raise InstanceError(f"{file}: no function is called {function_name!r}; {hint}")
+    return OwnFunction(Path(file), function_name, found).with_arguments(arguments)
+
+
+def run_user_file(path: Path) -> ModuleType:
+    """Run a Python file of a user's as an import does; what is beside it can be imported."""
+    if not path.is_file():
+        raise InstanceError(f"{path}: a Python file is needed, found none")
+    name = f"gapless_own_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise InstanceError(f"{path}: a Python file is needed, whose name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where classes of the file are looked up by name
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    with errors_at_line(path):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _parse(setting: str) -> tuple[str, Argument]:
+    name, equals, text = setting.partition("=")
+    if not equals or not name.isidentifier():
+        raise InstanceError(f"--set: NAME=VALUE is needed, such as batch=16, found {setting!r}")
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name, text
+    return name, value if isinstance(value, (bool, int, float, str)) else text
+
+
+def _parameters(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
+def _kind_of(parameter: inspect.Parameter) -> type | None:
+    """Return the type that a parameter's values have, by its default or its annotation."""
+    if type(parameter.default) in _TYPES.values():
+        return type(parameter.default)
+    return _TYPES.get(getattr(parameter.annotation, "__name__", str(parameter.annotation)))

@@ -1,0 +1,92 @@
+"""Phases of a step that somebody else wrote, told by what PyTorch is asked to do.
+
+Note: how phases are found in any loop
+--------------------------------------
+Rationale. A trace says when forward passes, backward passes and the optimizer begin. Our own loop
+says so; a user's loop has no words for it, and should need none.
+
+Approach. A step begins with its forward pass. The backward pass begins where PyTorch is asked for
+gradients, the optimizer where the first one is asked for its update, and another forward pass
+where a module is called after a backward pass: the next microbatch. So clipping, between the two,
+belongs to the backward pass. What autograd's engine does itself, recomputation and optimizers in
+its hooks among it, begins no phase.
+
+Limits. From the first update on all belongs to the optimizer, until the step ends: a step with
+several optimizers, as of a network and its critic, is one iteration. A step without any ends with
+an empty phase. Inputs made for a later microbatch still count for the backward pass before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from instances.extract.eager.allocation_mode import AllocationMode, in_engine
+from instances.traces.allocation_trace import Phase
+
+
+@dataclass
+class StepPhases:
+    """Tells a recording which phase of a step begins."""
+
+    mode: AllocationMode
+    current: Phase | None = None
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Within this context one step runs."""
+        self._begin(Phase.FORWARD)
+        yield
+        if self.current is not Phase.OPTIMIZER:
+            self._begin(Phase.OPTIMIZER)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Within this context PyTorch tells of phases."""
+        with ExitStack() as stack:
+            for name in ("backward", "grad"):
+                told = self._told_by(getattr(torch.autograd, name))
+                stack.enter_context(mock.patch.object(torch.autograd, name, told))
+            for handle in (
+                register_module_forward_pre_hook(self._before_module),
+                register_optimizer_step_pre_hook(self._before_update),
+                register_optimizer_step_post_hook(self._after_update),
+            ):
+                stack.callback(handle.remove)
+            yield
+
+    def _told_by(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._reach(Phase.BACKWARD)
+            return differentiate(*args, **kwargs)
+
+        return run
+
+    def _before_module(self, *_: object) -> None:
+        self._reach(Phase.FORWARD)
+
+    def _before_update(self, *_: object) -> None:
+        self._reach(Phase.OPTIMIZER)
+        self.mode.scalars_on_host = True
+
+    def _after_update(self, *_: object) -> None:
+        self.mode.scalars_on_host = False
+
+    def _reach(self, phase: Phase) -> None:
+        reached = self.current in (None, phase, Phase.OPTIMIZER)
+        if not (reached or in_engine()):
+            self._begin(phase)
+
+    def _begin(self, phase: Phase) -> None:
+        self.current = phase
+        self.mode.recorder.begin(phase)
