@@ -25,6 +25,7 @@ def shown_on(page: str) -> list[tuple[str, str]]:
     [
         ("planners.md", "planners"),
         ("instances.md", "instances.synthetic"),
+        ("instances.md", "instances.extract"),
         ("gpu-runtime.md", "gpu_runtime"),
         ("gpu-runtime.md", "gpu_runtime.integrations"),
     ],

@@ -20,8 +20,8 @@ lives on in the summand's block.
 
 A program that asks whether something holds for its data is told that it does: the questions are
 whether no token is padding and no sequence is packed with others, as in full batches of text. One
-that asks for a number that is no whole one is told 1: it reads its optimizer's step counter, or
-prints its loss, and neither allocates anything.
+that asks for a float is told one half, by which nothing divides to infinity: it reads its
+optimizer's step counter, or prints its loss, and neither allocates anything.
 
 Limits. A whole number, which may be a length, is refused, and so are shapes that depend on data.
 Scalars that a program keeps on the host, such as an optimizer's step counters, are fake CPU
@@ -85,7 +85,7 @@ class AllocationMode(_Mode):
         if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
             return True
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
-            return 1.0
+            return 0.5
         results = func(*args, **(kwargs or {}))
         self._addition = None
         new = self._new_tensors(results, ALLOCATION_ORDER.get(name))

@@ -71,6 +71,7 @@ def cuda_named_cpu() -> Iterator[None]:
         for target, name, value in (
             (torch.cuda, "is_available", _never),
             (torch.nn.Module, "_apply", _convert),
+            (torch.nn.init, "_no_grad_trunc_normal_", _undrawn),
             (autocast, "__init__", _autocast_on_host(autocast.__init__)),
             (optimizer, "_get_foreach_kernels_supported_devices", _cpu_too),
             (optimizer, "_foreach_supported_types", [FakeTensor, torch.nn.Parameter]),
@@ -105,6 +106,11 @@ def _convert(module: Any, convert: Callable[[Tensor], Tensor], recurse: bool = T
     for name, buffer in module._buffers.items():
         module._buffers[name] = None if buffer is None else convert(buffer)
     return module
+
+
+def _undrawn(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+    """Stand for a draw that is repeated while a value is out of bounds, of which none says so."""
+    return tensor
 
 
 def _never() -> bool:

@@ -70,7 +70,7 @@ class TrainingStep:
 
     def __call__(self) -> None:
         """Run one step."""
-        inputs, targets = self._on_device(self.inputs), self._on_device(self.targets)
+        inputs, targets = self._on_device((self.inputs, self.targets))
         self._find_loss(inputs, targets).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -85,11 +85,19 @@ class TrainingStep:
                 yield leaf
 
     def _on_device(self, values: Any) -> Any:
+        """Return copies where the module is; what is given twice is copied once."""
         import torch
         from torch.utils import _pytree as pytree
 
         device = next((parameter.device for parameter in self.module.parameters()), "cpu")
-        return pytree.tree_map_only(torch.Tensor, lambda it: it.to(device, copy=True), values)
+        copies: dict[int, Tensor] = {}
+
+        def copy(tensor: Tensor) -> Tensor:
+            if id(tensor) not in copies:
+                copies[id(tensor)] = tensor.to(device, copy=True)
+            return copies[id(tensor)]
+
+        return pytree.tree_map_only(torch.Tensor, copy, values)
 
     def _find_loss(self, inputs: Any, targets: Any) -> Tensor:
         import torch

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from instances.extract.own.one_step import Step
-from instances.extract.own.user_lines import errors_at_line
+from instances.extract.own.user_lines import user_code
 from planners.errors import InstanceError, near_names
 from planners.text.plain_text import shown
 
@@ -68,7 +68,7 @@ class OwnFunction:
                 raise InstanceError(
                     f"{self.where}: parameter {name} has no default; give it by --set {name}=VALUE"
                 )
-        with errors_at_line(self.path, self.line):
+        with user_code(self.path, self.line):
             step = self.function(**self.arguments)
         if callable(step) and not isinstance(step, (torch.nn.Module, type)):
             return step
@@ -79,7 +79,7 @@ class OwnFunction:
 
     def run(self, step: Step) -> None:
         """Run one step; what is wrong with it is said with the user's line."""
-        with errors_at_line(self.path, self.line):
+        with user_code(self.path, self.line):
             step()
 
     def _require_fitting(self, name: str, value: Argument) -> None:
@@ -152,7 +152,7 @@ def run_user_file(path: Path) -> ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    with errors_at_line(path):
+    with user_code(path):
         spec.loader.exec_module(module)
     return module
 

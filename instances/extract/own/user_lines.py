@@ -1,4 +1,4 @@
-"""Where in a user's file something went wrong."""
+"""A user's code as it runs: where in the file something went wrong, and what it prints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError
 from planners.text.plain_text import describe_error
 
@@ -17,13 +18,15 @@ _DEPENDS_ON_DATA = ("DataDependentOutputException", "DynamicOutputShapeException
 
 
 @contextmanager
-def errors_at_line(path: Path, otherwise: int | None = None) -> Iterator[None]:
+def user_code(path: Path, otherwise: int | None = None) -> Iterator[None]:
     """Say of whatever a user's code raises in which line of the file it began.
 
-    That is the deepest call of the file; where there is none, the line `otherwise`.
+    That is the deepest call of the file; where there is none, the line `otherwise`. What the code
+    prints goes to standard error, as the answer of a command is ours.
     """
     try:
-        yield
+        with standard_output.kept_for_the_answer():
+            yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a file may end in any way, SystemExit among them

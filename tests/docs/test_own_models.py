@@ -1,0 +1,52 @@
+"""The page on a user's own model: its files are written, and its commands run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planners.files.problem_file import read_problem
+from tests.repository import ROOT
+
+pytestmark = pytest.mark.torch
+
+PAGE = (ROOT / "docs" / "own-models.md").read_text(encoding="utf-8")
+# Not run as those of other pages are: they need PyTorch.
+BLOCKS = re.findall(r"^```py\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^    (python -m .*)$", PAGE, re.M)]
+
+
+def run(folder: Path, arguments: list[str]) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    *script, models = BLOCKS
+    (tmp_path / "my_script.py").write_text("\n\n".join(script), encoding="utf-8")
+    (tmp_path / "my_models.py").write_text(models, encoding="utf-8")
+    without_gpu = [words for words in COMMANDS if "gpu_runtime.train" not in words]
+    assert len(without_gpu) == len(COMMANDS) - 1 == 5
+    for words in without_gpu:
+        if "planners.compare" not in words:
+            run(tmp_path, words)
+    compared = run(
+        tmp_path, ["-m", "planners.compare", "step.json.gz", "run.npz", "--planners", "greedy*"]
+    )
+    assert "greedy-size-first" in compared
+    loop = ["-m", "instances.extract", "my_script.py:make_loop", "-o", "loop.json"]
+    assert "tensors" in run(tmp_path, loop)
+    problem = read_problem(tmp_path / "step.json.gz")
+    assert problem.tensor_name is not None
+    assert "Network.layers.0.addmm_" in " ".join(problem.tensor_name)
+    # The page's example.
+    assert re.search(r"`(Network\.layers\.0\.addmm_\d+)`", PAGE)[1] in problem.tensor_name  # type: ignore[index]
+    assert problem.origin["model"] == "my_script.py:make_step"

@@ -1,0 +1,111 @@
+"""The commands, given a function of a user's or a file that registers models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_runtime.train import require_sound
+from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.worker_processes import run_worker
+from gpu_runtime.training.worker_result import Failure
+from instances.extract.__main__ import extract_model
+from instances.extract.eager.trace_command import trace
+from instances.extract.models import MODELS
+from instances.extract.models.own_models import register_own_models
+from instances.formats.recorded_trace import read_recorded_trace_file
+from planners.errors import InstanceError
+from tests.instances.extract.own.user_scripts import LOOP, MODEL, STEP, written
+
+
+@pytest.fixture(autouse=True)
+def _own_registry() -> Iterator[None]:
+    before = dict(MODELS)
+    yield
+    MODELS.clear()
+    MODELS.update(before)
+
+
+@pytest.mark.torch
+def test_the_file_says_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, output = f"{written(tmp_path, LOOP)}:make_step", tmp_path / "step.json"
+    extract_model(name, output, set_=["batch=4"], streams="category", nodes_per_stream=20)
+    origin = json.loads(output.read_text(encoding="utf-8"))["origin"]
+    assert origin["command"] == (
+        "python -m instances.extract my_script.py:make_step --set batch=4 "
+        "--streams category --nodes-per-stream 20"
+    )
+    trace(name, tmp_path / "run.npz", steps=2)
+    assert read_recorded_trace_file(tmp_path / "run.npz").iteration_count == 2
+    # What the loop prints is no part of the answer.
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 2
+    assert "loss 0.500" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"batch": 3}, "--batch: {name} decides this itself; make it a parameter of the function "
+         "and give --set batch=3"),
+        ({"checkpointing": True}, "--checkpointing: "),
+    ],
+)  # fmt: skip
+def test_options_of_registered_models_are_refused(
+    options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    name = f"{written(tmp_path, STEP)}:make_step"
+    for command, output in ((extract_model, "out.json"), (trace, "out.npz")):
+        with pytest.raises(InstanceError) as raised:
+            command(name, tmp_path / output, **options)
+        assert str(raised.value).startswith(said.format(name=name))
+
+
+def test_parameters_of_a_registered_model_are_refused(tmp_path: Path) -> None:
+    for command, output in ((extract_model, "out.json"), (trace, "out.npz")):
+        with pytest.raises(InstanceError, match=r"--set batch=3: parameters are those of FILE\.py"):
+            command("bert-base", tmp_path / output, set_=["batch=3"])
+
+
+@pytest.mark.torch
+def test_a_file_registers_models_for_both_commands(tmp_path: Path) -> None:
+    path = written(tmp_path, MODEL, "my_models.py")
+    extract_model("small-bert", tmp_path / "small.json", batch=3, models=[path])
+    del MODELS["small-bert"]
+    trace("small-bert", tmp_path / "small.npz", models=[path])
+    assert read_recorded_trace_file(tmp_path / "small.npz").iteration_count == 3
+
+
+def test_a_file_that_fails_registers_nothing(tmp_path: Path) -> None:
+    registers = (
+        "from instances.extract.models import register\n"
+        "@register('mine', 'mine')\ndef build(settings): ...\n"
+    )
+    path = written(tmp_path, f"{registers}1 / 0\n")
+    with pytest.raises(InstanceError, match=rf"{path}:4: ZeroDivisionError"):
+        register_own_models([path])
+    assert "mine" not in MODELS
+    path = written(tmp_path, "x = 1\n", "empty.py")
+    with pytest.raises(InstanceError, match="it registers no model"):
+        register_own_models([path])
+
+
+def test_training_wants_a_registered_model(tmp_path: Path) -> None:
+    name = f"{written(tmp_path, STEP)}:make_step"
+    with pytest.raises(InstanceError, match="register a model in the file and give it by --models"):
+        require_sound(RunSpecification(Purpose.CHECK, Allocator.DEFAULT, name, device="cpu"))
+
+
+@pytest.mark.torch
+def test_a_worker_trains_a_model_of_a_file(tmp_path: Path) -> None:
+    specification = RunSpecification(
+        Purpose.TIME, Allocator.DEFAULT, "small-bert", {}, warm_up=6, timed_steps=1,
+        device="cpu", models=(str(written(tmp_path, MODEL, "my_models.py")),),
+    )  # fmt: skip
+    require_sound(specification)
+    assert not isinstance(run_worker(specification), Failure)
+    assert f"--models {tmp_path}" in specification.command
