@@ -46,6 +46,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.paper_readings",
     "evaluation.findings.peer_duels",
     "evaluation.findings.planner_costs",
+    "evaluation.findings.production_gaps",
     "evaluation.findings.proof_duels",
     "evaluation.findings.proof_tables",
     "evaluation.findings.rules_left_out",

@@ -11,7 +11,7 @@ from planners.model.columns import INT64_MAX
 from planners.model.plan import Status
 from planners.text.plain_text import shown
 
-Kind = Literal["extracted graph", "extracted trace", "synthetic"]
+Kind = Literal["extracted graph", "extracted trace", "lowered program", "synthetic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 # What a file system of Linux takes.

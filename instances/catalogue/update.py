@@ -21,7 +21,7 @@ from planners.model.problem import Problem, Safety
 BOUND_SECONDS = 60.0
 
 # Fields of an instance's origin that say what made it.
-VERSION_FIELDS = ("gapless", "python", "numpy", "torch", "transformers")
+VERSION_FIELDS = ("gapless", "python", "numpy", "torch", "transformers", "executorch")
 
 
 def instance_files(folder: Path) -> dict[str, Path]:
@@ -102,4 +102,6 @@ def _tags(facts: Facts) -> tuple[str, ...]:
 def _kind(problem: Problem) -> Kind:
     if "generator" in problem.origin:
         return "synthetic"
+    if "compiler" in problem.origin:
+        return "lowered program"
     return "extracted graph" if problem.safety is Safety.GRAPH else "extracted trace"

@@ -13,6 +13,7 @@ import typer
 from instances.catalogue.instance_name import named_after
 from instances.extract.eager.loop_options import Checkpointing, Image, Layers, Seq, Set, given
 from instances.extract.eager.trace_command import app as trace_app
+from instances.extract.executorch.executorch_command import app as executorch_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
 from instances.extract.models.own_models import Models, register_own_models
@@ -30,8 +31,14 @@ from planners.files.problem_file import SUFFIXES, write_problem
 
 app = CommandLine()
 
+# What another first word than the name of a model asks for.
+OTHERS = {"trace": trace_app, "executorch": executorch_app}
 
-@app.command(epilog="`trace NAME` traces eager training instead: see `trace --help`.")
+
+@app.command(
+    epilog="`trace NAME` traces eager training instead, `executorch NAME` takes what ExecuTorch "
+    "has to place: see `trace --help` and `executorch --help`."
+)
 def extract_model(
     name: Annotated[
         str,
@@ -112,11 +119,12 @@ def extract_model(
 
 
 def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Trace where the first word says so, else extract the graph of the model it names."""
+    """Do what the first word says, else extract the graph of the model it names."""
     words = sys.argv[1:] if args is None else args
     name = prog_name or "python -m instances.extract"
-    if words[:1] == ["trace"]:
-        trace_app.run(words[1:], f"{name} trace")
+    other = OTHERS.get(words[0]) if words else None
+    if other is not None:
+        other.run(words[1:], f"{name} {words[0]}")
     else:
         app.run(words, name)
 

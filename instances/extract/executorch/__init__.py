@@ -1,0 +1,1 @@
+"""The memory that ExecuTorch plans for a network, as an instance."""

@@ -1,0 +1,91 @@
+"""Lower a network to ExecuTorch, and keep the problem that its memory planning poses.
+
+Note: what is lowered
+---------------------
+Rationale. What a planner of ExecuTorch has to place depends on all that runs before it: the export,
+the decomposition into its operators, the passes. So these run as in a user's script.
+
+Approach. The pass that plans memory is the one by default, with its alignment, inputs and outputs
+included, and asks a planner of ours, which keeps what it is asked.
+
+Limits. One graph without control flow, on one memory: that is the last problem kept, and the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from instances.extract.executorch.networks import Network, find_network
+from instances.extract.models.required_packages import package_versions
+from planners.errors import InstanceError, MissingDependencyError
+from planners.integrations.executorch import GaplessPlanner, gapless_planner
+from planners.model.problem import Problem, Scalar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+# Places as it likes: what is wanted is the problem.
+RECORDER = "naive"
+
+
+def extract_memory(name: str, on_stage: Callable[[str], None] = lambda _text: None) -> Problem:
+    """Return what ExecuTorch's memory planning has to place for a network."""
+    network = find_network(name)
+    on_stage(f"{name}: importing ExecuTorch")
+    for package in ("executorch.exir", "torch", "transformers"):
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"lowering a network needs {package} ({error}): pip install 'gapless[executorch]'"
+            ) from None
+    on_stage(f"{name}: exporting and lowering")
+    recorder = gapless_planner(RECORDER, time_limit=None)
+    _lower(*network.build(), recorder)
+    if len(recorder.planned) != 1:
+        raise InstanceError(
+            f"network {name}: one graph on one memory is needed, found {len(recorder.planned)}"
+        )
+    problem = recorder.planned[0].problem
+    return problem.select(range(problem.tensor_count), origin=_origin(name, network))
+
+
+def _lower(module: Module, given: Tensor, recorder: GaplessPlanner) -> None:
+    import torch
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+    from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+    from executorch.exir.passes import MemoryPlanningPass
+
+    class FirstOutput(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = module
+
+        def forward(self, given: Tensor) -> Tensor:
+            output = self.network(given)
+            return output if isinstance(output, torch.Tensor) else output[0]
+
+    planned_by = MemoryPlanningPass(memory_planning_algo=MemoryPlanningAlgorithmSuite([recorder]))
+    # Passes run operators of the program, which is for inference.
+    with torch.no_grad():
+        program = to_edge(torch.export.export(FirstOutput().eval(), (given,)))
+        program.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planned_by))
+
+
+def _origin(name: str, network: Network) -> dict[str, Scalar]:
+    described: dict[str, Scalar | None] = {
+        "compiler": "ExecuTorch",
+        "model": network.source,
+        "step": "inference; float32",
+        "batch": 1,
+        "image": network.image,
+        "seq": network.seq,
+        "command": f"python -m instances.extract executorch {name}",
+        "executorch": version("executorch"),
+        **package_versions(),
+    }
+    return {key: value for key, value in described.items() if value is not None}
