@@ -23,7 +23,7 @@ def plan_by_inductor(lifetimes: PlainLifetimes) -> Plan:
         raise MissingDependencyError(
             f"this planner is PyTorch's ({error}): pip install 'gapless[torch]'"
         ) from None
-    groups = []
+    groups: list[Any] = []
     for number, (size, first, last) in enumerate(
         zip(lifetimes.size, lifetimes.first, lifetimes.last, strict=True)
     ):
@@ -31,9 +31,10 @@ def plan_by_inductor(lifetimes: PlainLifetimes) -> Plan:
         # Its ranges end before their last step.
         group.live_range = inductor.LiveRange(first, last + 1)
         groups.append(group)
-    planner = inductor.MemoryPlanner(None, buffer_groups=groups)
+    planner: Any = inductor.MemoryPlanner(None, buffer_groups=groups)
     sizes = SimpleNamespace(optimization_hint=lambda size, fallback: int(size))  # noqa: ARG005
-    with V.set_graph_handler(SimpleNamespace(sizevars=sizes)):
+    handler: Any = SimpleNamespace(sizevars=sizes)
+    with V.set_graph_handler(handler):
         planner.allocate_groups()
     pools = {group.allocation.pool.name for group in groups}
     if len(pools) > 1:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.peers.plain_lifetimes import PlainLifetimes, refuse_features, require_lifetimes
 from planners.errors import MissingDependencyError
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan, Result, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
@@ -53,21 +53,9 @@ def greedy_allocators() -> tuple[str, ...]:
 
 def require_expressible(problem: Problem) -> None:
     """Make sure that the peer's allocations can say all that a problem says."""
-    if not lifetimes_decide(problem):
-        raise UnsupportedProblemError(
-            f"{problem.name}: omnimalloc plans lifetimes on one stream, and here field "
-            f"{problem.safety.value} decides safety; leave the instance out"
-        )
-    features = {
-        "gaps in lifetimes": bool(len(problem.gaps)),
-        "an alignment above 1": bool((problem.alignment > 1).any()),
-        "contiguous chains": bool(problem.contiguous),
-    }
-    for feature, present in features.items():
-        if present:
-            raise UnsupportedProblemError(
-                f"{problem.name}: omnimalloc has no notion of {feature}; leave the instance out"
-            )
+    require_lifetimes(problem, "omnimalloc")
+    aligned = bool((problem.alignment > 1).any())
+    refuse_features(problem, "omnimalloc", {"an alignment above 1": aligned})
 
 
 def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
@@ -215,6 +203,15 @@ class Peer:
             # It says "none below" and "no time left" alike: time that is left is the proof.
             return Placed(None, lower_bound, exhausted=remaining() != 0)
         return Placed(_without_stopper(found.allocations), lower_bound)
+
+
+def plan_by_omnimalloc(lifetimes: PlainLifetimes, allocator: str, budget: Budget) -> Plan:
+    """Return the plan of an allocator, in units; one that searches has the time of the budget."""
+    peer, problem = Peer(allocator, budget), lifetimes.in_units()
+    found = peer.result(problem, peer.run(peer.allocations_of(problem)))
+    if found.plan is None:
+        raise TimeoutError(found.reason)
+    return lifetimes.plan(found.plan.offsets.tolist())
 
 
 def _without_stopper(allocations: Sequence[Allocation]) -> Sequence[Allocation]:

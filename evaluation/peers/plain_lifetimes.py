@@ -42,6 +42,10 @@ class PlainLifetimes:
     first: Sequence[int]
     last: Sequence[int]
 
+    def in_units(self) -> Problem:
+        """Return a problem without alignment whose bytes are the units of this one."""
+        return Problem(self.size, self.first, [1 + last for last in self.last])
+
     def plan(self, offsets: Sequence[int], block: int = 1) -> Plan:
         """Return the plan of offsets that count ``block`` for each unit."""
         columns = np.zeros(self.problem.tensor_count, dtype=np.int64)

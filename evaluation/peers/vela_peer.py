@@ -35,7 +35,7 @@ def _live_ranges(lifetimes: PlainLifetimes) -> list[Any]:
         from ethosu.vela.live_range import LiveRange
     except ImportError as error:
         raise MissingDependencyError(
-            f"this planner is Vela's ({error}): pip install 'gapless[bench]'"
+            f"this planner is Vela's ({error}): pip install 'gapless[compilers]'"
         ) from None
     ranges = []
     for number, (size, first, last) in enumerate(

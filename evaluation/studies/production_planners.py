@@ -10,6 +10,7 @@ import numpy as np
 
 from evaluation.peers.executorch_peer import plan_by_executorch
 from evaluation.peers.inductor_peer import plan_by_inductor
+from evaluation.peers.omnimalloc_peer import plan_by_omnimalloc
 from evaluation.peers.onnxsim_peer import plan_by_onnxsim
 from evaluation.peers.plain_lifetimes import PlainLifetimes, plain_lifetimes
 from evaluation.peers.tinygrad_peer import plan_by_tinygrad
@@ -23,7 +24,7 @@ from planners.registry import register
 # Some take ten seconds to import, which no run shall pay; who lacks one learns of it in its run.
 for package in (
     "executorch.exir.memory_planning", "torch._inductor.codegen.memory_planning",
-    "tinygrad.schedule.memory", "ethosu.vela.live_range", "onnxsim.memory_planning",
+    "tinygrad.schedule.memory", "ethosu.vela.live_range", "onnxsim.memory_planning", "omnimalloc",
 ):  # fmt: skip
     with suppress(ImportError):
         import_module(package)
@@ -61,6 +62,11 @@ def onnxsim(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
     return plan_by_onnxsim(_taken(problem, budget, "onnxsim", order))
 
 
+@register("omnimalloc", summary="An allocator of the package omnimalloc")
+def omnimalloc(problem: Problem, budget: Budget, allocator: str = "greedy_by_all") -> Plan:
+    return plan_by_omnimalloc(plain_lifetimes(problem, "omnimalloc"), allocator, budget)
+
+
 @register("inductor-pools", summary="PyTorch Inductor's planner of memory pools")
 def inductor_pools(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
     return plan_by_inductor(_taken(problem, budget, "Inductor", order))
@@ -72,5 +78,7 @@ def inductor_pools(problem: Problem, budget: Budget, order: Order = "given") -> 
     source="tensorflow/tflite-micro, greedy_memory_planner.cc",
 )
 def tflite_micro_greedy(problem: Problem, budget: Budget) -> Plan:
-    # By size, ties in the order of the tensors; the first gap among those that are needed with it.
-    return place(problem, -problem.size.astype(np.float64), "first", budget=budget)
+    # Large tensors first, of equal ones the last; each in the first gap that takes it.
+    turn = np.empty(problem.tensor_count, dtype=np.int64)
+    turn[np.lexsort((np.arange(len(turn)), problem.size))[::-1]] = np.arange(len(turn))
+    return place(problem, turn, "first", budget=budget)

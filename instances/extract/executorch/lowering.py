@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from instances.extract.executorch.networks import Network, find_network
 from instances.extract.models.required_packages import package_versions
 from planners.errors import InstanceError, MissingDependencyError
-from planners.integrations.executorch import GaplessPlanner, gapless_planner
+from planners.integrations.executorch import gapless_planner
 from planners.model.problem import Problem, Scalar
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def extract_memory(name: str, on_stage: Callable[[str], None] = lambda _text: No
             ) from None
     on_stage(f"{name}: exporting and lowering")
     recorder = gapless_planner(RECORDER, time_limit=None)
-    _lower(*network.build(), recorder)
+    lower(network, recorder)
     if len(recorder.planned) != 1:
         raise InstanceError(
             f"network {name}: one graph on one memory is needed, found {len(recorder.planned)}"
@@ -54,26 +54,28 @@ def extract_memory(name: str, on_stage: Callable[[str], None] = lambda _text: No
     return problem.select(range(problem.tensor_count), origin=_origin(name, network))
 
 
-def _lower(module: Module, given: Tensor, recorder: GaplessPlanner) -> None:
+def lower(network: Network, algorithm: Callable[..., Any]) -> Any:
+    """Return the ExecuTorch program of a network, whose memory an algorithm planned."""
     import torch
     from executorch.exir import ExecutorchBackendConfig, to_edge
     from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
     from executorch.exir.passes import MemoryPlanningPass
 
     class FirstOutput(torch.nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, module: Module) -> None:
             super().__init__()
-            self.network = module
+            self.module = module
 
         def forward(self, given: Tensor) -> Tensor:
-            output = self.network(given)
+            output = self.module(given)
             return output if isinstance(output, torch.Tensor) else output[0]
 
-    planned_by = MemoryPlanningPass(memory_planning_algo=MemoryPlanningAlgorithmSuite([recorder]))
+    module, given = network.build()
+    planned_by = MemoryPlanningPass(memory_planning_algo=MemoryPlanningAlgorithmSuite([algorithm]))
     # Passes run operators of the program, which is for inference.
     with torch.no_grad():
-        program = to_edge(torch.export.export(FirstOutput().eval(), (given,)))
-        program.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planned_by))
+        program = to_edge(torch.export.export(FirstOutput(module).eval(), (given,)))
+        return program.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planned_by))
 
 
 def _origin(name: str, network: Network) -> dict[str, Scalar]:

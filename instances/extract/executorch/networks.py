@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planners.errors import InstanceError, near_names
 
@@ -12,8 +12,6 @@ from planners.errors import InstanceError, near_names
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
-
-Setting = int | float | str | bool | list[int] | None
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Network:
     # Class of transformers, and that of its configuration; no configuration: a class of ours.
     architecture: str
     configuration: str = ""
-    settings: Mapping[str, Setting] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     # Height and width in pixels, or tokens.
     image: int | None = None
     seq: int | None = None
@@ -60,11 +58,11 @@ class Network:
         return module
 
 
-def _classifier(family: str, image: int = 224, **settings: Setting) -> Network:
+def _classifier(family: str, image: int = 224, **settings: Any) -> Network:
     return Network(f"{family}ForImageClassification", f"{family}Config", settings, image=image)
 
 
-def _encoder(family: str, seq: int = 128, **settings: Setting) -> Network:
+def _encoder(family: str, seq: int = 128, **settings: Any) -> Network:
     return Network(f"{family}Model", f"{family}Config", settings, seq=seq)
 
 
@@ -81,7 +79,6 @@ NETWORKS: Mapping[str, Network] = {
     ),
     "convnext-tiny": _classifier("ConvNext"),
     "convnextv2-tiny": _classifier("ConvNextV2"),
-    "cvt-13": _classifier("Cvt"),
     "deit-tiny": _classifier(
         "DeiT", hidden_size=192, num_attention_heads=3, intermediate_size=768
     ),
@@ -115,7 +112,6 @@ NETWORKS: Mapping[str, Network] = {
     "unet": Network(
         "PlainUNet", settings={"channels": 3, "width": 32, "levels": 5, "classes": 2}, image=256
     ),
-    "vit-base": _classifier("ViT"),
     "vit-tiny": _classifier("ViT", hidden_size=192, num_attention_heads=3, intermediate_size=768),
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ from instances.catalogue.make import module_and_arguments
 from instances.catalogue.update import instance_files
 from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
+from instances.extract.executorch.executorch_command import app as executorch
 from planners import Problem, Result, run
 from planners.files.digest import problem_digest
 from planners.files.problem_file import read_problem
@@ -43,6 +44,7 @@ COMMAND_LINES = {
     "instances": collection,
     "instances.extract": extract,
     "instances.extract trace": trace,
+    "instances.extract executorch": executorch,
 }
 
 
