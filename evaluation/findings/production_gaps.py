@@ -72,7 +72,7 @@ def instance_table(instances: Sequence[StudiedInstance], sides: Sides) -> Table:
         lines.append((-(gap or 0.0), cells))
     headings = (
         "tensors", "greedy (B)", "least (B)", "most (B)", "ours (B)", "bound (B)", "proven by",
-        "greedy above", "least", "most",
+        "greedy above", "least above", "most above",
     )  # fmt: skip
     columns = tuple(
         Column(heading, is_left=heading in ("instance", "proven by"))

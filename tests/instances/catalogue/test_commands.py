@@ -91,9 +91,9 @@ def test_instances_elsewhere_are_added_as_regenerated(folder: Path) -> None:
     assert trap.kind == "synthetic"
 
 
-def unknown_origin() -> Problem:
+def unknown_origin(**origin: str) -> Problem:
     lifetimes = random_lifetimes(5)
-    return Problem(lifetimes.size, lifetimes.start, lifetimes.end, name="trace")
+    return Problem(lifetimes.size, lifetimes.start, lifetimes.end, name="trace", origin=origin)
 
 
 def test_an_instance_without_a_generator_is_a_trace(folder: Path) -> None:
@@ -104,6 +104,13 @@ def test_an_instance_without_a_generator_is_a_trace(folder: Path) -> None:
     done = run(folder, "make", "trace", "-o", ".")
     assert done.returncode == 2
     assert done.stderr == "error: instance trace: no command is recorded; it is kept as a file\n"
+
+
+def test_what_a_compiler_has_to_place_is_a_lowered_program(folder: Path) -> None:
+    write_problem(unknown_origin(compiler="ExecuTorch", executorch="1"), folder / "trace.json")
+    run(folder, "update", "trace")
+    lowered = read_catalogue(folder / "catalogue.toml")["trace"]
+    assert (lowered.kind, lowered.made_with) == ("lowered program", "executorch 1")
 
 
 @pytest.mark.parametrize(
