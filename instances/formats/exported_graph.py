@@ -276,11 +276,12 @@ def _function(target: str) -> Callable[..., Any]:
         return _ON_NUMBERS[target]
     parts = target.split(".")
     if len(parts) == 5 and parts[:2] == ["torch", "ops"] and parts[2] != "higher_order":
-        found = getattr(getattr(getattr(torch.ops, parts[2]), parts[3]), parts[4])
+        found: Any = getattr(getattr(getattr(torch.ops, parts[2]), parts[3]), parts[4])
         if isinstance(found, OpOverload) and not any(
             "file" in argument.name for argument in found._schema.arguments
         ):
-            return found
+            operator: Callable[..., Any] = found
+            return operator
     raise InstanceError("an operator on tensors is needed; export the program without control flow")
 
 
