@@ -22,11 +22,11 @@ from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.listing import catalogue_table, description, record
 from instances.convert.conversion import Conversion, convert
-from instances.convert.source import Selection, read_source
+from instances.convert.source import Selection, read_source, select_problem
 from planners import Budget, Problem, bounds_of, get, read_any, run
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
 from planners.files.formats import formats
-from planners.files.plan_file import read_saved_plan
+from planners.files.plan_file import read_plan, read_saved_plan
 from planners.files.recording_slice import RecordingSlice
 from planners.referee.naive import find_violation
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
@@ -38,7 +38,9 @@ MEMORY_BYTES = 512 * MIB
 CPU_SECONDS = 5
 SECONDS_TO_MAKE = 60
 FILES_A_CHILD = 2000
-TARGETS = ("b.json", "b.json.gz", "b.csv", "b.pickle", "b.perfetto.json", "b.npz", "b.txt")
+TARGETS = (
+    "b.json", "b.json.gz", "b.csv", "b.pickle", "b.perfetto.json", "b.npz", "b.txt", "b.h",
+)  # fmt: skip
 MAX_PLANNED = 400
 
 
@@ -173,12 +175,18 @@ def _plan(problem: Problem) -> None:
 
 def _convert_and_read(conversion: Conversion) -> None:
     convert(conversion)
-    if conversion.output.suffixes[-2:] != [".perfetto", ".json"]:
-        try:
+    output = conversion.output
+    if output.suffix == ".h" or output.suffixes[-2:] == [".perfetto", ".json"]:
+        return
+    try:
+        if ".json" in output.suffixes and conversion.is_planned:
+            source = read_source(conversion.source)
+            read_plan(select_problem(source, conversion.selection), output)
+        else:
             # Of a problem without bytes a snapshot holds no event, so its device has to be named.
-            read_source(conversion.output, 0 if conversion.output.suffix == ".pickle" else None)
-        except GaplessError as error:
-            raise AssertionError(f"what was written is not read: {error}") from None
+            read_source(output, 0 if output.suffix == ".pickle" else None)
+    except GaplessError as error:
+        raise AssertionError(f"what was written is not read: {error}") from None
 
 
 @contextmanager
