@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planners.commands import Command
 
+FIT = Command("does a training step fit a GPU, asked without one", "gpu_runtime.fit:main")
 REPLAY = Command("a run's requests, made again to online allocators", "gpu_runtime.replay:main")
 VERIFY = Command("run a plan on real memory and check every word", "gpu_runtime.verify:main")
 TRAIN = Command(

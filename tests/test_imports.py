@@ -80,6 +80,7 @@ ROOMS = {
     "evaluation/claims": {"evaluation.recordings", "evaluation.report", "evaluation.study"},
     "evaluation/findings": {"evaluation.claims", "evaluation.report", "evaluation.study"},
     "gpu_runtime/allocator": {"gpu_runtime._core", "gpu_runtime.verification"},
+    "gpu_runtime/fitting": set[str](),
     "gpu_runtime/integrations": {"gpu_runtime.allocator"},
     "gpu_runtime/replaying": {"gpu_runtime._core", "gpu_runtime.allocator"},
     "gpu_runtime/training": {"gpu_runtime.allocator"},

@@ -54,6 +54,15 @@ class OwnFunction:
             self._require_fitting(name, value)
         return replace(self, arguments={**self.arguments, **arguments})
 
+    def value_of(self, name: str) -> object:
+        """Return what it is called with for a parameter; None where nothing is given."""
+        parameters = _parameters(self.function)
+        self._require_known(name, parameters)
+        if name in self.arguments or name not in parameters:
+            return self.arguments.get(name)
+        default = parameters[name].default
+        return None if default is inspect.Parameter.empty else default
+
     def make(self) -> Step:
         """Call it and return the step that it makes.
 
@@ -84,18 +93,20 @@ class OwnFunction:
 
     def _require_fitting(self, name: str, value: Argument) -> None:
         parameters = _parameters(self.function)
-        if name not in parameters:
-            if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-                return
-            hint = near_names(name, parameters) if parameters else "it takes none"
-            raise InstanceError(f"{self.where} has no parameter {name!r}; {hint}")
-        kind = _kind_of(parameters[name])
+        self._require_known(name, parameters)
+        kind = _kind_of(parameters[name]) if name in parameters else None
         fits = kind is None or type(value) is kind or (kind is float and type(value) is int)
         if not fits:
             assert kind is not None
             raise InstanceError(
                 f"{self.where}, parameter {name}: {kind.__name__} is needed, found {shown(value)}"
             )
+
+    def _require_known(self, name: str, parameters: Mapping[str, inspect.Parameter]) -> None:
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        if name not in parameters and not takes_any:
+            hint = near_names(name, parameters) if parameters else "it takes none"
+            raise InstanceError(f"{self.where} has no parameter {name!r}; {hint}")
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

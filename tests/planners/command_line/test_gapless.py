@@ -15,7 +15,7 @@ from tests.test_imports import HEAVY, loaded_by
 
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
-    "benchmarks", "compare", "compare-traces", "convert", "extract", "homosize", "instances",
+    "benchmarks", "compare", "compare-traces", "convert", "extract", "fit", "homosize", "instances",
     "regress", "replay", "report", "study", "train", "verify",
 }  # fmt: skip
 

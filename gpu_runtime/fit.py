@@ -1,0 +1,202 @@
+"""``python -m gpu_runtime.fit``: does a training step fit a GPU, and how large may its batch be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from gpu_runtime.fitting.fit_check import FitCheck, Fits, check_fit
+from gpu_runtime.fitting.fit_record import fit_json
+from gpu_runtime.fitting.fit_report import fit_notes, fit_table, peak_line, peak_table
+from gpu_runtime.fitting.largest_value import LargestValues, search_largest
+from gpu_runtime.fitting.traced_program import OwnProgram, RegisteredProgram, TracedProgram
+from instances.extract.eager.loop_options import (
+    Batch,
+    Checkpointing,
+    Image,
+    Layers,
+    Microbatches,
+    Optimizer,
+    Precision,
+    Seq,
+    Set,
+    given,
+)
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.models import find_model
+from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.own.own_extraction import open_own
+from instances.extract.own.own_function import is_own
+from instances.extract.own.own_options import require_left_out, require_no_set
+from planners.command_line import standard_output
+from planners.command_line.progress_line import show_progress
+from planners.command_line.shared_options import AsJson
+from planners.command_line.typer_frame import CommandLine
+from planners.errors import GaplessError, errors_at
+from planners.registry import ChosenOnline, choose_online
+from planners.text.byte_units import human_bytes, parse_bytes
+
+EXIT = {Fits.YES: 0, Fits.NO: 1, Fits.ONLY_PLANNED: 3}
+ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
+# What an H200 had taken beside reserved bytes: docs/fit.md says where that was measured.
+BESIDE = "250MiB"
+
+app = CommandLine()
+
+
+@dataclass(frozen=True)
+class _Terms:
+    program: TracedProgram
+    allocators: list[ChosenOnline]
+    memory: int | None
+    beside: int
+
+    @property
+    def room(self) -> int | None:
+        return None if self.memory is None else self.memory - self.beside
+
+    def check(self, changes: Mapping[str, int]) -> FitCheck:
+        """Trace the program with other values and replay it."""
+        values = "".join(f" {name}={value}" for name, value in changes.items())
+        show_progress(f"{self.program.label}{values}: tracing")
+        try:
+            with standard_output.kept_for_the_answer():
+                trace = self.program.trace(changes)
+                return check_fit(
+                    trace,
+                    self.allocators,
+                    self.room,
+                    lambda label: show_progress(f"{self.program.label}{values}: {label}"),
+                )
+        finally:
+            show_progress("")
+
+
+@app.command("fit")
+def fit_program(
+    name: Annotated[
+        str, typer.Argument(help="Model, such as bert-base, or your own, FILE.py:FUNCTION.")
+    ],
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES", help="Of the GPU, such as 24GiB; without it, what is needed."
+        ),
+    ] = None,
+    beside: Annotated[
+        str, typer.Option(metavar="BYTES", help="Of it, what libraries and kernels take.")
+    ] = BESIDE,
+    vary: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Find the largest value that fits, such as of batch."),
+    ] = None,
+    by: Annotated[int, typer.Option(help="Try only multiples of this.")] = 1,
+    allocators: Annotated[
+        str, typer.Option(metavar="NAMES", help="As in `gpu_runtime.replay`.")
+    ] = ALLOCATORS,
+    groups: Annotated[
+        int, typer.Option(help="Lines of the table of what lives at the peak; 0 for none.")
+    ] = 12,
+    batch: Batch = None,
+    seq: Seq = None,
+    image: Image = None,
+    layers: Layers = None,
+    checkpointing: Checkpointing = None,
+    steps: Annotated[
+        int, typer.Option(help="Steps that are traced; the third is the first under a plan.")
+    ] = TraceSettings.steps,
+    microbatches: Microbatches = None,
+    precision: Precision = None,
+    optimizer: Optimizer = None,
+    set_: Set = None,
+    models: Models = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say without a GPU whether a training step fits one, under PyTorch's allocators and a plan.
+
+    Exits with 0 where it fits, 1 where it does not, and 3 where it does only when planned; these
+    are of the values given, also with --vary.
+    """
+    if vary is not None and memory is None:
+        raise GaplessError("--vary: --memory is needed, in which the largest value is to fit")
+    for option, value, least in (("--by", by, 1), ("--groups", groups, 0)):
+        if value < least:
+            raise GaplessError(f"{option}: at least {least} is needed, found {value}")
+    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    loop: dict[str, Any] = given(
+        microbatches=microbatches, precision=precision, optimizer=optimizer
+    )
+    total, taken = _parse_memory(memory, beside)
+    with standard_output.kept_for_the_answer():
+        chosen = choose_online(allocators)
+    register_own_models(models or ())
+    program: TracedProgram
+    if is_own(name):
+        require_left_out(name, {**shape, **loop})
+        program = OwnProgram(open_own(name, set_ or [], show_progress), steps)
+    else:
+        require_no_set(name, set_)
+        find_model(name)
+        program = RegisteredProgram(name, TraceSettings(steps, **loop), shape)
+    terms = _Terms(program, chosen, total, taken)
+    start = 0 if vary is None else program.value_of(vary)
+    check = terms.check({})
+    found: LargestValues | None = None
+    try:
+        if vary is not None and terms.room is not None:
+            found = LargestValues(vary, terms.room, by, {} if start % by else {start: check})
+            _search(terms, found, start, check)
+    finally:  # also where a value cannot be traced, or at Ctrl-C
+        _print(terms, check, found, groups, as_json=as_json)
+    raise typer.Exit(0 if total is None else EXIT[check.answer])
+
+
+def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
+    taken = parse_bytes("--beside", beside)
+    if memory is None:
+        return None, taken
+    total = parse_bytes("--memory", memory)
+    if total <= taken:
+        raise GaplessError(
+            f"--memory: more than the {human_bytes(taken)} of --beside are needed, found "
+            f"{human_bytes(total)}"
+        )
+    return total, taken
+
+
+def _search(terms: _Terms, found: LargestValues, start: int, check: FitCheck) -> None:
+    def try_value(value: int) -> FitCheck:
+        with errors_at(f"{found.parameter} {value}"):
+            return terms.check({found.parameter: value})
+
+    search_largest(found, [row.label for row in check.rows], start, try_value)
+
+
+def _print(
+    terms: _Terms,
+    check: FitCheck,
+    found: LargestValues | None,
+    groups: int,
+    *,
+    as_json: bool,
+) -> None:
+    label, write = terms.program.label, standard_output.write
+    if as_json:
+        write(fit_json(label, check, terms.memory, terms.beside, found))
+        return
+    above = f"{peak_line(label, check)}\n"
+    standard_output.write_table(fit_table(check, terms.room, found), above=above)
+    if groups:
+        standard_output.write_table(peak_table(check.peak, groups), above="\n")
+    notes = fit_notes(check, terms.memory, terms.beside, found)
+    if notes:
+        write("\n" + "".join(f"{note}\n" for note in notes))
+
+
+main = app.run
+
+if __name__ == "__main__":
+    main()

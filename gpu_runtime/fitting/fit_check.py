@@ -1,0 +1,109 @@
+"""Whether the requests of a trace fit into some bytes, under each of several allocators."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpu_runtime.fitting.live_peak import LivePeak, find_live_peak
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.trace_requests import requests_of_trace
+from planners.errors import GaplessError, InstanceError
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.request_sequence import RequestSequence
+from planners.online.online_run import run_online
+from planners.registry import ChosenOnline
+
+# What no allocator can do with less than.
+LIVE = "live"
+# How the names of PyTorch's own allocators begin.
+PYTORCH = "pytorch-"
+
+
+class Fits(enum.Enum):
+    """The answer, where there is a limit."""
+
+    YES = "fits"
+    ONLY_PLANNED = "fits only when planned"
+    NO = "does not fit"
+
+
+@dataclass(frozen=True)
+class AllocatorFit:
+    """What a program needs under one allocator."""
+
+    # Name and parameters as on the command line, or :data:`LIVE`.
+    label: str
+    # Most bytes taken from the device where that has more than enough.
+    reserved_peak: int
+    # Whether it runs in the room there is; None where no room is given.
+    fits: bool | None
+
+    def gives_back(self, room: int | None) -> bool:
+        """Return whether it runs because idle memory goes back to the device on the way."""
+        return room is not None and self.fits is True and self.reserved_peak > room
+
+
+@dataclass(frozen=True)
+class FitCheck:
+    """What a program needs under several allocators."""
+
+    trace: AllocationTrace
+    peak: LivePeak
+    # That of :data:`LIVE`, then one an allocator.
+    rows: tuple[AllocatorFit, ...]
+
+    @property
+    def fitting(self) -> list[str]:
+        """Labels of the allocators under which it fits."""
+        return [row.label for row in self.rows if row.fits and row.label != LIVE]
+
+    @property
+    def answer(self) -> Fits:
+        """Whether it fits under an allocator of PyTorch's, under another one alone, or under none.
+
+        A plan is what the others have ahead of PyTorch's.
+        """
+        if any(label.startswith(PYTORCH) for label in self.fitting):
+            return Fits.YES
+        return Fits.ONLY_PLANNED if self.fitting else Fits.NO
+
+
+def check_fit(
+    trace: AllocationTrace,
+    allocators: Sequence[ChosenOnline],
+    room: int | None,
+    on_start: Callable[[str], None] = lambda _label: None,
+) -> FitCheck:
+    """Replay a trace under each allocator with more than enough memory.
+
+    What then takes more than the room there is, is replayed in that room as well: an allocator that
+    runs out gives back what is idle and tries again, as PyTorch does.
+    """
+    requests = requests_of_trace(trace)
+    if not requests.request_count:
+        raise InstanceError(f"{trace.name}: at least one request for memory is needed, found none")
+    peak = find_live_peak(trace)
+    rows = [AllocatorFit(LIVE, peak.size, None if room is None else peak.size <= room)]
+    for allocator in allocators:
+        on_start(allocator.label)
+        reserved = _replay(requests, allocator, None).reserved_peak
+        fits = None if room is None else reserved <= room
+        # Less than what lives is enough for nobody.
+        if room is not None and not fits and rows[0].fits:
+            fits = _replay(requests, allocator, room).out_of_memory_row is None
+        rows.append(AllocatorFit(allocator.label, reserved, fits))
+    return FitCheck(trace, peak, tuple(rows))
+
+
+def _replay(
+    requests: RequestSequence, allocator: ChosenOnline, capacity: int | None
+) -> OnlineResult:
+    run = run_online(requests, [allocator], OnlineTerms(capacity=capacity))
+    if run.left_out:
+        raise KeyboardInterrupt
+    (row,) = run.rows
+    if row.result is None:
+        raise GaplessError(f"{row.label}: {row.reason}")
+    return row.result

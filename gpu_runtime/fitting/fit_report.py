@@ -1,0 +1,128 @@
+"""Whether a program fits, for people: the line above, the tables, and what needs saying."""
+
+from __future__ import annotations
+
+from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck
+from gpu_runtime.fitting.largest_value import LargestValues
+from gpu_runtime.fitting.live_peak import LivePeak
+from planners.model.problem import MOST_SHOWN_NAME
+from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
+from planners.text.plain_text import one_line
+from planners.text.table import Column, Row, Table, and_more, columns_of
+
+TOO_LARGE_STYLE = "bold red"
+OUTSIDE = "-"
+# Of a search, as a list.
+MOST_VALUES = 12
+
+
+def peak_line(label: str, check: FitCheck) -> str:
+    """Return the line above the table: what was traced, and when most is alive."""
+    peak, trace = check.peak, check.trace
+    when = f", in step {peak.step}, {peak.phase}" if peak.step else ""
+    return (
+        f"{one_line(label, MOST_SHOWN_NAME)}: {counted(trace.request_count, 'request')} in "
+        f"{counted(trace.iteration_count, 'step')}; live peak {both_bytes(peak.size)}{when}"
+    )
+
+
+def fit_table(check: FitCheck, room: int | None, found: LargestValues | None) -> Table:
+    """Return a line an allocator, the least reserved marked."""
+    columns = [
+        *columns_of("allocator", "reserved\npeak", "bytes", "over live"),
+        *([] if room is None else [Column(f"fits in\n{human_bytes(room)}")]),
+        *([] if found is None else [Column(f"largest\n{found.parameter}")]),
+    ]
+    least = min((row.reserved_peak for row in check.rows if row.label != LIVE), default=0)
+    rows = []
+    for row in check.rows:
+        over = row.reserved_peak / check.peak.size - 1
+        cells = [
+            row.label,
+            human_bytes(row.reserved_peak),
+            exact_bytes(row.reserved_peak),
+            OUTSIDE if row.label == LIVE else f"{100 * over:.2f} %",
+            *([] if room is None else [_fits(row, room)]),
+            *([] if found is None else [_largest(found, row.label)]),
+        ]
+        if row.label != LIVE and row.reserved_peak == least:
+            rows.append(Row.best(cells))
+        else:
+            rows.append(Row(cells, style=TOO_LARGE_STYLE if row.fits is False else ""))
+    return Table(columns, rows, is_marked=True, first_left_out=("bytes",))
+
+
+def peak_table(peak: LivePeak, most: int) -> Table:
+    """Return what lives at the peak: the largest groups, then all others together."""
+    shown, others = peak.groups[:most], peak.groups[most:]
+    rows = [
+        Row([
+            human_bytes(group.size), f"{100 * group.size / peak.size:.1f} %",
+            f"{group.blocks:,}", group.since, one_line(group.module) or OUTSIDE,
+        ])
+        for group in shown
+    ]  # fmt: skip
+    if others:
+        size, blocks = sum(one.size for one in others), sum(one.blocks for one in others)
+        share = f"{100 * size / peak.size:.1f} %"
+        (more,) = and_more(len(peak.groups), most)
+        rows.append(Row([human_bytes(size), share, f"{blocks:,}", "", more]))
+    columns = (
+        *columns_of("alive", "share", "blocks", left=0),
+        Column("since", is_left=True),
+        Column("module", is_left=True, wraps=True),
+    )
+    return Table(columns, rows, first_left_out=("blocks",))
+
+
+def fit_notes(
+    check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
+) -> list[str]:
+    """Return the lines below the tables, the answer last."""
+    if memory is None:
+        return []
+    room = memory - beside
+    lines = []
+    if any(row.gives_back(room) for row in check.rows):
+        lines.append("giving back: out of memory, it returns what is idle to the GPU, and goes on")
+    if found is not None:
+        lines += _about_search(found)
+    by = f" under {', '.join(check.fitting)}" if check.fitting else ""
+    lines.append(
+        f"{check.answer.value}{by}: {both_bytes(room)}, which is {human_bytes(memory)} less "
+        f"{human_bytes(beside)} for libraries"
+    )
+    return lines
+
+
+def _about_search(found: LargestValues) -> list[str]:
+    values = sorted(found.tried)
+    tried = ", ".join(f"{value:,}" for value in values[:MOST_VALUES])
+    if len(values) > MOST_VALUES:
+        tried = f"{len(values)} values from {values[0]:,} to {values[-1]:,}"
+    lines = [f"{found.parameter}: tried {tried}"]
+    labels = [row.label for check in found.tried.values() for row in check.rows]
+    for label in dict.fromkeys(labels):
+        above = found.fitting_above(label)
+        if above:
+            lines.append(
+                f"{label}: {found.parameter} {found.least_too_large(label)} does not fit, though "
+                f"{', '.join(map(str, above))} does: the largest is that below the first"
+            )
+    return lines
+
+
+def _fits(row: AllocatorFit, room: int) -> str:
+    if row.gives_back(room):
+        return "giving back"
+    return "yes" if row.fits else "no"
+
+
+def _largest(found: LargestValues, label: str) -> str:
+    """Return the largest value, or what is known where the search did not come to its end."""
+    largest, limit = found.largest(label), found.least_too_large(label)
+    if found.tried and found.is_found(label):
+        return "none" if largest is None else f"{largest:,}"
+    if largest is not None:
+        return f">= {largest:,}"
+    return "?" if limit is None else f"< {limit:,}"

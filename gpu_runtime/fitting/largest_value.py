@@ -1,0 +1,118 @@
+"""The largest value of a parameter with which a program fits, searched under each allocator.
+
+Note: how few traces are enough
+-------------------------------
+Rationale. A trace takes seconds, a replay milliseconds. All allocators share the traces.
+
+Approach. Memory grows nearly by a line in a batch. The next value that is tried is where the line
+through two known values meets the limit, but not right beside a known value, so that what is left
+becomes small from both sides. Every third is the middle, so that no program takes many more traces
+than a bisection. It ends where one value fits and the next does not.
+
+Limits. That what is smaller than a value that fits does so as well is taken for granted, and only
+seen of values that were tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import floor
+
+from gpu_runtime.fitting.fit_check import AllocatorFit, FitCheck
+
+# Beyond what anyone trains with.
+MOST = 1 << 20
+# How far beyond a value that fits the next one may lie, where nothing is known not to fit.
+FURTHEST = 4
+MIDDLE_EVERY = 3
+# The part of what is not decided that each try is to leave on either side.
+MARGIN = 8
+
+
+@dataclass
+class LargestValues:
+    """What is known of the values that were tried; it grows as the search goes on."""
+
+    parameter: str
+    room: int
+    # Only multiples of this are tried.
+    by: int
+    # By value, in the order in which they were tried.
+    tried: dict[int, FitCheck] = field(default_factory=dict)
+
+    def fits(self, label: str) -> dict[int, AllocatorFit]:
+        """Return by value, ascending, what an allocator made of it."""
+        return {
+            value: row
+            for value in sorted(self.tried)
+            for row in self.tried[value].rows
+            if row.label == label
+        }
+
+    def least_too_large(self, label: str) -> int | None:
+        """Return the smallest value that was seen not to fit."""
+        return next((value for value, row in self.fits(label).items() if not row.fits), None)
+
+    def largest(self, label: str) -> int | None:
+        """Return the largest value below it that was seen to fit."""
+        limit = self.least_too_large(label)
+        known = self.fits(label).items()
+        return max(
+            (value for value, row in known if row.fits and (limit is None or value < limit)),
+            default=None,
+        )
+
+    def is_found(self, label: str) -> bool:
+        """Return whether the next value is known not to fit, or is none."""
+        limit = self.least_too_large(label)
+        low = self.largest(label) or 0
+        return low + self.by > MOST if limit is None else limit - low <= self.by
+
+    def fitting_above(self, label: str) -> list[int]:
+        """Return values that fit though a smaller one does not."""
+        limit = self.least_too_large(label)
+        known = self.fits(label).items()
+        return [value for value, row in known if row.fits and limit is not None and value > limit]
+
+
+def search_largest(
+    found: LargestValues,
+    labels: Sequence[str],
+    start: int,
+    check: Callable[[int], FitCheck],
+) -> None:
+    """Try values until the largest that fits is found for each label; what is tried is kept."""
+    for label in labels:
+        tries = 0
+        while not found.tried or not found.is_found(label):
+            value = _next_value(found, label, start, is_middle=tries % MIDDLE_EVERY == 2)
+            found.tried[value] = check(value)
+            tries += 1
+
+
+def _next_value(found: LargestValues, label: str, start: int, *, is_middle: bool) -> int:
+    """Return a value, not tried yet, between the largest that fits and the least that does not."""
+    by = found.by
+    low = (found.largest(label) or 0) // by
+    limit = found.least_too_large(label)
+    if not found.tried:
+        return max(start // by, 1) * by
+    above = min(FURTHEST * max(low, 1), MOST // by) + 1 if limit is None else -(-limit // by)
+    guess = None if is_middle else _meeting_point(found, label)
+    if guess is None:
+        guess = 2 * low * by if limit is None else (low + above) // 2 * by
+    margin = max((above - low) // MARGIN, 1)
+    return min(max(guess // by, low + margin), above - margin) * by
+
+
+def _meeting_point(found: LargestValues, label: str) -> int | None:
+    """Return where the line through the two values nearest to the limit meets it."""
+    known = [(value, row.reserved_peak) for value, row in found.fits(label).items()]
+    known.sort(key=lambda pair: abs(pair[1] - found.room))
+    if len(known) < 2:
+        return None
+    (first, low), (second, high) = known[:2]
+    if (high - low) * (second - first) <= 0:
+        return None
+    return floor(first + (found.room - low) * (second - first) / (high - low))

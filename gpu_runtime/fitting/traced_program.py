@@ -1,0 +1,108 @@
+"""What can be traced again with other values of a parameter: a registered model, a user's step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from instances.extract.eager.recording import SHAPE, record
+from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.models import find_model
+from instances.extract.own.own_extraction import trace_own
+from instances.extract.own.own_function import OwnFunction
+from instances.traces.allocation_trace import AllocationTrace
+from planners.errors import InstanceError, near_names
+from planners.text.plain_text import shown
+
+MICROBATCHES = "microbatches"
+# Whole numbers that a registered model is traced with.
+VARIED = (*(option for option in SHAPE if option != "checkpointing"), MICROBATCHES)
+
+
+class TracedProgram(Protocol):
+    """A training program whose requests can be traced for any value of its parameters."""
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        ...
+
+    def value_of(self, parameter: str) -> int:
+        """Return the value that a parameter has, a whole number from 1 on."""
+        ...
+
+    def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
+        """Trace it with other values of some parameters."""
+        ...
+
+
+@dataclass(frozen=True)
+class RegisteredProgram:
+    """The training of a registered model."""
+
+    name: str
+    settings: TraceSettings
+    shape: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The name of the model, and what was given."""
+        return _with_values(self.name, self.shape)
+
+    def value_of(self, parameter: str) -> int:
+        """Return the value of a setting; ``InstanceError`` where the model has none."""
+        if parameter == MICROBATCHES:
+            return self.settings.microbatches
+        if parameter not in VARIED:
+            raise InstanceError(
+                f"--vary: {self.name} has no setting {parameter!r} that is a whole number; "
+                f"{near_names(parameter, VARIED)}"
+            )
+        shape = find_model(self.name).settings(
+            **self.shape, precision=self.settings.weights_precision
+        )
+        return _whole_number(parameter, getattr(shape, parameter), self.name)
+
+    def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
+        """Trace it on fake tensors."""
+        settings, shape = self.settings, {**self.shape, **changes}
+        if MICROBATCHES in shape:
+            settings = replace(settings, microbatches=shape.pop(MICROBATCHES))
+        return record(self.name, settings, **shape)
+
+
+@dataclass(frozen=True)
+class OwnProgram:
+    """The steps of a user's function."""
+
+    function: OwnFunction
+    steps: int
+
+    @property
+    def label(self) -> str:
+        """File and function, and what was given."""
+        return _with_values(self.function.label, self.function.arguments)
+
+    def value_of(self, parameter: str) -> int:
+        """Return what the function is called with; ``InstanceError`` with its line where none."""
+        return _whole_number(
+            parameter, self.function.value_of(parameter), f"{self.function.where}, parameter"
+        )
+
+    def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
+        """Trace it on fake tensors."""
+        return trace_own(self.function.with_arguments(changes), self.steps)
+
+
+def _with_values(name: str, values: Mapping[str, object]) -> str:
+    return " ".join([name, *(f"{parameter}={value}" for parameter, value in values.items())])
+
+
+def _whole_number(parameter: str, value: object, where: str) -> int:
+    if type(value) is not int or value < 1:
+        raise InstanceError(
+            f"--vary: {where} {parameter}: a whole number from 1 on is needed to begin with, "
+            f"found {shown(value)}"
+        )
+    return value
