@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck
+from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, Fits
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
 from planners.model.problem import MOST_SHOWN_NAME
@@ -87,11 +87,9 @@ def fit_notes(
         lines.append("giving back: out of memory, it returns what is idle to the GPU, and goes on")
     if found is not None:
         lines += _about_search(found)
-    by = f" under {', '.join(check.fitting)}" if check.fitting else ""
-    lines.append(
-        f"{check.answer.value}{by}: {both_bytes(room)}, which is {human_bytes(memory)} less "
-        f"{human_bytes(beside)} for libraries"
-    )
+    by = f" under {', '.join(check.fitting)}" if check.answer is Fits.YES else ""
+    less = f", which is {human_bytes(memory)} less {human_bytes(beside)} for libraries"
+    lines.append(f"{check.answer.value}{by}: {both_bytes(room)}{less if beside else ''}")
     return lines
 
 

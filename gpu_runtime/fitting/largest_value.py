@@ -20,9 +20,14 @@ from dataclasses import dataclass, field
 from math import floor
 
 from gpu_runtime.fitting.fit_check import AllocatorFit, FitCheck
+from planners.errors import InstanceError
+from planners.text.byte_units import both_bytes
 
 # Beyond what anyone trains with.
 MOST = 1 << 20
+# Values so many times as large need more: where weights and their states are most of the memory, a
+# few more sequences may not be seen.
+FLAT = 256
 # How far beyond a value that fits the next one may lie, where nothing is known not to fit.
 FURTHEST = 4
 MIDDLE_EVERY = 3
@@ -82,13 +87,31 @@ def search_largest(
     start: int,
     check: Callable[[int], FitCheck],
 ) -> None:
-    """Try values until the largest that fits is found for each label; what is tried is kept."""
+    """Try values until the largest that fits is found for each label; what is tried is kept.
+
+    ``InstanceError`` where no label needs more at larger values.
+    """
     for label in labels:
         tries = 0
         while not found.tried or not found.is_found(label):
+            _require_growth(found)
             value = _next_value(found, label, start, is_middle=tries % MIDDLE_EVERY == 2)
             found.tried[value] = check(value)
             tries += 1
+
+
+def _require_growth(found: LargestValues) -> None:
+    """Refuse a parameter that memory does not hang on, before ever larger values are traced."""
+    least, most = min(found.tried, default=0), max(found.tried, default=0)
+    if most < FLAT * least or not found.tried:
+        return
+    small, large = (found.tried[value].rows for value in (least, most))
+    if all(high.reserved_peak <= low.reserved_peak for low, high in zip(small, large, strict=True)):
+        raise InstanceError(
+            f"--vary {found.parameter}: a parameter that memory grows with is needed, found "
+            f"{both_bytes(small[0].reserved_peak)} at {least:,} and "
+            f"{both_bytes(large[0].reserved_peak)} at {most:,}"
+        )
 
 
 def _next_value(found: LargestValues, label: str, start: int, *, is_middle: bool) -> int:
@@ -101,7 +124,8 @@ def _next_value(found: LargestValues, label: str, start: int, *, is_middle: bool
     above = min(FURTHEST * max(low, 1), MOST // by) + 1 if limit is None else -(-limit // by)
     guess = None if is_middle else _meeting_point(found, label)
     if guess is None:
-        guess = 2 * low * by if limit is None else (low + above) // 2 * by
+        further = 2 if len(found.tried) == 1 else FURTHEST
+        guess = by * (further * low if limit is None else (low + above) // 2)
     margin = max((above - low) // MARGIN, 1)
     return min(max(guess // by, low + margin), above - margin) * by
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from instances.extract.eager.recording import SHAPE, record
@@ -15,9 +15,8 @@ from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.text.plain_text import shown
 
-MICROBATCHES = "microbatches"
-# Whole numbers that a registered model is traced with.
-VARIED = (*(option for option in SHAPE if option != "checkpointing"), MICROBATCHES)
+# Whole numbers in the shape of a registered model.
+VARIED = tuple(option for option in SHAPE if option != "checkpointing")
 
 
 class TracedProgram(Protocol):
@@ -52,8 +51,6 @@ class RegisteredProgram:
 
     def value_of(self, parameter: str) -> int:
         """Return the value of a setting; ``InstanceError`` where the model has none."""
-        if parameter == MICROBATCHES:
-            return self.settings.microbatches
         if parameter not in VARIED:
             raise InstanceError(
                 f"--vary: {self.name} has no setting {parameter!r} that is a whole number; "
@@ -66,10 +63,7 @@ class RegisteredProgram:
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
         """Trace it on fake tensors."""
-        settings, shape = self.settings, {**self.shape, **changes}
-        if MICROBATCHES in shape:
-            settings = replace(settings, microbatches=shape.pop(MICROBATCHES))
-        return record(self.name, settings, **shape)
+        return record(self.name, self.settings, **{**self.shape, **changes})
 
 
 @dataclass(frozen=True)

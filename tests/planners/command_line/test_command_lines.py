@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from evaluation.benchmarks.__main__ import app as benchmarks
 from evaluation.study.__main__ import app as study
+from gpu_runtime.fit import app as fit
 from gpu_runtime.train import app as train
 from gpu_runtime.verify import app as verify
 from instances.__main__ import app as instances
@@ -38,13 +39,14 @@ PATIENCE_SECONDS = 60
 
 APPS = {
     "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
-    "convert": convert, "extract": extract, "homosize": homosize, "instances": instances,
-    "study": study, "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
+    "convert": convert, "extract": extract, "fit": fit, "homosize": homosize,
+    "instances": instances, "study": study, "synthetic": synthetic, "trace": trace,
+    "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
-    "evaluation.benchmarks", "evaluation.study", "gpu_runtime.train", "gpu_runtime.verify",
-    "instances", "instances.convert", "instances.extract", "instances.traces.compare",
-    "planners.compare", "planners.homosize",
+    "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
+    "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
+    "instances.traces.compare", "planners.compare", "planners.homosize",
 )  # fmt: skip
 SCRIPTS = ("gapless", "gapless-compare")
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}

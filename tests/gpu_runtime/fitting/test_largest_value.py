@@ -1,0 +1,138 @@
+"""The search for the largest value, over programs whose need is a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpu_runtime.fitting.fit_check import AllocatorFit, FitCheck
+from gpu_runtime.fitting.largest_value import FLAT, MOST, LargestValues, search_largest
+from gpu_runtime.fitting.live_peak import LivePeak
+from instances.traces.allocation_trace import AllocationTrace
+from planners.errors import InstanceError
+
+Need = Callable[[int], int]
+ROOM = 100_000
+NOTHING = AllocationTrace(1, [], [], [], [])
+
+
+def line(value: int) -> int:
+    return 7_000 + 123 * value
+
+
+def stairs(value: int) -> int:
+    """Segments come in large pieces."""
+    return -(-line(value) // 20_000) * 20_000
+
+
+def parabola(value: int) -> int:
+    return 500 + 3 * value * value
+
+
+def steep(value: int) -> int:
+    return 60_000 * value
+
+
+NEEDS: dict[str, Need] = {need.__name__: need for need in (line, stairs, parabola, steep)}
+
+
+def checking(*needs: Need) -> Callable[[int], FitCheck]:
+    def check(value: int) -> FitCheck:
+        rows = (AllocatorFit(one.__name__, one(value), one(value) <= ROOM) for one in needs)
+        return FitCheck(NOTHING, LivePeak(0, 0, "", ()), tuple(rows))
+
+    return check
+
+
+def searched(*needs: Need, start: int = 32, by: int = 1) -> LargestValues:
+    found = LargestValues("batch", ROOM, by)
+    search_largest(found, [need.__name__ for need in needs], start, checking(*needs))
+    return found
+
+
+@pytest.mark.parametrize("by", [1, 8])
+@pytest.mark.parametrize("start", [1, 32, 5_000])
+@pytest.mark.parametrize("name", NEEDS)
+def test_the_largest_multiple_that_fits_is_found(name: str, start: int, by: int) -> None:
+    need = NEEDS[name]
+    found = searched(need, start=start, by=by)
+    right = max((value for value in range(by, 2_000, by) if need(value) <= ROOM), default=None)
+    assert found.largest(name) == right
+    assert found.is_found(name)
+    assert all(value % by == 0 for value in found.tried)
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_it_takes_few_traces(name: str) -> None:
+    assert len(searched(NEEDS[name]).tried) <= 14
+
+
+def test_allocators_share_what_was_tried() -> None:
+    alone = len(searched(line).tried) + len(searched(parabola).tried)
+    both = searched(line, parabola)
+    assert len(both.tried) < alone
+    assert (both.largest("line"), both.largest("parabola")) == (756, 182)
+
+
+def test_no_value_is_tried_twice() -> None:
+    tried: list[int] = []
+
+    def check(value: int) -> FitCheck:
+        tried.append(value)
+        return checking(*NEEDS.values())(value)
+
+    search_largest(LargestValues("batch", ROOM, 1), list(NEEDS), 32, check)
+    assert len(tried) == len(set(tried))
+
+
+def test_what_was_tried_is_kept_when_a_search_ends_early() -> None:
+    found = LargestValues("batch", ROOM, 1)
+
+    def check(value: int) -> FitCheck:
+        if len(found.tried) == 2:
+            raise KeyboardInterrupt
+        return checking(line)(value)
+
+    with pytest.raises(KeyboardInterrupt):
+        search_largest(found, ["line"], 32, check)
+    assert list(found.tried) == [32, 64]
+    assert found.largest("line") == 64
+    assert not found.is_found("line")
+
+
+def test_what_always_fits_ends_where_nobody_trains() -> None:
+    def tiny(value: int) -> int:
+        return value // 100
+
+    assert searched(tiny).largest("tiny") == MOST
+    assert searched(tiny, by=3).largest("tiny") == MOST // 3 * 3
+
+
+def test_a_parameter_that_memory_does_not_grow_with_is_refused() -> None:
+    def flat(_value: int) -> int:
+        return 1_024
+
+    found = LargestValues("seed", ROOM, 1)
+    said = r"--vary seed: a parameter that memory grows with .* 1\.000 KiB \(1,024\) at 32 and "
+    with pytest.raises(InstanceError, match=said):
+        search_largest(found, ["flat"], 32, checking(flat))
+    assert max(found.tried) < 16 * FLAT * 32
+
+
+def test_what_grows_late_is_searched() -> None:
+    def late(value: int) -> int:
+        return max(50_000, 300 * value)
+
+    assert searched(late, start=1).largest("late") == 333
+
+
+def test_a_value_that_fits_above_one_that_does_not_is_seen() -> None:
+    def bumpy(value: int) -> int:
+        return ROOM + 1 if value == 40 else value
+
+    found = LargestValues("batch", ROOM, 1)
+    for value in (32, 40, 64):
+        found.tried[value] = checking(bumpy)(value)
+    assert found.fitting_above("bumpy") == [64]
+    assert (found.largest("bumpy"), found.least_too_large("bumpy")) == (32, 40)

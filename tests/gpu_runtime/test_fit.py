@@ -1,0 +1,196 @@
+"""``python -m gpu_runtime.fit`` in this process: answers, searches, exit statuses, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gpu_runtime.fit import app
+from tests.gpu_runtime.replaying.recordings import MIB
+from tests.instances.extract.own.user_scripts import BERT, STEP, written
+
+# Steps that a plan serves in 50 MiB for each part and PyTorch in 60.
+FRAGMENTING = """
+import torch
+
+MIB = 1 << 20
+
+
+def make_step(parts=1, most=None, names="none"):
+    if most and parts > most:
+        raise {ending}
+
+    def step():
+        first = torch.empty(40 * parts * MIB, dtype=torch.uint8, device="cuda")
+        del first
+        second = torch.empty(30 * parts * MIB, dtype=torch.uint8, device="cuda")
+        third = torch.empty(20 * parts * MIB, dtype=torch.uint8, device="cuda")
+
+    return step
+"""
+
+
+def fit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: str | Path) -> str:
+    answer = fit(*arguments)
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    return answer.stderr
+
+
+def script(folder: Path, text: str = FRAGMENTING, ending: str = "ValueError('too many')") -> str:
+    return f"{written(folder, text.replace('{ending}', ending))}:make_step"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("memory", "status", "said"),
+    [
+        ("60MiB", 0, "fits under pytorch-caching, pytorch-expandable, planned: 60.00 MiB"),
+        ("51MiB", 3, "fits only when planned: 51.00 MiB (53,477,376)"),
+        ("49MiB", 1, "does not fit: 49.00 MiB"),
+    ],
+)
+def test_the_exit_status_is_the_answer(memory: str, status: int, said: str, tmp_path: Path) -> None:
+    answer = fit(script(tmp_path), "--memory", memory, "--beside", "0")
+    assert answer.exit_code == status, answer.stderr
+    assert answer.stdout.splitlines()[-1].startswith(said)
+
+
+@pytest.mark.torch
+def test_what_is_needed_is_said_without_a_limit(tmp_path: Path) -> None:
+    answer = fit(script(tmp_path), "--set", "parts=2")
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    above, headings, live, caching, _, planned, blank, _, peak = answer.stdout.splitlines()
+    assert above == (
+        "my_script.py:make_step parts=2: 9 requests in 3 steps; live peak 100.0 MiB (104,857,600), "
+        "in step 1, forward"
+    )
+    assert headings.split() == ["allocator", "reserved", "peak", "bytes", "over", "live"]
+    assert live.split() == ["live", "100.0", "MiB", "104,857,600", "-"]
+    assert caching.split() == ["pytorch-caching", "120.0", "MiB", "125,829,120", "20.00", "%"]
+    assert planned.split()[:2] == ["*", "planned"]
+    assert blank == ""
+    assert peak.split() == ["100.0", "MiB", "100.0", "%", "2", "forward", "-"]
+
+
+@pytest.mark.torch
+def test_memory_beside_the_tensors_is_taken_off(tmp_path: Path) -> None:
+    answer = fit(script(tmp_path), "--memory", "310MiB", "--json")
+    found = json.loads(answer.stdout)
+    assert (found["memory"], found["beside"]) == (310 * MIB, 250 * MIB)
+    assert (answer.exit_code, found["answer"]) == (0, "yes")
+    assert fit(script(tmp_path), "--memory", "309MiB").exit_code == 3
+
+
+@pytest.mark.torch
+def test_the_largest_value_under_each(tmp_path: Path) -> None:
+    given = (script(tmp_path), "--memory", "1200MiB", "--beside", "0", "--vary", "parts")
+    found = json.loads(fit(*given, "--json").stdout)["vary"]
+    largest = {label: one["value"] for label, one in found["largest"].items()}
+    assert all(one["found"] for one in found["largest"].values())
+    assert largest.keys() == {"live", "pytorch-caching", "pytorch-expandable", "planned"}
+    assert (largest["live"], largest["planned"], largest["pytorch-caching"]) == (24, 24, 20)
+    for label, value in largest.items():
+        for parts, fits in ((value, True), (value + 1, False)):
+            rows = {row["label"]: row for row in found["tried"][str(parts)]}
+            assert rows[label]["fits"] is fits
+    _, headings, *rows = fit(*given, "--by", "7", "--groups", "0").stdout.splitlines()
+    assert headings.endswith("largest parts")
+    assert [row.split()[-1] for row in rows[:4]][::3] == ["21", "21"]
+
+
+@pytest.mark.torch
+def test_a_registered_model_by_its_settings(tmp_path: Path) -> None:
+    arguments = ("bert-base", "--layers", "1", "--seq", "16", "--batch", "2", "--memory", "5GiB")
+    answer = fit(*arguments, "--vary", "batch", "--by", "500", "--allocators", "pytorch-caching")
+    assert answer.exit_code == 0, answer.stderr
+    assert answer.stdout.startswith("bert-base batch=2 seq=16 layers=1: ")
+    own = fit(script(tmp_path, BERT), "--json")
+    modules = {group["module"] for group in json.loads(own.stdout)["peak"]["groups"]}
+    assert "BertForMaskedLM.bert.encoder.layer.*.output.dense" in modules
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("ending", "status", "said"),
+    [
+        ("ValueError('too many')", 2, "error: parts 8: {path}:9: ValueError: too many\n"),
+        ("KeyboardInterrupt", 130, "interrupted\n"),
+    ],
+)
+def test_what_was_found_is_printed_when_a_search_ends_early(
+    ending: str, status: int, said: str, tmp_path: Path
+) -> None:
+    name = script(tmp_path, ending=ending)
+    answer = fit(
+        name, "--memory", "1GiB", "--beside", "0", "--vary", "parts", "--set", "most=4",
+        "--groups", "0",
+    )  # fmt: skip
+    assert answer.exit_code == status
+    assert answer.stderr == said.format(path=name.rpartition(":")[0])
+    assert answer.stdout.splitlines()[2].endswith(">= 2")
+
+
+def record(*arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fit(*arguments, "--json").stdout)
+    return found
+
+
+@pytest.mark.torch
+def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
+    found = record(script(tmp_path), "--set", "parts=2")
+    assert found.keys() == {
+        "schema", "version", "environment", "program", "origin", "memory", "beside", "answer",
+        "peak", "allocators", "vary",
+    }  # fmt: skip
+    assert found["origin"]["command"] == (
+        "python -m instances.extract trace my_script.py:make_step --set parts=2 --steps 3"
+    )
+    assert (found["memory"], found["answer"], found["vary"]) == (None, None, None)
+    assert found["peak"]["size"] == 100 * MIB
+
+
+@pytest.mark.torch
+def test_what_can_be_varied(tmp_path: Path) -> None:
+    name = script(tmp_path)
+    vary = ("--memory", "1GiB", "--vary")
+    assert f"{name.rpartition(':')[0]}:7: make_step has no parameter 'pats'; did you mean" in (
+        refused(name, *vary, "pats")
+    )
+    for parameter, found in (("most", "None"), ("names", "'none'")):
+        assert f"{parameter}: a whole number from 1 on is needed to begin with, found {found}" in (
+            refused(name, *vary, parameter)
+        )
+    assert "bert-base has no setting 'microbatches' that is a whole number" in (
+        refused("bert-base", *vary, "microbatches")
+    )
+    assert "bert-base image: a whole number from 1 on" in refused("bert-base", *vary, "image")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--vary", "batch"], "--vary: --memory is needed"),
+        (["--memory", "100MiB"], "--memory: more than the 250.0 MiB of --beside are needed, found"),
+        (["--memory", "much"], "--memory: bytes are needed, such as 24GiB"),
+        (["--by", "0"], "--by: at least 1 is needed, found 0"),
+        (["--groups", "-1"], "--groups: at least 0 is needed, found -1"),
+        (["--allocators", "pytroch"], "no online allocator matches 'pytroch'"),
+        (["--set", "batch=3"], "bert-base is a registered model, which has options"),
+        (["--steps", "0"], "setting steps: at least 1, found 0"),
+    ],
+)
+def test_options_that_make_no_sense(arguments: list[str], said: str) -> None:
+    assert said in refused("bert-base", *arguments)
+
+
+@pytest.mark.torch
+def test_options_of_registered_models_are_refused_for_a_function(tmp_path: Path) -> None:
+    assert "--batch: " in refused(script(tmp_path, STEP), "--batch", "3")
