@@ -119,7 +119,7 @@ def _fits(row: AllocatorFit, room: int) -> str:
 def _largest(found: LargestValues, label: str) -> str:
     """Return the largest value, or what is known where the search did not come to its end."""
     largest, limit = found.largest(label), found.least_too_large(label)
-    if found.tried and found.is_found(label):
+    if limit is not None and found.is_found(label):
         return "none" if largest is None else f"{largest:,}"
     if largest is not None:
         return f">= {largest:,}"

@@ -1,0 +1,35 @@
+"""The page on whether a training fits: its commands run, and end as it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.fit import BESIDE
+from tests.docs.test_own_models import BLOCKS
+from tests.repository import ROOT
+
+PAGE = (ROOT / "docs" / "fit.md").read_text(encoding="utf-8")
+COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^    (python -m .*)$", PAGE, re.M)]
+
+
+@pytest.mark.torch
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    (tmp_path / "my_script.py").write_text(BLOCKS[0], encoding="utf-8")
+    own = [words for words in COMMANDS if "my_script.py:make_step" in words]
+    assert len(own) == len(COMMANDS) - 1 == 3
+    for words in own:
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "fits under pytorch-caching" in done.stdout
+
+
+def test_the_page_has_the_default_of_what_is_taken_off() -> None:
+    assert f"`--beside {BESIDE}`" in PAGE
