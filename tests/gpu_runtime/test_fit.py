@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,14 @@ def test_what_can_be_varied(tmp_path: Path) -> None:
 )
 def test_options_that_make_no_sense(arguments: list[str], said: str) -> None:
     assert said in refused("bert-base", *arguments)
+
+
+def test_who_has_no_pytorch_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in ("bert-base", script(tmp_path)):
+        assert refused(name).endswith("pip install -e '.[torch]'\n")
 
 
 @pytest.mark.torch
