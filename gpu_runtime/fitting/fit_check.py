@@ -24,9 +24,9 @@ PYTORCH = "pytorch-"
 class Fits(enum.Enum):
     """The answer, where there is a limit."""
 
-    YES = "fits"
-    ONLY_PLANNED = "fits only when planned"
-    NO = "does not fit"
+    YES = "yes"
+    ONLY_PLANNED = "only_planned"
+    NO = "no"
 
 
 @dataclass(frozen=True)

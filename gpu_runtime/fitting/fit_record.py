@@ -26,7 +26,7 @@ def fit_json(
         "origin": dict(check.trace.origin),
         "memory": memory,
         "beside": beside,
-        "answer": None if memory is None else check.answer.name.lower(),
+        "answer": None if memory is None else check.answer.value,
         "peak": asdict(check.peak),
         "allocators": [asdict(row) for row in check.rows],
         "vary": None if found is None else _search_record(found, check),

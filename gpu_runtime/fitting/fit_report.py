@@ -10,6 +10,11 @@ from planners.text.byte_units import both_bytes, counted, exact_bytes, human_byt
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table, and_more, columns_of
 
+ANSWERS = {
+    Fits.YES: "fits",
+    Fits.ONLY_PLANNED: "fits only when planned",
+    Fits.NO: "does not fit",
+}
 TOO_LARGE_STYLE = "bold red"
 OUTSIDE = "-"
 # Of a search, as a list.
@@ -89,7 +94,7 @@ def fit_notes(
         lines += _about_search(found)
     by = f" under {', '.join(check.fitting)}" if check.answer is Fits.YES else ""
     less = f", which is {human_bytes(memory)} less {human_bytes(beside)} for libraries"
-    lines.append(f"{check.answer.value}{by}: {both_bytes(room)}{less if beside else ''}")
+    lines.append(f"{ANSWERS[check.answer]}{by}: {both_bytes(room)}{less if beside else ''}")
     return lines
 
 
