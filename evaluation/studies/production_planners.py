@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Literal
@@ -22,54 +23,49 @@ from planners.model.problem import Problem
 from planners.registry import register
 
 # Some take ten seconds to import, which no run shall pay; who lacks one learns of it in its run.
-for package in (
+for needed in (
     "executorch.exir.memory_planning", "torch._inductor.codegen.memory_planning",
     "tinygrad.schedule.memory", "ethosu.vela.live_range", "onnxsim.memory_planning", "omnimalloc",
 ):  # fmt: skip
     with suppress(ImportError):
-        import_module(package)
+        import_module(needed)
 
 # Ties go to who comes first: with ``shuffled`` the seed says who that is.
 Order = Literal["given", "shuffled"]
 
 
-def _taken(problem: Problem, budget: Budget, package: str, order: Order) -> PlainLifetimes:
-    return plain_lifetimes(problem, package, budget.seed if order == "shuffled" else None)
+# By the name of a planner: the package, what it is, and what calls it.
+_PACKAGES: dict[str, tuple[str, str, Callable[[PlainLifetimes], Plan]]] = {
+    "executorch-greedy": ("ExecuTorch", "ExecuTorch's greedy planner", plan_by_executorch),
+    "tinygrad": ("tinygrad", "tinygrad's memory planner", plan_by_tinygrad),
+    "vela-greedy": ("Vela", "Vela's greedy allocator", plan_by_vela_greedy),
+    "vela-hill-climbing": (
+        "Vela", "Vela's hill climbing, with its own seed", plan_by_vela_hill_climbing
+    ),
+    "onnxsim": ("onnxsim", "onnxsim's plan of activation memory", plan_by_onnxsim),
+    "inductor-pools": (
+        "Inductor", "PyTorch Inductor's planner of memory pools", plan_by_inductor
+    ),
+}  # fmt: skip
 
 
-@register("executorch-greedy", summary="ExecuTorch's greedy planner")
-def executorch_greedy(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
-    return plan_by_executorch(_taken(problem, budget, "ExecuTorch", order))
+def _planner_of(
+    package: str, plan_by: Callable[[PlainLifetimes], Plan]
+) -> Callable[[Problem, Budget, Order], Plan]:
+    def planned(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
+        shuffled = budget.seed if order == "shuffled" else None
+        return plan_by(plain_lifetimes(problem, package, shuffled))
+
+    return planned
 
 
-@register("tinygrad", summary="tinygrad's memory planner")
-def tinygrad(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
-    return plan_by_tinygrad(_taken(problem, budget, "tinygrad", order))
-
-
-@register("vela-greedy", summary="Vela's greedy allocator")
-def vela_greedy(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
-    return plan_by_vela_greedy(_taken(problem, budget, "Vela", order))
-
-
-@register("vela-hill-climbing", summary="Vela's hill climbing, with its own seed")
-def vela_hill_climbing(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
-    return plan_by_vela_hill_climbing(_taken(problem, budget, "Vela", order))
-
-
-@register("onnxsim", summary="onnxsim's plan of activation memory")
-def onnxsim(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
-    return plan_by_onnxsim(_taken(problem, budget, "onnxsim", order))
+for name, (package, summary, plan_by) in _PACKAGES.items():
+    register(name, summary=summary)(_planner_of(package, plan_by))
 
 
 @register("omnimalloc", summary="An allocator of the package omnimalloc")
 def omnimalloc(problem: Problem, budget: Budget, allocator: str = "greedy_by_all") -> Plan:
     return plan_by_omnimalloc(plain_lifetimes(problem, "omnimalloc"), allocator, budget)
-
-
-@register("inductor-pools", summary="PyTorch Inductor's planner of memory pools")
-def inductor_pools(problem: Problem, budget: Budget, order: Order = "given") -> Plan:
-    return plan_by_inductor(_taken(problem, budget, "Inductor", order))
 
 
 @register(

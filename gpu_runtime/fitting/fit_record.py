@@ -40,7 +40,7 @@ def _search_record(found: LargestValues, check: FitCheck) -> dict[str, Any]:
         "parameter": found.parameter,
         "by": found.by,
         "largest": {
-            label: {"value": found.largest(label), "found": bool(found.is_found(label))}
+            label: {"value": found.largest(label), "found": found.is_found(label)}
             for label in labels
         },
         "tried": {

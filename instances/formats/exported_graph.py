@@ -31,6 +31,7 @@ from torch.utils import _pytree as pytree
 
 from instances.extract.tracing.fake_storages import Storages
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
+from instances.extract.tracing.traced_graph import written_arguments
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
 from planners.text.plain_text import shown
@@ -184,16 +185,7 @@ class ExportedGraph:
             ) from None
         if isinstance(function, OpOverload):
             name = node.get("name") or next(self._names(node["outputs"]), target)
-            written = {
-                argument.name
-                for argument in function._schema.arguments
-                if argument.alias_info is not None and argument.alias_info.is_write
-            }
-            mutated = [
-                value
-                for each, value in zip(node["inputs"], given, strict=True)
-                if each["name"] in written
-            ]
+            mutated = written_arguments(function._schema, positional, named)
             yield TracedOp(
                 name=name,
                 op=function._schema.name.split("::")[-1],
@@ -280,8 +272,8 @@ def _function(target: str) -> Callable[..., Any]:
         if isinstance(found, OpOverload) and not any(
             "file" in argument.name for argument in found._schema.arguments
         ):
-            operator: Callable[..., Any] = found
-            return operator
+            function: Callable[..., Any] = found
+            return function
     raise InstanceError("an operator on tensors is needed; export the program without control flow")
 
 

@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
+from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import Kernel, StepPhase
+from instances.formats.model_problem import ModelTensor, model_problem
 from instances.formats.onnx_inference import infer_types
 from instances.formats.onnx_sizes import (
     lengths_of,
@@ -88,22 +89,14 @@ def read_onnx_model(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Probl
         planned = planned_storages(kernels)
         names = [storages.name[storage] for storage in planned]
         taken = [tensor_bytes(name, types[name]) for name in names]
+        tensors = [
+            ModelTensor(name, each.size, each.alignment)
+            for name, each in zip(names, taken, strict=True)
+        ]
         persistent += sum(tensor_bytes(name, types[name]).size for name in storages.constants)
         for name, first in storages.renamed:
             _require_same_bytes(name, first, types)
-        return Problem(
-            [each.size for each in taken],
-            graph=graph_of_kernels(kernels),
-            alignment=[each.alignment for each in taken],
-            tensor_name=names,
-            name=path.stem,
-            origin={
-                "format": ONNX_MODEL.name,
-                "file": path.name,
-                **{f"dimension {name}": size for name, size in dimensions.items()},
-                "persistent_bytes": persistent,
-            },
-        )
+        return model_problem(path, ONNX_MODEL.name, kernels, tensors, persistent, dimensions)
 
 
 ONNX_MODEL = Format(

@@ -8,8 +8,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
+from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import Kernel, StepPhase
+from instances.formats.model_problem import ModelTensor, model_problem
 from planners import Plan, Problem
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
@@ -115,19 +116,14 @@ def _read(model: Any, file_bytes: int, path: Path) -> TfliteModel:
     is_planned = [_is_planned(model, graph.Tensors(tensor)) for tensor in range(count)]
     kernels = _kernels(model, graph, is_planned)
     tensors = planned_storages(kernels)
-    persistent = (tensor for tensor in range(count) if not is_planned[tensor])
-    problem = Problem(
-        [_bytes_of(graph.Tensors(tensor), tensor) for tensor in tensors],
-        graph=graph_of_kernels(kernels),
-        alignment=[ARENA_ALIGNMENT] * len(tensors),
-        tensor_name=[_name_of(graph.Tensors(tensor), tensor) for tensor in tensors],
-        name=path.stem,
-        origin={
-            "format": TFLITE_MODEL.name,
-            "file": path.name,
-            "persistent_bytes": sum(_bytes_of(graph.Tensors(each), each) for each in persistent),
-        },
-    )
+    named = [(number, graph.Tensors(number)) for number in tensors]
+    placed = [
+        ModelTensor(_name_of(tensor, number), _bytes_of(tensor, number), ARENA_ALIGNMENT)
+        for number, tensor in named
+    ]
+    weights = (number for number in range(count) if not is_planned[number])
+    persistent = sum(_bytes_of(graph.Tensors(number), number) for number in weights)
+    problem = model_problem(path, TFLITE_MODEL.name, kernels, placed, persistent)
     return TfliteModel(problem, tensors, count, _offsets(model))
 
 

@@ -6,8 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
+from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import merge_storages
+from instances.formats.model_problem import ModelTensor, model_problem
 from planners import Problem
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.dimensions import Dimensions
@@ -71,20 +72,12 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
                 f"{type(error).__name__}: {error}"
             ) from None
         kernels = merge_storages(trace)
-        planned = planned_storages(kernels)
-        return Problem(
-            [trace.size[storage] for storage in planned],
-            graph=graph_of_kernels(kernels),
-            alignment=[graph.width[storage] for storage in planned],
-            tensor_name=[trace.name[storage] for storage in planned],
-            name=path.stem,
-            origin={
-                "format": TORCH_PROGRAM.name,
-                "file": path.name,
-                **{f"dimension {name}": size for name, size in dimensions.items()},
-                "persistent_bytes": sum(trace.size[storage] for storage in trace.persistent),
-            },
-        )
+        tensors = [
+            ModelTensor(trace.name[storage], trace.size[storage], graph.width[storage])
+            for storage in planned_storages(kernels)
+        ]
+        persistent = sum(trace.size[storage] for storage in trace.persistent)
+        return model_problem(path, TORCH_PROGRAM.name, kernels, tensors, persistent, dimensions)
 
 
 TORCH_PROGRAM = Format(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -96,7 +97,7 @@ def gapless_planner(
     >>> MemoryPlanningPass(memory_planning_algo=algorithms)
     """
     try:
-        import executorch.exir.memory_planning  # noqa: F401
+        import_module("executorch.exir.memory_planning")
     except ImportError as error:
         raise MissingDependencyError(
             f"gapless_planner needs ExecuTorch, `pip install 'gapless[executorch]'`: {error}"
@@ -167,7 +168,8 @@ class GaplessPlanner:
         answer = MemoryAlgoResult({}, sizes)
         names = _names_of(graph_module)
         for memory in range(len(sizes)):
-            first = _rounded_up(taken[memory] if memory < len(taken) else 0, alignment)
+            below = taken[memory] if memory < len(taken) else 0
+            first = -(-below // alignment) * alignment
             sizes[memory] = first
             its = in_memory.get(memory)
             if its is None:
@@ -254,7 +256,3 @@ def _names_of(graph_module: Any) -> dict[int, str]:
         for spec in specs if isinstance(specs, list | tuple) else [specs]:
             names.setdefault(id(spec), node.name)
     return names
-
-
-def _rounded_up(count: int, alignment: int) -> int:
-    return -(-count // alignment) * alignment

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from instances.extract import TrainingStep
 from instances.extract.eager.recording import record
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
@@ -160,8 +161,9 @@ def test_a_training_step_trains_outside_of_a_trace_too(tmp_path: Path) -> None:
     import torch
 
     step = open_own(f"{written(tmp_path, STEP)}:make_step", []).make()
-    before = [parameter.detach().clone() for parameter in step.module.parameters()]  # type: ignore[attr-defined]
+    assert isinstance(step, TrainingStep)
+    before = [parameter.detach().clone() for parameter in step.module.parameters()]
     step()
-    after = list(step.module.parameters())  # type: ignore[attr-defined]
+    after = list(step.module.parameters())
     assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
     assert all(parameter.grad is None for parameter in after)
