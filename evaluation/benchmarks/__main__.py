@@ -9,12 +9,16 @@ from typing import Annotated
 
 import typer
 
+from evaluation.benchmarks.fits.fit_cases import find_cases
+from evaluation.benchmarks.fits.fit_study import FitStudy, read_fit_study
+from evaluation.benchmarks.measuring.fit_runs import study_fits
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
     piece_sizes,
     study_device_calls,
 )
+from evaluation.benchmarks.pages.fit_page import fit_page
 from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
@@ -146,7 +150,7 @@ def programs(
         _publish(lambda: programs_page(_read_studies(files)), output, *files)
         return
     require_targets({"-o": output, "--json": record}, ())
-    names = [name for part in only or [] for name in part.split(",")]
+    names = _names(only)
     beside = _parse_online(online or [])
     chosen = find_programs(names) if names else GROUPS[gpus]
     steps = QUICK_STEPS if quick else timed_steps
@@ -181,6 +185,47 @@ def programs(
 
 
 @app.command()
+def fit(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL,...", help="Of these models alone.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option(min=1, help="Processes side by side; the GPU needs memory for all.")
+    ] = 4,
+    record: Annotated[
+        Path | None, typer.Option("--json", help="Keep every figure here, process by process.")
+    ] = None,
+    recorded: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing: a file that --json wrote.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Memory of trainings as predicted without a GPU and as measured (needs a GPU)."""
+    if recorded is not None:
+        file = recorded
+        _publish(lambda: fit_page(read_fit_study(file.read_text(), file.name)), output, file)
+        return
+    require_targets({"-o": output, "--json": record}, ())
+    names = _names(only)
+    cases = find_cases(names)
+    require_gpu()
+    use_every_core()
+    options = [f"--only {','.join(names)}"] if names else []
+    study = FitStudy(_command("fit", *options), measured_now())
+
+    def keep(what: str) -> None:
+        show_progress(what)
+        if record is not None:
+            write_output(record, study.to_json().encode())
+
+    def page() -> WordedPage:
+        study_fits(cases, study, at_once, keep)
+        return fit_page(study)
+
+    _publish(page, output)
+
+
+@app.command()
 def verify(
     file: Annotated[
         Path | None, typer.Argument(help=f"An instance with a graph; {BERT} by default.")
@@ -197,6 +242,10 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
+
+
+def _names(parts: Sequence[str] | None) -> list[str]:
+    return [name for part in parts or [] for name in part.split(",")]
 
 
 def _parse_online(parts: Sequence[str]) -> tuple[Allocator, ...]:

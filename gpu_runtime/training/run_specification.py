@@ -69,7 +69,12 @@ class RunSpecification:
 
     @property
     def command(self) -> str:
-        """The command line that runs its model and loop under every allocator.
+        """The command line that runs its model and loop under every allocator."""
+        return f"python -m gpu_runtime.train {self.arguments}"
+
+    @property
+    def arguments(self) -> str:
+        """Its model and loop, as commands take them.
 
         Without what is as by default, and without what does not change a step: how many are run,
         the seed, who plans.
@@ -81,7 +86,7 @@ class RunSpecification:
             if getattr(settings, name) != getattr(defaults, name):
                 given[name] = getattr(settings, name)
         options = [command_option(name, value) for name, value in given.items()]
-        return " ".join(["python -m gpu_runtime.train", self.model, *options, *files])
+        return " ".join([self.model, *options, *files])
 
     def to_json(self) -> str:
         """Return it as one line."""

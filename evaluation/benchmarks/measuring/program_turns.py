@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from evaluation.benchmarks.measuring.program_workers import WaitingProgram, waiting_program
+from evaluation.benchmarks.measuring.side_by_side import side_by_side
 from evaluation.benchmarks.programs.program_list import Program
 from evaluation.benchmarks.programs.program_result import ProgramAnswer
 from evaluation.benchmarks.programs.program_specification import ProgramSpecification, Scale
@@ -71,8 +71,11 @@ def study_programs(
     """
     checks = [_check(program, settings, its) for program in programs for its in settings.allocators]
     findings = {program.name: ProgramFindings() for program in programs}
-    for specification, answer in _side_by_side(checks, settings.checks_at_once, listen, start):
-        findings[specification.program].checks[specification.allocator] = answer
+    jobs = [partial(_run_to_end, its, start) for its in checks]
+    for number, answer in side_by_side(jobs, settings.checks_at_once):
+        its = checks[number]
+        listen(its)
+        findings[its.program].checks[its.allocator] = answer
     with ExitStack() as every:
         started: deque[list[_TimedRun]] = deque()
         pending = deque(programs)
@@ -182,38 +185,7 @@ def _timed(program: Program, settings: ProgramSettings) -> list[ProgramSpecifica
     ]
 
 
-def _side_by_side(
-    specifications: Sequence[ProgramSpecification],
-    at_once: int,
-    listen: Listen,
-    start: Start,
-) -> Iterator[tuple[ProgramSpecification, ProgramAnswer]]:
-    """Do so many runs at the same time; an error of one is raised here."""
-    pending: queue.SimpleQueue[ProgramSpecification] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[ProgramSpecification, ProgramAnswer | BaseException]]
-    done = queue.SimpleQueue()
-    for specification in specifications:
-        pending.put(specification)
-
-    def work() -> None:
-        while True:
-            try:
-                its = pending.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                with start(its) as processes:
-                    processes.begin()
-                    done.put((its, processes.answer()))
-            except BaseException as error:
-                done.put((its, error))
-
-    for _ in range(at_once):
-        # Not of a pool, which Ctrl-C would have to wait for: workers end with their parent.
-        threading.Thread(target=work, daemon=True).start()
-    for _ in specifications:
-        its, answer = done.get()
-        if isinstance(answer, BaseException):
-            raise answer
-        listen(its)
-        yield its, answer
+def _run_to_end(specification: ProgramSpecification, start: Start) -> ProgramAnswer:
+    with start(specification) as processes:
+        processes.begin()
+        return processes.answer()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluation.benchmarks.measuring.kept_figures import read_kept
 from evaluation.benchmarks.programs.program_result import (
     ProgramAnswer,
     ProgramResult,
@@ -15,7 +16,6 @@ from evaluation.benchmarks.programs.program_result import (
 )
 from gpu_runtime.training.run_specification import Allocator, Purpose
 from gpu_runtime.training.worker_result import Failure
-from planners.errors import GaplessError
 
 SCHEMA = "gapless-programs"
 # 2: one run an allocator, step times by turn, streams.
@@ -90,22 +90,15 @@ class ProgramStudy:
 
 def read_study(text: str, name: str) -> ProgramStudy:
     """Read what :meth:`ProgramStudy.to_json` wrote; the name is that of its file."""
-    try:
-        record: Any = json.loads(text)
-        found = (record["schema"], record["version"])
-        if found != (SCHEMA, SCHEMA_VERSION):
-            raise GaplessError(
-                f"{name}: schema {SCHEMA!r} of version {SCHEMA_VERSION} is needed, found {found}"
-            )
-        return ProgramStudy(
-            record["command"],
-            record["measured"],
-            {program: _read_findings(fields) for program, fields in record["programs"].items()},
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise GaplessError(
-            f"{name}: not a file that --json wrote, {type(error).__name__} {error}"
-        ) from None
+    return read_kept(text, name, (SCHEMA, SCHEMA_VERSION), _read)
+
+
+def _read(record: Mapping[str, Any]) -> ProgramStudy:
+    return ProgramStudy(
+        record["command"],
+        record["measured"],
+        {program: _read_findings(fields) for program, fields in record["programs"].items()},
+    )
 
 
 def _read_findings(fields: Mapping[str, Any]) -> ProgramFindings:

@@ -23,6 +23,9 @@ CHANGED_SINCE = {
     ]
 }
 
+# Words that wait for their first run on a GPU.
+NOT_MEASURED_YET = {"fit"}
+
 
 def in_one_line(text: str) -> str:
     return " ".join(text.split())
@@ -71,12 +74,15 @@ def test_a_table_without_rows_is_nothing() -> None:
 def test_committed_pages_say_what_the_words_say(path: Path) -> None:
     # What was measured on two GPUs stands on a page of its own.
     pages = sorted((ROOT / "docs" / "benchmarks").glob(f"{path.stem}*.md"))
+    assert (path.stem in NOT_MEASURED_YET) != bool(pages)
+    if not pages:
+        return
     page = in_one_line("\n".join(each.read_text(encoding="utf-8") for each in pages))
     for section in sections_of(path.read_text(encoding="utf-8")):
         heading = in_one_line(PLACE.split(section.partition("\n")[0])[0])
         if heading not in page:
             # Nothing failed, so that nothing is said of failures.
-            assert heading == "## Failures and remarks"
+            assert heading.startswith("## Failures")
             continue
         for fixed in map(in_one_line, PLACE.split(section)[::2]):
             known = any(change in fixed for change in CHANGED_SINCE.get(path.stem, ()))

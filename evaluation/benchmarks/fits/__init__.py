@@ -1,0 +1,1 @@
+"""What is said of a training without a GPU, held against runs on one."""

@@ -1,0 +1,95 @@
+"""Trainings predicted without a GPU and run on one, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from evaluation.benchmarks.fits.fit_study import FitFindings, FitStudy
+from evaluation.benchmarks.measuring.side_by_side import side_by_side
+from gpu_runtime.fitting.fit_check import LIVE
+from gpu_runtime.training.run_specification import JUDGED, Allocator, RunSpecification
+from gpu_runtime.training.worker_processes import run_worker
+from gpu_runtime.training.worker_result import Failure, TimeResult, WorkerResult
+from planners.errors import GaplessError
+from planners.third_party.child_process import run_to_end
+
+# As `gpu_runtime.fit` calls them.
+REPLAYED = {
+    Allocator.DEFAULT: "pytorch-caching",
+    Allocator.EXPANDABLE: "pytorch-expandable",
+    Allocator.PLANNED: "planned",
+}
+PREDICTION = "prediction"
+
+# Bytes by row.
+Predicted = dict[str, int]
+Predict = Callable[[RunSpecification], Predicted | Failure]
+Run = Callable[[RunSpecification], WorkerResult]
+
+
+def predicted_of(case: RunSpecification) -> Predicted | Failure:
+    """Ask ``gpu_runtime.fit``, which sees no GPU."""
+    done = run_to_end(
+        [sys.executable, "-m", "gpu_runtime.fit", *case.arguments.split(), "--json"],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        return Failure(said[-1].strip() if said else f"exit code {done.returncode}")
+    rows = {row["label"]: row["reserved_peak"] for row in json.loads(done.stdout)["allocators"]}
+    return {LIVE: rows[LIVE], **{str(its): rows[label] for its, label in REPLAYED.items()}}
+
+
+def study_fits(
+    cases: Sequence[RunSpecification],
+    study: FitStudy,
+    at_once: int,
+    has_more: Callable[[str], None],
+    predict: Predict = predicted_of,
+    run: Run = run_worker,
+) -> None:
+    """Predict and run every case under every allocator; the study is filled as answers come.
+
+    What listens is called with each that is done. Memory does not depend on what runs beside it, as
+    long as there is enough: processes of different models stand side by side, the largest apart.
+    """
+    for case in cases:
+        study.findings[case.model] = FitFindings(case.arguments)
+    predictions = [(case, PREDICTION, partial(predict, case)) for case in cases]
+    runs = [
+        (case, str(allocator), partial(run, replace(case, allocator=allocator)))
+        for allocator in JUDGED
+        for case in cases
+    ]
+    todo = [*predictions, *runs]
+    jobs: list[Callable[[], Predicted | WorkerResult]] = [job for _, _, job in todo]
+    for number, answer in side_by_side(jobs, at_once):
+        case, label, _ = todo[number]
+        _keep(study, study.findings[case.model], label, answer)
+        has_more(f"{case.model}, {label}")
+
+
+def _keep(
+    study: FitStudy, findings: FitFindings, label: str, answer: Predicted | WorkerResult
+) -> None:
+    if isinstance(answer, Failure):
+        if answer.is_general:
+            raise GaplessError(answer.message)
+        findings.failures[label] = answer.message
+    elif isinstance(answer, TimeResult):
+        study.environment = study.environment or answer.environment
+        if answer.peaks is None or answer.whole_run_reserved is None:
+            findings.failures[label] = "nobody counted its memory"
+            return
+        findings.measured[label] = answer.whole_run_reserved
+        if label == Allocator.DEFAULT:
+            findings.measured[LIVE] = answer.peaks.requested
+    elif isinstance(answer, dict):
+        findings.predicted = answer
