@@ -30,6 +30,8 @@ PREDICTION = "prediction"
 Predicted = dict[str, int]
 Predict = Callable[[RunSpecification], Predicted | Failure]
 Run = Callable[[RunSpecification], WorkerResult]
+# Whose, what it is called, and what does it.
+Job = tuple[RunSpecification, str, Callable[[], Predicted | WorkerResult]]
 
 
 def predicted_of(case: RunSpecification) -> Predicted | Failure:
@@ -62,15 +64,13 @@ def study_fits(
     """
     for case in cases:
         study.findings[case.model] = FitFindings(case.arguments)
-    predictions = [(case, PREDICTION, partial(predict, case)) for case in cases]
-    runs = [
+    todo: list[Job] = [(case, PREDICTION, partial(predict, case)) for case in cases]
+    todo += [
         (case, str(allocator), partial(run, replace(case, allocator=allocator)))
         for allocator in JUDGED
         for case in cases
     ]
-    todo = [*predictions, *runs]
-    jobs: list[Callable[[], Predicted | WorkerResult]] = [job for _, _, job in todo]
-    for number, answer in side_by_side(jobs, at_once):
+    for number, answer in side_by_side([job for _, _, job in todo], at_once):
         case, label, _ = todo[number]
         _keep(study, study.findings[case.model], label, answer)
         has_more(f"{case.model}, {label}")
