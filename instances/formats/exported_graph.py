@@ -147,12 +147,18 @@ class ExportedGraph:
 
     def _fake(self, name: str) -> Tensor:
         meta = self.graph["tensor_values"][name]
+        sizes = [self._length(size) for size in meta["sizes"]]
+        strides = [self._length(stride) for stride in meta["strides"]]
+        dtype = _dtype(meta["dtype"])
         # A storage may hold more than the tensor does; the tensor's own part is what is needed.
-        return torch.empty_strided(
-            [self._length(size) for size in meta["sizes"]],
-            [self._length(stride) for stride in meta["strides"]],
-            dtype=_dtype(meta["dtype"]),
-        )
+        try:
+            return torch.empty_strided(sizes, strides, dtype=dtype)
+        # Of numbers beyond 64 bits PyTorch says that they are of another type.
+        except (RuntimeError, TypeError):
+            raise InstanceError(
+                f"tensor {shown(name)}: a shape of fewer than 2**63 bytes is needed, found sizes "
+                f"{shown(sizes)} and strides {shown(strides)}"
+            ) from None
 
     def _length(self, size: Fields) -> int:
         if "as_int" in size:
@@ -179,9 +185,11 @@ class ExportedGraph:
         except InstanceError as error:
             raise InstanceError(f"node {index} ({shown(target)}): {error}") from None
         except Exception as error:  # whatever an operator raises on what it cannot take
+            rule = "it does not run on tensors without numbers"
+            if "overflow" in str(error):
+                rule = "results of fewer than 2**63 bytes are needed"
             raise InstanceError(
-                f"node {index} ({shown(target)}): it does not run on tensors without numbers, "
-                f"{type(error).__name__}: {error}"
+                f"node {index} ({shown(target)}): {rule}, {type(error).__name__}: {error}"
             ) from None
         if isinstance(function, OpOverload):
             name = node.get("name") or next(self._names(node["outputs"]), target)

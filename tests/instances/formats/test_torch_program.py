@@ -129,6 +129,34 @@ def test_open_dimensions_are_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_dimensions_beyond_all_memory_are_told(tmp_path: Path) -> None:
+    import torch
+
+    def run(_self: Any, x: Any) -> Any:
+        return x.new_zeros(x.shape[0], 4 * x.shape[1])
+
+    shapes = {"given": ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},)}
+    path = exported(tmp_path / "net.pt2", run, torch.ones(2, 5), dynamic_shapes=shapes)
+    with pytest.raises(InstanceError) as caught:
+        read_problem(path)
+    names = [word.partition("=")[0] for word in str(caught.value).split() if word.endswith("=N")]
+    for size, rule in (
+        (1 << 40, r"tensor 'given_0': a shape of fewer than 2\*\*63 bytes .* \[1099511627776, 109"),
+        (
+            1 << 63,
+            r"tensor 'given_0': a shape of fewer than 2\*\*63 bytes .* \[9223372036854775808",
+        ),
+        (
+            1 << 30,
+            r"node \d+ \('torch\.ops\.aten\.new_zeros.*: results of fewer than 2\*\*63 bytes",
+        ),
+    ):
+        with pytest.raises(InstanceError, match=rule) as caught:
+            read_problem(path, dimensions=dict.fromkeys(names, size))
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.torch
 def test_every_size_is_that_of_a_run(tmp_path: Path) -> None:
     import torch
 
