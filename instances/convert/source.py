@@ -11,6 +11,7 @@ from instances.formats.pytorch_snapshot import PYTORCH_SNAPSHOT, read_pytorch_sn
 from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace_file
 from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
 from instances.formats.tflite_model import TFLITE_MODEL, read_tflite_model
+from instances.formats.xla_assignment import XLA_ASSIGNMENT, read_xla_plan
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError, errors_at
@@ -25,6 +26,12 @@ TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
     RECORDED_TRACE.name: read_recorded_trace_file,
     PYTORCH_SNAPSHOT.name: read_pytorch_snapshot_trace,
     STALLOC_TEXT.name: read_stalloc_trace,
+}
+
+# Of formats whose files may hold a plan beside the problem.
+PLAN_READERS: dict[str, Callable[[Path], tuple[Problem, Plan | None]]] = {
+    MINIMALLOC_CSV.name: read_minimalloc_plan,
+    XLA_ASSIGNMENT.name: read_xla_plan,
 }
 
 
@@ -69,8 +76,8 @@ def _read(path: Path, device: int | None, dimensions: Dimensions) -> Source:
         raise InstanceError(f"{path}: --device is for memory snapshots, found {form.name}")
     if form.name in TRACE_READERS:
         return Source(path, trace=TRACE_READERS[form.name](path))
-    if form.name == MINIMALLOC_CSV.name:
-        problem, plan = read_minimalloc_plan(path)
+    if form.name in PLAN_READERS:
+        problem, plan = PLAN_READERS[form.name](path)
         return Source(path, problem=problem, plan=plan)
     if form.name == TFLITE_MODEL.name:
         model = read_tflite_model(path)

@@ -98,6 +98,21 @@ def _inclusive(path: Path) -> None:
     path.write_text("buffer,begin,end,size,gaps,offset,hint\na,0,4,8,1-2 4-4,0,\nb,3,9,16,,8,7\n")
 
 
+def _xla(path: Path) -> None:
+    path.write_text(
+        "BufferAssignment:\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\n"
+        " value: <0 x @0> (size=8,offset=0): f32[2]{0}\n"
+        "allocation 1: size 24, preallocated-temp:\n"
+        " value: <1 a @0> (size=8,offset=0): f32[2]{0}\n"
+        " value: <2 b{0} (phi) @0> (size=8,offset=0): f32[2]{0}\n"
+        " value: <3 c @0> (size=12,offset=8): f32[3]{0}\n"
+        " value: <4 d @0> (size=12,offset=8): f32[3]{0}\n"
+        "HloLiveRange (max 9):\n  InstructionSequence:\n    0:x\n  BufferLiveRange:\n"
+        "    x{}:0-9\n    a{}:1-3\n    b{0}:5-7\n    c{}:2-4\n    d{}:4-6\n"
+        "  Live ranges at 2 (peak):\n"
+    )
+
+
 _WRITERS: dict[str, Callable[[Path], None]] = {
     "everything.json": lambda path: write_problem(LIFETIMES, path),
     "graph.json": lambda path: write_problem(GRAPH, path),
@@ -105,6 +120,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "plain.csv": lambda path: write_minimalloc_csv(PLAIN, path),
     "inclusive.csv": _inclusive,
     "trace.npz": lambda path: write_recorded_trace(TRACE, path),
+    "xla.txt": _xla,
     "trace.txt": lambda path: write_stalloc_text(TRACE, path),
     "snapshot.pickle": _snapshot,
     "plan.plan": _plan,

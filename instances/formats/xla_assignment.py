@@ -1,0 +1,292 @@
+"""XLA's dumps of its buffer assignment: the values in its temporary memory, and where they lie.
+
+::
+
+    allocation 21: size 8192, preallocated-temp:
+     value: <84 add.1 @0> (size=2048,offset=6144): f32[16,32]{1,0}
+
+What XLA writes beside it, in a file that ends in ``live-range.txt``, has a line a value with its
+first and its last instruction: ``    add.1{}:11-14``. One file with both is read as well.
+
+Note: who shares bytes
+----------------------
+Rationale. An instruction may write its result over an operand that it reads last, and the state of
+a loop stays where it is. Neither file says of whom that holds; taken for tensors of their own, the
+former would take bytes that XLA does not need, and the latter could be torn apart.
+
+Approach. XLA's own offsets tell. Two values of one size at one offset, of which one begins where
+the other ends, are one storage. Of values of one size at one offset among which is a state of a
+loop (``phi``), all are one storage, with gaps where none of them lives. So XLA's plan is a plan of
+the problem, and what may share bytes is never less than XLA found.
+
+Limits. What could be written in place, but was not, is two storages, and a value that happens to
+lie where a loop's state was, in its size, stays there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planners.errors import InstanceError, errors_at
+from planners.files.bounded_file import read_bounded_text
+from planners.files.formats import Format
+from planners.model.columns import INT64_MAX
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+from planners.text.plain_text import shown
+
+MAX_FILE_BYTES = 1 << 28
+FIRST_LINE = "BufferAssignment:"
+ENDING, LIVE_RANGE_ENDING = "buffer-assignment.txt", "live-range.txt"
+LIVE_RANGE_HEAD, LIVE_RANGES = "HloLiveRange", "  BufferLiveRange:"
+TEMPORARY, LIVE_OUT = "preallocated-temp", "maybe-live-out"
+# More than XLA asks for on any device.
+MOST_ALIGNMENT = 256
+
+_ALLOCATION = re.compile(
+    r"allocation \d{1,9}: (?:0x[0-9a-f]{1,16}, )?size (\d{1,19})(?:, (.*))?:", re.ASCII
+)
+_VALUE = re.compile(
+    r" value: <\d{1,19} (\S+?)(\{[\d,]*\})?( \(phi\))? @-?\d{1,19}> "
+    r"\(size=(\d{1,19}),offset=(\d{1,19})\): .*",
+    re.ASCII,
+)
+_RANGE = re.compile(r"    (\S+?\{[\d,]*\}):(\d{1,19})-(\d{1,19})", re.ASCII)
+
+
+def read_xla_assignment(path: Path) -> Problem:
+    """Read what XLA has to place in its temporary memory, as a problem of lifetimes.
+
+    Parameters and constants stay apart, as do results, which have memory of their own; the bytes of
+    each are in the problem's origin, and what XLA's own plan takes is ``xla_bytes``. Values that
+    share bytes are one tensor. A tensor is aligned as all of XLA's offsets are.
+
+    Parameters
+    ----------
+    path
+        The file that ends in ``buffer-assignment.txt``, with that of the live ranges beside it, as
+        ``--xla_dump_to`` and ``--xla_dump_hlo_as_text`` in ``XLA_FLAGS`` make them; or one with
+        what both have, in this order.
+
+    Returns
+    -------
+    Problem
+        A step is an instruction, in the order in which XLA runs them.
+
+    Raises
+    ------
+    InstanceError
+        A file cannot be read or breaks a rule; the message names file and line.
+
+    References
+    ----------
+    https://github.com/openxla/xla, ``xla/service/buffer_assignment.cc``.
+    """
+    return read_xla_plan(path)[0]
+
+
+def read_xla_plan(path: Path) -> tuple[Problem, Plan]:
+    """Read the same together with XLA's own plan, which is not judged."""
+    with errors_at(path):
+        text = read_bounded_text(path, MAX_FILE_BYTES)
+        allocations = list(_allocations(text))
+        temporary = max(
+            (its for its in allocations if TEMPORARY in its.kinds),
+            key=lambda its: its.size,
+            default=None,
+        )
+        if temporary is None:
+            raise InstanceError(f"an allocation that is a {TEMPORARY} is needed, found none")
+        ranges = _live_ranges(text)
+    if ranges is None:
+        ranges = _live_ranges_beside(path)
+    with errors_at(path):
+        storages = _storages(temporary, ranges)
+        offsets = [storage.offset for storage in storages]
+        problem = Problem(
+            [storage.size for storage in storages],
+            [storage.start for storage in storages],
+            [storage.end for storage in storages],
+            alignment=[_alignment(offsets)] * len(storages),
+            gaps=[(tensor, *gap) for tensor, its in enumerate(storages) for gap in its.gaps],
+            tensor_name=[storage.name for storage in storages],
+            name=path.name.removesuffix(ENDING).removesuffix(".txt").rstrip(".-") or path.stem,
+            origin={
+                "format": XLA_ASSIGNMENT.name,
+                "file": path.name,
+                "xla_bytes": temporary.size,
+                "persistent_bytes": sum(its.size for its in allocations if its.is_persistent),
+                "output_bytes": sum(its.size for its in allocations if its.is_output),
+            },
+        )
+        return problem, Plan.of(problem, offsets)
+
+
+def _recognises(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the first line says it
+    return head.startswith(FIRST_LINE.encode())
+
+
+XLA_ASSIGNMENT = Format("xla-assignment", (".txt",), _recognises, read_xla_assignment)
+
+
+@dataclass(frozen=True)
+class _Value:
+    # With the place in a tuple, as live ranges have it.
+    name: str
+    size: int
+    offset: int
+    is_state: bool
+    line: int
+
+
+@dataclass
+class _Allocation:
+    size: int
+    kinds: list[str]
+    values: list[_Value] = field(default_factory=list)
+
+    @property
+    def is_persistent(self) -> bool:
+        return any(kind == "constant" or kind.startswith("parameter ") for kind in self.kinds)
+
+    @property
+    def is_output(self) -> bool:
+        return LIVE_OUT in self.kinds and not self.is_persistent
+
+
+@dataclass
+class _Storage:
+    """Values that share bytes."""
+
+    name: str
+    size: int
+    offset: int
+    start: int
+    end: int
+    # In which none of them lives.
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _allocations(text: str) -> Iterator[_Allocation]:
+    found: _Allocation | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if number == 1 and line == FIRST_LINE:
+            continue
+        if not line or line.startswith(LIVE_RANGE_HEAD):
+            break
+        if match := _ALLOCATION.fullmatch(line):
+            if found is not None:
+                yield found
+            found = _Allocation(_number(match[1], number), (match[2] or "").split(", "))
+        elif (match := _VALUE.fullmatch(line)) and found is not None:
+            name, place, state, size, offset = match.groups()
+            value = _Value(
+                name + (place or "{}"),
+                _number(size, number),
+                _number(offset, number),
+                state is not None,
+                number,
+            )
+            if value.offset + value.size > found.size:
+                raise InstanceError(
+                    f"line {number}: a value that ends by byte {found.size} of its allocation is "
+                    f"needed, found one to {value.offset + value.size}"
+                )
+            found.values.append(value)
+        else:
+            raise InstanceError(
+                f"line {number}: 'allocation N: size BYTES, KIND:' or ' value: <N NAME @0> "
+                f"(size=BYTES,offset=BYTES): SHAPE' below one is needed, found {shown(line)}"
+            )
+    if found is not None:
+        yield found
+
+
+def _live_ranges_beside(path: Path) -> dict[str, tuple[int, int]]:
+    if not path.name.endswith(ENDING):
+        raise InstanceError(
+            f"{path}: live ranges are needed, in the file or in one beside it; for the latter a "
+            f"name that ends in {ENDING}"
+        )
+    beside = path.with_name(f"{path.name.removesuffix(ENDING)}{LIVE_RANGE_ENDING}")
+    with errors_at(beside):
+        ranges = _live_ranges(read_bounded_text(beside, MAX_FILE_BYTES))
+        if ranges is None:
+            raise InstanceError(f"a line '{LIVE_RANGES.strip()}' is needed, found none")
+        return ranges
+
+
+def _live_ranges(text: str) -> dict[str, tuple[int, int]] | None:
+    """Return by value the first step and the one after the last; none where the text has none."""
+    ranges: dict[str, tuple[int, int]] = {}
+    is_below = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not is_below:
+            is_below = line == LIVE_RANGES
+            continue
+        if not line.startswith("    "):
+            return ranges
+        match = _RANGE.fullmatch(line)
+        if match is None:
+            raise InstanceError(
+                f"line {number}: 'NAME{{}}:FIRST-LAST' is needed, found {shown(line)}"
+            )
+        start, end = _number(match[2], number), _number(match[3], number)
+        if end < start:
+            raise InstanceError(f"line {number}: a range that ends after it begins is needed")
+        known = ranges.get(match[1], (start, end + 1))
+        ranges[match[1]] = min(start, known[0]), max(end + 1, known[1])
+    return ranges if is_below else None
+
+
+def _storages(temporary: _Allocation, ranges: dict[str, tuple[int, int]]) -> list[_Storage]:
+    by_place: dict[tuple[int, int], list[_Value]] = defaultdict(list)
+    for value in temporary.values:
+        if value.name not in ranges:
+            raise InstanceError(
+                f"line {value.line}: a live range of {shown(value.name)} is needed, found none"
+            )
+        by_place[value.offset, value.size].append(value)
+    storages = []
+    for values in by_place.values():
+        values.sort(key=lambda value: ranges[value.name])
+        storages += _merged(values, ranges)
+    storages.sort(key=lambda storage: (storage.start, storage.offset))
+    return storages
+
+
+def _merged(values: Iterable[_Value], ranges: dict[str, tuple[int, int]]) -> Iterator[_Storage]:
+    """Yield the storages of values at one place, which come in the order of their first step."""
+    values = list(values)
+    has_state = any(value.is_state for value in values)
+    found: _Storage | None = None
+    for value in values:
+        start, end = ranges[value.name]
+        if found is None or (start >= found.end and not has_state):
+            if found is not None:
+                yield found
+            found = _Storage(value.name.removesuffix("{}"), value.size, value.offset, start, end)
+            continue
+        if start > found.end:
+            found.gaps.append((found.end, start))
+        found.end = max(found.end, end)
+    if found is not None:
+        yield found
+
+
+def _alignment(offsets: Iterable[int]) -> int:
+    """Return the largest power of two that all offsets are multiples of, within reason."""
+    alignment = MOST_ALIGNMENT
+    while any(offset % alignment for offset in offsets):
+        alignment //= 2
+    return alignment
+
+
+def _number(digits: str, line: int) -> int:
+    if int(digits) >= INT64_MAX:
+        raise InstanceError(f"line {line}: numbers below 2**63 - 1 are needed, found {digits}")
+    return int(digits)
