@@ -251,7 +251,7 @@ def _storages(temporary: _Allocation, ranges: dict[str, tuple[int, int]]) -> lis
                 f"line {value.line}: a live range of {shown(value.name)} is needed, found none"
             )
         by_place[value.offset, value.size].append(value)
-    storages = []
+    storages: list[_Storage] = []
     for values in by_place.values():
         values.sort(key=lambda value: ranges[value.name])
         storages += _merged(values, ranges)

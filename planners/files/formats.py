@@ -67,11 +67,16 @@ class Format:
         return path.name.lower().endswith(self.suffixes)
 
 
-def _is_json(path: Path, head: bytes) -> bool:
+def unpacked_head(head: bytes) -> bytes:
+    """Return the first bytes of a file as they are when it is not gzipped."""
     if head.startswith(GZIP_MAGIC):
         with suppress(zlib.error):
-            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-    return GAPLESS_JSON.has_suffix(path) or head.lstrip().startswith(b"{")
+            return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    return head
+
+
+def _is_json(path: Path, head: bytes) -> bool:
+    return GAPLESS_JSON.has_suffix(path) or unpacked_head(head).lstrip().startswith(b"{")
 
 
 GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
@@ -200,14 +205,15 @@ def formats() -> tuple[Format, ...]:
 def format_of(path: Path) -> Format:
     """Return the format of a file.
 
-    A format that recognises content and suffix comes before one that recognises content alone.
+    A format that recognises content and suffix comes before one that recognises content alone, and
+    our JSON, which takes all that ends so, after whoever else knows the file.
     """
     head = _head_of(path)
     matching = [form for form in formats() if _recognises(form, path, head)]
     if not matching:
         known = ", ".join(f"{form.name} ({' '.join(form.suffixes)})" for form in formats())
         raise InstanceError(f"{path}: no known format recognises this file; known: {known}")
-    return max(matching, key=lambda form: form.has_suffix(path))
+    return max(matching, key=lambda form: (form.has_suffix(path), form is not GAPLESS_JSON))
 
 
 def _recognises(form: Format, path: Path, head: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,14 @@ def _xla(path: Path) -> None:
     )
 
 
+def _iopddl(path: Path) -> None:
+    nodes = {"intervals": [[0, 4], [1, 6], [0, 0]], "costs": [[1], [2, 3], [4]],
+             "usages": [[10], [25, 20], [7]]}  # fmt: skip
+    edges = {"nodes": [[0, 1]], "costs": [[30, 40]]}
+    problem = {"name": "a", "nodes": nodes, "edges": edges, "usage_limit": 50}
+    path.write_text(json.dumps({"problem": problem}))
+
+
 _WRITERS: dict[str, Callable[[Path], None]] = {
     "everything.json": lambda path: write_problem(LIFETIMES, path),
     "graph.json": lambda path: write_problem(GRAPH, path),
@@ -120,6 +129,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "plain.csv": lambda path: write_minimalloc_csv(PLAIN, path),
     "inclusive.csv": _inclusive,
     "trace.npz": lambda path: write_recorded_trace(TRACE, path),
+    "iopddl.json": _iopddl,
     "xla.txt": _xla,
     "trace.txt": lambda path: write_stalloc_text(TRACE, path),
     "snapshot.pickle": _snapshot,

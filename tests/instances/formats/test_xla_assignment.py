@@ -94,7 +94,9 @@ def test_the_plan_of_xla_is_converted_and_beaten(tmp_path: Path) -> None:
     for planner in (None, "auto"):
         output = tmp_path / f"{planner}.json"
         convert(Conversion(path, output, "plan", planner=planner))
-        peaks.append(read_plan(read_problem(path), output).peak)
+        plan = read_plan(read_problem(path), output).plan
+        assert plan is not None
+        peaks.append(plan.peak)
     assert peaks[0] == 3436
     assert peaks[1] < peaks[0]
 
