@@ -25,8 +25,9 @@ from planners.model.rules import MAX_ALIGNMENT
 
 MAX_FILE_BYTES = 1 << 28
 MAX_ROWS = 5_000_000
-# Strings are turned into columns in pieces, so that they need not all be in memory at once.
-ROWS_AT_ONCE = 1 << 16
+# Strings are turned into columns in pieces, so that they need not all be in memory at once. Of more
+# rows than Python's collector waits for, it visits all again and again: half of the time.
+ROWS_AT_ONCE = 1 << 9
 NUMBER_CHARACTERS = frozenset("0123456789- ")
 NO_OFFSET = -1
 
