@@ -281,6 +281,80 @@ class DisjunctiveSearch:
 
     def decide(self, capacity: int, node_limit: int, branching: Branching, lowest: bool, forced: bool, seconds: float) -> Decision: ...
 
+class OrderProblem:
+    """What an order of a graph's nodes is judged by."""
+
+    def __init__(self, nodes: int, producer: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], consumer_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], consumers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], control: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def peak(self, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
+        """Bytes alive at the largest step of an order."""
+
+    def forced_bytes(self, seconds: float) -> int:
+        """Bytes that no order stays below."""
+
+    def order_by_growth(self, from_end: bool, seconds: float) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
+class OrderVerdict(enum.Enum):
+    FOUND = 0
+
+    REFUTED = 1
+
+    STATE_LIMIT = 2
+
+class DownSetSearch:
+    """The least peak over all orders. One thread at a time."""
+
+    def __init__(self, problem: OrderProblem) -> None: ...
+
+    def run(self, floor: int, limit: int, states: int, seconds: float) -> OrderVerdict:
+        """
+        Whether an order stays below the limit. `bound` holds where the time is over, too.
+        """
+
+    @property
+    def bound(self) -> int: ...
+
+    @property
+    def taken(self) -> int: ...
+
+    @property
+    def order(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
+class OrderWalk:
+    """Local search over orders. One thread at a time."""
+
+    def __init__(self, problem: OrderProblem, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], floor: int, seed: int) -> None: ...
+
+    def run(self, moves: int, seconds: float) -> None:
+        """The best order is kept, also where the time is over."""
+
+    @property
+    def best_peak(self) -> int: ...
+
+    @property
+    def tried(self) -> int: ...
+
+    @property
+    def best(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
+class StreamWalk:
+    """Local search over the orders of several streams. One thread at a time."""
+
+    def __init__(self, problem: OrderProblem, stream: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], producer: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], consumer_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], consumers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], control: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], floor: int, seed: int) -> None: ...
+
+    def run(self, moves: int, seconds: float) -> None:
+        """The best order is kept, also where the time is over."""
+
+    @property
+    def best_bytes(self) -> int:
+        """Heaviest antichain of the best order; -1 before one is known."""
+
+    @property
+    def tried(self) -> int: ...
+
+    @property
+    def best(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
 class AntichainSearch:
     """
     The search for the heaviest pairwise unsafe set. Any thread may run it; one at a time does.

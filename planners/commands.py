@@ -44,3 +44,6 @@ COMPARE = Command("every planner on every instance, in one table", "planners.com
 HOMOSIZE = Command(
     "plan one instance by phases and sizes, and show every stage", "planners.homosize.__main__:main"
 )
+REORDER = Command(
+    "look for an order of a graph's nodes that needs fewer bytes", "planners.reorder.__main__:main"
+)

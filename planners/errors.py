@@ -29,6 +29,10 @@ class InvalidPlanError(GaplessError):
     """A plan breaks a constraint of its problem."""
 
 
+class InvalidOrderError(GaplessError):
+    """An order breaks an arc of its graph, or changes more than the order of nodes."""
+
+
 class DeviceError(GaplessError):
     """A device, or its driver, refused a call; the message names the call and its error."""
 

@@ -30,6 +30,15 @@ ROOMS = {
         "planners.text",
     },
     "planners/command_line": {"planners.errors", "planners.text"},
+    "planners/reorder": {
+        "planners._core",
+        "planners.command_line",
+        "planners.errors",
+        "planners.files",
+        "planners.model",
+        "planners.referee",
+        "planners.text",
+    },
     "planners/online": {
         "planners.errors",
         "planners.model",
@@ -97,6 +106,7 @@ HEAVY = {
 COMMAND_LINES = (
     "planners/command_line/shared_options.py:", "planners/command_line/typer_frame.py:",
     "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
+    "planners/reorder/__main__.py:",
 )  # fmt: skip
 # Never, not even inside a function.
 NEVER = {

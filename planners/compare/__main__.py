@@ -63,6 +63,7 @@ from planners.registry import (
     listing,
     load_plugin,
 )
+from planners.reorder.reorder import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
@@ -92,6 +93,7 @@ class ComparisonRequest:
     recording_slice: RecordingSlice
     dimensions: Dimensions
     only_static: bool
+    is_reordered: bool
     chosen: Sequence[ChosenPlanner]
     # On recordings by default, and on other instances where they are asked for.
     online: Sequence[ChosenOnline]
@@ -155,6 +157,14 @@ def compare(
     ] = "",
     only_static: OnlyStatic = False,
     dimension: SizedDimensions = None,
+    reordered: Annotated[
+        bool,
+        typer.Option(
+            "--reorder",
+            help="Plan another order of the graph's nodes; its search has a time limit of its own, "
+            "as long as a planner's.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     plugin: Annotated[
@@ -217,6 +227,7 @@ def compare(
         ),
         dimensions=parse_dimensions(dimension or []),
         only_static=only_static,
+        is_reordered=reordered,
         chosen=chosen,
         online=chosen_online,
         is_online_asked=online is not None,
@@ -251,6 +262,11 @@ def _require_sense(request: ComparisonRequest) -> None:
         raise GaplessError("no instance file named; give at least one, or --list for the planners")
     if request.as_json and request.as_csv:
         raise GaplessError("--json and --csv: one of the two is needed, found both")
+    if request.is_reordered and request.save_plan is not None:
+        raise GaplessError(
+            "--reorder and --save-plan: a plan belongs to an instance file; write the new order "
+            "with python -m planners.reorder FILE -o NEW.json, and compare on that"
+        )
     for option, path in _targets(request).items():
         if path is not None and len(request.files) > 1:
             raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
@@ -321,6 +337,11 @@ def _compare_problem(
     problem = static_part(whole).problem if request.only_static else whole
     if request.capacity is not None:
         problem = problem.with_capacity(request.capacity)
+    reordering = None
+    if request.is_reordered:
+        show_progress(f"{problem.name}: another order")
+        reordering = reorder(problem, request.budget)
+        problem = reordering.problem
     total = len(request.chosen)
 
     def show_planner(index: int, label: str) -> None:
@@ -333,9 +354,12 @@ def _compare_problem(
                 request.chosen,
                 request.budget,
                 on_start=show_planner,
-                is_interrupted=lambda: interrupt.came,
+                is_interrupted=lambda: (
+                    interrupt.came or (reordering is not None and reordering.interrupted)
+                ),
                 isolation=request.isolation,
                 on_error=_show_traceback if request.show_traceback else lambda _error: None,
+                reordering=reordering,
             )
     finally:
         show_progress("")

@@ -22,6 +22,7 @@ from planners.run import run
 from planners.third_party.planner_answer import OnError, plain_parameters
 
 if TYPE_CHECKING:
+    from planners.reorder.reordering import Reordering
     from planners.third_party.isolated_planner import Isolation
 
 # Of the pairs with a tensor that has gaps each is looked at, some 15 ns long.
@@ -78,6 +79,8 @@ class Comparison:
     reference: Reference | None = None
     # Number of pairs of tensors that may not share bytes; None where counting takes too long.
     unsafe_pairs: int | None = None
+    # Where the problem is one in another order: what that order saves.
+    reordering: Reordering | None = None
 
     @property
     def unsafe_share(self) -> float | None:
@@ -129,6 +132,7 @@ def compare_planners(
     is_interrupted: Callable[[], bool] = lambda: False,
     isolation: Isolation | None = None,
     on_error: OnError = lambda _error: None,
+    reordering: Reordering | None = None,
 ) -> Comparison:
     """Run planners one after the other, each within the same budget."""
     reference = reference_of(problem)
@@ -166,6 +170,7 @@ def compare_planners(
         interrupted,
         reference,
         unsafe_pairs,
+        reordering,
     )
 
 

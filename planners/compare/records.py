@@ -19,6 +19,7 @@ from planners.files.json_file import compact_json
 from planners.model.budget import Budget
 from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
+from planners.reorder.reordering_report import ReorderingFields, reordering_record
 
 SCHEMA = "gapless-comparison"
 SCHEMA_VERSION = 2
@@ -45,6 +46,7 @@ class InstanceFields(TypedDict):
     bounds_seconds: float
     interrupted: bool
     left_out: list[str]
+    reordering: ReorderingFields | None
 
 
 class ResultFields(TypedDict):
@@ -234,6 +236,9 @@ def _instance_fields(comparison: Comparison, file: str) -> InstanceFields:
         "bounds_seconds": comparison.bounds_seconds,
         "interrupted": comparison.interrupted,
         "left_out": list(comparison.left_out),
+        "reordering": (
+            None if comparison.reordering is None else reordering_record(comparison.reordering)
+        ),
     }
 
 

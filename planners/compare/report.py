@@ -10,6 +10,7 @@ from planners.compare.capacity_verdict import Answer, Verdict, verdict_of
 from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
 from planners.model.plan import Result, Status
 from planners.model.problem import MOST_SHOWN_NAME
+from planners.reorder.reordering import Reordering
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table
@@ -83,7 +84,14 @@ def instance_line(comparison: Comparison) -> str:
     parts.append(
         f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
     )
+    if comparison.reordering is not None:
+        parts.insert(0, _order_in_words(comparison.reordering))
     return f"{one_line(problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"
+
+
+def _order_in_words(found: Reordering) -> str:
+    given, saved = both_bytes(found.given_bound.bytes), both_bytes(found.saved_bytes)
+    return f"in another order ({found.status.value}), {saved} below the {given} of the given one"
 
 
 def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> Table:

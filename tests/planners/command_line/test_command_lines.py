@@ -33,6 +33,7 @@ from planners.command_line.typer_frame import CommandLine
 from planners.compare.__main__ import app as compare
 from planners.errors import GaplessError
 from planners.homosize.__main__ import app as homosize
+from planners.reorder.__main__ import app as reorder
 from tests.repository import ROOT
 
 PATIENCE_SECONDS = 60
@@ -40,13 +41,14 @@ PATIENCE_SECONDS = 60
 APPS = {
     "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
     "convert": convert, "extract": extract, "fit": fit, "homosize": homosize,
-    "instances": instances, "study": study, "synthetic": synthetic, "trace": trace,
+    "instances": instances, "reorder": reorder, "study": study, "synthetic": synthetic, "trace": trace,
     "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
     "instances.traces.compare", "planners.compare", "planners.homosize",
+    "planners.reorder",
 )  # fmt: skip
 SCRIPTS = ("gapless", "gapless-compare")
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}

@@ -1,0 +1,76 @@
+"""``python -m planners.reorder FILE``: look for an order that needs fewer bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planners.command_line import standard_output
+from planners.command_line.ending import EXIT_INTERRUPTED
+from planners.command_line.shared_options import AsJson, SizedDimensions
+from planners.command_line.typer_frame import CommandLine
+from planners.files.dimensions import parse_dimensions
+from planners.files.formats import read_with_requests
+from planners.files.json_file import compact_json
+from planners.files.output_file import require_suffix, require_targets, say_written
+from planners.files.problem_file import SUFFIXES, write_problem
+from planners.files.recording_slice import RecordingSlice
+from planners.model.budget import Budget
+from planners.reorder.reorder import DEFAULT_TIME_LIMIT_SECONDS, reorder
+from planners.reorder.reordering_report import reordering_record, reordering_text
+
+app = CommandLine()
+
+
+@app.command("reorder")
+def reorder_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An instance with a graph.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.json", help="Write the reordered instance."),
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help=f"Wall-clock limit; {DEFAULT_TIME_LIMIT_SECONDS:g} without a node limit.",
+        ),
+    ] = None,
+    node_limit: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Limit on sets and moves, for runs that repeat exactly."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    dimension: SizedDimensions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for an order of a graph's nodes with a lower bound on the peak.
+
+    Arcs of data and control have to be all that orders the nodes; streams and chains stay. After
+    Ctrl-C the best order so far is shown and written, and the exit status is 130.
+    """
+    require_targets({"--output": output}, [file])
+    if output is not None:
+        require_suffix("--output", output, "an instance", SUFFIXES)
+    if time_limit is None and node_limit is None:
+        time_limit = DEFAULT_TIME_LIMIT_SECONDS
+    budget = Budget(time_limit_seconds=time_limit, node_limit=node_limit, seed=seed)
+    problem, _ = read_with_requests(file, RecordingSlice(), parse_dimensions(dimension or []))
+    found = reorder(problem, budget)
+    if output is not None:
+        write_problem(found.problem, output)
+    if as_json:
+        standard_output.write(compact_json(reordering_record(found)) + "\n")
+    else:
+        standard_output.write(reordering_text(found) + "\n")
+        if output is not None:
+            say_written(output, f"written: {output}")
+    raise typer.Exit(EXIT_INTERRUPTED if found.interrupted else 0)
+
+
+main = app.run
+
+if __name__ == "__main__":
+    main()
