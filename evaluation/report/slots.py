@@ -43,6 +43,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.instance_lines",
     "evaluation.findings.largest_batch",
     "evaluation.findings.orders_and_fits",
+    "evaluation.findings.orders_of_nodes",
     "evaluation.findings.paper_readings",
     "evaluation.findings.peer_duels",
     "evaluation.findings.planner_costs",
