@@ -337,10 +337,31 @@ class OrderWalk:
     @property
     def best(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
 
+class GraphColumns:
+    """A graph whose nodes can be listed in another order."""
+
+    def __init__(self, stream: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], producer: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], consumer_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], consumers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], control: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class StreamOrderSearch:
+    """
+    The least heaviest antichain over all orders of streams. One thread at a time.
+    """
+
+    def __init__(self, problem: OrderProblem, columns: GraphColumns) -> None: ...
+
+    def run(self, floor: int, limit: int, flows: int, seconds: float) -> OrderVerdict:
+        """The best order is kept, also where the time is over."""
+
+    @property
+    def flows(self) -> int: ...
+
+    @property
+    def order(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
 class StreamWalk:
     """Local search over the orders of several streams. One thread at a time."""
 
-    def __init__(self, problem: OrderProblem, stream: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], producer: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], consumer_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], consumers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], control: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], floor: int, seed: int) -> None: ...
+    def __init__(self, problem: OrderProblem, columns: GraphColumns, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], floor: int, seed: int) -> None: ...
 
     def run(self, moves: int, seconds: float) -> None:
         """The best order is kept, also where the time is over."""

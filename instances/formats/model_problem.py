@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from instances.extract.tracing.arcs import find_control_arcs
 from instances.extract.tracing.kernel_graph import graph_of_kernels
 from instances.extract.tracing.storages import Kernel
 from planners import Problem
@@ -32,7 +33,7 @@ def model_problem(
     """Return the problem of a file; the tensors are those that the kernels plan, in their order."""
     return Problem(
         [tensor.size for tensor in tensors],
-        graph=graph_of_kernels(kernels),
+        graph=graph_of_kernels(kernels, control=find_control_arcs(kernels)),
         alignment=[tensor.alignment for tensor in tensors],
         tensor_name=[tensor.name for tensor in tensors],
         name=path.stem,

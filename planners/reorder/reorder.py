@@ -21,8 +21,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +40,18 @@ from planners.reorder.reordering import Reordering, bound_of_order, in_order
 
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
 # Names of what proves that no order is better.
-FORCED, DOWN_SETS = "forced", "down-sets"
+FORCED, DOWN_SETS, STREAM_ORDERS = "forced", "down-sets", "stream-orders"
 # Moves between two looks at what a walk has found.
 MOVES_A_SLICE = 2000
 FLOWS_A_SLICE = 20
-# Of what is left, for the search over sets, and with several streams for the walk over all nodes.
+# Of what is left, for a first walk, so that whoever ends the search early has something; for the
+# search over sets; and with several streams for the walk over all nodes.
+SHARE_OF_FIRST_WALK = 0.05
 SHARE_OF_SETS = 0.3
 SHARE_OF_WALK = 0.3
+# And of what is left after that, for the search over the orders of few nodes on several streams.
+SHARE_OF_STREAM_ORDERS = 0.5
+MOST_NODES_IN_ALL_ORDERS = 64
 UNLIMITED = 1 << 62
 
 Order = NDArray[np.int32]
@@ -150,14 +156,16 @@ class _Search:
             return
         for start in starts[1:]:
             self._offer(start)
-        self._search_sets(self._share(SHARE_OF_SETS))
         is_one_stream = self._problem.stream_count <= 1
         walks = [
             _core.OrderWalk(self._core, start, self.least_bytes, self._budget.seed + index)
             for index, start in enumerate(starts)
         ]
+        self._walk(walks, self._share(SHARE_OF_FIRST_WALK))
+        self._search_sets(self._share(SHARE_OF_SETS))
         self._walk(walks, self._share(1.0 if is_one_stream else SHARE_OF_WALK))
         if not is_one_stream:
+            self._search_stream_orders(self._share(SHARE_OF_STREAM_ORDERS))
             self._walk_streams([self.best, given], self._share(1.0))
 
     @property
@@ -217,18 +225,40 @@ class _Search:
         if verdict is _core.OrderVerdict.FOUND:
             self._offer(search.order)
 
-    def _walk_streams(self, starts: list[Order], share: _Share) -> None:
-        """Walk by the heaviest antichain, from each start in turn."""
+    @cached_property
+    def _columns(self) -> _core.GraphColumns:
         graph = self._graph
         _, stream = np.unique(graph.stream, return_inverse=True)
+        return _core.GraphColumns(
+            _narrow(stream), _narrow(graph.producer), graph.consumer_offsets,
+            _narrow(graph.consumer_nodes), _narrow(graph.control), self._problem.size,
+        )  # fmt: skip
+
+    def _search_stream_orders(self, share: _Share) -> None:
+        """Prove the best order of several streams, where there are few nodes."""
+        few = self._graph.node_count <= MOST_NODES_IN_ALL_ORDERS
+        if not few or self._is_proven or share.over:
+            return
+        search = _core.StreamOrderSearch(self._core, self._columns)
+        verdict = _core.OrderVerdict.STATE_LIMIT
+        try:
+            with suppress(TimeoutError):
+                verdict = search.run(self.least_bytes, self.bound.bytes, share.nodes, share.seconds)
+        finally:
+            if len(search.order):
+                self._offer(search.order)
+        self._spend(share, "flows", search.flows)
+        if verdict is not _core.OrderVerdict.STATE_LIMIT:
+            self._raise_least(self.bound.bytes, STREAM_ORDERS)
+
+    def _walk_streams(self, starts: list[Order], share: _Share) -> None:
+        """Walk by the heaviest antichain, from each start in turn."""
         walks = [
             _core.StreamWalk(
-                self._core, _narrow(stream), _narrow(graph.producer), graph.consumer_offsets,
-                _narrow(graph.consumer_nodes), _narrow(graph.control), start, self.least_bytes,
-                self._budget.seed + index,
+                self._core, self._columns, start, self.least_bytes, self._budget.seed + index
             )
             for index, start in enumerate(starts)
-        ]  # fmt: skip
+        ]
         while not share.over and not self._is_proven:
             for walk in walks:
                 tried = walk.tried

@@ -7,8 +7,10 @@
 #include "model/require.h"
 #include "reorder/down_set_search.h"
 #include "reorder/first_orders.h"
+#include "reorder/graph_columns.h"
 #include "reorder/order_problem.h"
 #include "reorder/order_walk.h"
+#include "reorder/stream_order_search.h"
 #include "reorder/stream_walk.h"
 
 namespace gapless::bindings {
@@ -107,22 +109,58 @@ void bind_reorder(nb::module_& module) {
             [](const OrderWalk& walk) { return to_numpy(std::vector<std::int32_t>(walk.best())); },
             nb::rv_policy::move);
 
+    nb::class_<GraphColumns>(module, "GraphColumns",
+                             "A graph whose nodes can be listed in another order.")
+        .def(
+            "__init__",
+            [](GraphColumns* self, Array<std::int32_t> stream, Array<std::int32_t> producer,
+               Array<std::int64_t> consumer_offsets, Array<std::int32_t> consumers,
+               Table<std::int32_t> control, Array<std::int64_t> size) {
+                GraphColumns columns{copy(stream),
+                                     copy(producer),
+                                     copy(consumer_offsets),
+                                     copy(consumers),
+                                     copy(control, "control", 2),
+                                     copy(size)};
+                columns.require(columns.stream.size());
+                new (self) GraphColumns(std::move(columns));
+            },
+            nb::arg("stream"), nb::arg("producer"), nb::arg("consumer_offsets"),
+            nb::arg("consumers"), nb::arg("control"), nb::arg("size"));
+
+    nb::class_<StreamOrderSearch>(
+        module, "StreamOrderSearch",
+        "The least heaviest antichain over all orders of streams. One thread at a time.")
+        .def(nb::init<std::shared_ptr<const OrderProblem>, GraphColumns>(), nb::arg("problem"),
+             nb::arg("columns"))
+        .def(
+            "run",
+            [](StreamOrderSearch& search, std::int64_t floor, std::int64_t limit,
+               std::int64_t flows, double seconds) {
+                Stop stop = stop_after(seconds);
+                nb::gil_scoped_release without_python;
+                return search.run(floor, limit, flows, stop);
+            },
+            nb::arg("floor"), nb::arg("limit"), nb::arg("flows"), nb::arg("seconds"),
+            "The best order is kept, also where the time is over.")
+        .def_prop_ro("flows", &StreamOrderSearch::flows)
+        .def_prop_ro(
+            "order",
+            [](const StreamOrderSearch& search) {
+                return to_numpy(std::vector<std::int32_t>(search.order()));
+            },
+            nb::rv_policy::move);
+
     nb::class_<StreamWalk>(module, "StreamWalk",
                            "Local search over the orders of several streams. One thread at a time.")
         .def(
             "__init__",
-            [](StreamWalk* self, std::shared_ptr<const OrderProblem> problem,
-               Array<std::int32_t> stream, Array<std::int32_t> producer,
-               Array<std::int64_t> consumer_offsets, Array<std::int32_t> consumers,
-               Table<std::int32_t> control, Array<std::int32_t> order, std::int64_t floor,
-               std::uint64_t seed) {
-                GraphColumns columns{copy(stream), copy(producer), copy(consumer_offsets),
-                                     copy(consumers), copy(control, "control", 2)};
+            [](StreamWalk* self, std::shared_ptr<const OrderProblem> problem, GraphColumns columns,
+               Array<std::int32_t> order, std::int64_t floor, std::uint64_t seed) {
                 new (self)
                     StreamWalk(std::move(problem), std::move(columns), copy(order), floor, seed);
             },
-            nb::arg("problem"), nb::arg("stream"), nb::arg("producer"), nb::arg("consumer_offsets"),
-            nb::arg("consumers"), nb::arg("control"), nb::arg("order"), nb::arg("floor"),
+            nb::arg("problem"), nb::arg("columns"), nb::arg("order"), nb::arg("floor"),
             nb::arg("seed"))
         .def(
             "run",

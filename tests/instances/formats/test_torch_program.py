@@ -96,6 +96,25 @@ def test_views_and_results_in_place_are_one_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_what_reads_before_a_write_comes_before_it(tmp_path: Path) -> None:
+    import torch
+
+    def run(self: Any, x: Any) -> Any:
+        a = x * 2
+        b = a + 1
+        a.relu_()
+        self.count.add_(a)
+        return a + b, self.count * 2
+
+    problem = read_problem(exported(tmp_path / "net.pt2", run, torch.ones(6)))
+    assert problem.graph is not None
+    op = problem.graph.op
+    assert [(op[u], op[v]) for u, v in problem.graph.control] == [
+        ("add", "relu_"), ("relu_", "add_"), ("relu_", "add"), ("add_", "mul"),
+    ]  # fmt: skip
+
+
+@pytest.mark.torch
 def test_a_buffer_that_changes_is_no_tensor(tmp_path: Path) -> None:
     import torch
 

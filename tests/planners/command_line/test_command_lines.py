@@ -41,8 +41,8 @@ PATIENCE_SECONDS = 60
 APPS = {
     "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
     "convert": convert, "extract": extract, "fit": fit, "homosize": homosize,
-    "instances": instances, "reorder": reorder, "study": study, "synthetic": synthetic, "trace": trace,
-    "train": train, "verify": verify,
+    "instances": instances, "reorder": reorder, "study": study, "synthetic": synthetic,
+    "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",

@@ -17,8 +17,8 @@ from tests.repository import ROOT
 
 pytestmark = pytest.mark.core
 
-# Sets and moves; enough to settle every small graph here.
-FEW_NODES = Budget(node_limit=400)
+# Sets, moves and flows; enough to settle every small graph here.
+FEW_NODES = Budget(node_limit=4000)
 
 
 def small_problem(seed: int, streams: int) -> Problem:
@@ -72,23 +72,20 @@ def test_one_stream_is_solved_as_every_order_says(part: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_what_is_said_of_several_streams_is_true(part: int) -> None:
-    improved = 0
-    for seed in range(part, 100, 4):
+def test_several_streams_are_solved_as_every_order_says(part: int) -> None:
+    certificates = set()
+    for seed in range(part, 160, 4):
         problem = small_problem(seed, 3)
         assert problem.graph is not None
         found = reorder(problem, FEW_NODES)
         require_sound(problem, found)
-        worth = {
+        least = min(
             heaviest_unsafe_set(in_order(problem, np.array(order)))
             for order in every_order(problem.graph)
-        }
-        assert found.bound.bytes in worth
-        assert found.least_bytes <= min(worth), seed
-        if found.status is Status.OPTIMAL:
-            assert found.bound.bytes == min(worth), seed
-        improved += found.saved_bytes > 0
-    assert improved
+        )
+        assert (found.status, found.bound.bytes) == (Status.OPTIMAL, least), seed
+        certificates.add(found.certificate)
+    assert "stream-orders" in certificates
 
 
 @pytest.mark.parametrize("streams", [1, 3])

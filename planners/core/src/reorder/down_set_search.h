@@ -7,10 +7,9 @@
 
 #include "model/stop.h"
 #include "reorder/order_problem.h"
+#include "reorder/order_verdict.h"
 
 namespace gapless {
-
-enum class OrderVerdict { kFound, kRefuted, kStateLimit };
 
 // Note [Search over down-sets]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~

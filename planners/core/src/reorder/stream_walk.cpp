@@ -1,9 +1,8 @@
 #include "reorder/stream_walk.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
-
-#include "model/require.h"
 
 namespace gapless {
 
@@ -13,23 +12,6 @@ namespace {
 constexpr int kDraws = 16;
 
 }  // namespace
-
-Graph GraphColumns::in_order(std::span<const std::int32_t> order) const {
-    std::vector<std::int32_t> position(order.size());
-    for (std::size_t p = 0; p < order.size(); ++p)
-        position[order[p]] = static_cast<std::int32_t>(p);
-    const auto moved = [&](const std::vector<std::int32_t>& nodes) {
-        std::vector<std::int32_t> renumbered(nodes.size());
-        std::transform(nodes.begin(), nodes.end(), renumbered.begin(),
-                       [&](std::int32_t v) { return position[v]; });
-        return renumbered;
-    };
-    std::vector<std::int32_t> streams;
-    streams.reserve(order.size());
-    for (const std::int32_t v : order) streams.push_back(stream[v]);
-    return {std::move(streams), moved(producer), consumer_offsets, moved(consumers),
-            moved(control_pairs)};
-}
 
 StreamWalk::StreamWalk(std::shared_ptr<const OrderProblem> problem, GraphColumns columns,
                        std::vector<std::int32_t> order, std::int64_t floor, std::uint64_t seed)
@@ -41,21 +23,8 @@ StreamWalk::StreamWalk(std::shared_ptr<const OrderProblem> problem, GraphColumns
       order_(std::move(order)),
       position_(order_.size()) {
     problem_->require_order(order_);
-    require_length("stream", columns_.stream.size(), "node", order_.size());
-    require_length("producer", columns_.producer.size(), "tensor",
-                   static_cast<std::size_t>(problem_->tensor_count()));
-    require_indices("producer", columns_.producer, "nodes", problem_->node_count());
-    require_indices("consumers", columns_.consumers, "nodes", problem_->node_count());
-    require_indices("control", columns_.control_pairs, "nodes", problem_->node_count());
+    columns_.require(order_.size());
     best_ = order_;
-}
-
-Antichain StreamWalk::judge(std::span<const std::int32_t> order, Stop& stop) const {
-    std::vector<std::int64_t> size(static_cast<std::size_t>(problem_->tensor_count()));
-    for (std::int32_t t = 0; t < problem_->tensor_count(); ++t) size[t] = problem_->size(t);
-    AntichainSearch search(std::make_shared<const Graph>(columns_.in_order(order)),
-                           std::move(size));
-    return search.run(stop);
 }
 
 bool StreamWalk::draw_move() {
@@ -86,7 +55,7 @@ void StreamWalk::run(std::int64_t moves, Stop& stop) {
         for (std::size_t p = 0; p < order_.size(); ++p) {
             position_[order_[p]] = static_cast<std::int32_t>(p);
         }
-        heaviest_ = judge(order_, stop);
+        heaviest_ = columns_.heaviest(order_, stop);
         best_bytes_ = heaviest_.bytes;
         memory_.assign(kMemory, best_bytes_);
     }
@@ -95,7 +64,7 @@ void StreamWalk::run(std::int64_t moves, Stop& stop) {
         std::int64_t& remembered = memory_[static_cast<std::size_t>(tried_) % kMemory];
         ++tried_;
         if (!draw_move()) continue;
-        Antichain next = judge(drawn_, stop);
+        Antichain next = columns_.heaviest(drawn_, stop);
         if (next.bytes <= std::max(heaviest_.bytes, remembered)) {
             heaviest_ = std::move(next);
             std::swap(order_, drawn_);

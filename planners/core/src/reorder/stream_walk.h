@@ -3,26 +3,16 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "model/antichain.h"
 #include "model/random.h"
 #include "model/stop.h"
 #include "reorder/cone_move.h"
+#include "reorder/graph_columns.h"
 #include "reorder/order_problem.h"
 
 namespace gapless {
-
-// A graph's columns, with nodes numbered as they were given.
-struct GraphColumns {
-    std::vector<std::int32_t> stream, producer;
-    std::vector<std::int64_t> consumer_offsets;
-    std::vector<std::int32_t> consumers, control_pairs;
-
-    // The same nodes, arcs and tensors in another order.
-    Graph in_order(std::span<const std::int32_t> order) const;
-};
 
 // Note [Walk through the orders of streams]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -54,7 +44,6 @@ class StreamWalk {
     std::int64_t tried() const { return tried_; }
 
   private:
-    Antichain judge(std::span<const std::int32_t> order, Stop& stop) const;
     bool draw_move();
 
     static constexpr std::size_t kMemory = 16;
