@@ -18,6 +18,7 @@ constexpr std::int64_t kLooks = 16;
 
 // Short ways more often than long ones: half of all powers of two are below the middle one.
 std::size_t some_way(Random& random, std::size_t most) {
+    if (most == 0) return 0;
     const std::uint64_t width = 1 + random.below(static_cast<std::uint64_t>(std::bit_width(most)));
     return std::min<std::size_t>(most, random.below(std::uint64_t{1} << width));
 }
