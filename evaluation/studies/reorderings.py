@@ -11,7 +11,7 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.graph import Graph
 from planners.model.plan import Plan
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Scalar
 from planners.registry import UnsupportedProblemError, register
 from planners.reorder.reorder import reorder
 from planners.run import run
@@ -31,7 +31,7 @@ def reorderings(
     given = problem if streams == "kept" else _on_one_stream(problem, problem.graph)
     found = reorder(given, replace(budget, time_limit_seconds=search_seconds))
     plan = _planned(given, budget, plan_seconds)
-    statistics = {
+    statistics: dict[str, Scalar] = {
         "nodes": problem.graph.node_count,
         "given": found.given_bound.bytes,
         "reordered": found.bound.bytes,
