@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, islice
 
 from planners.exact.branch_and_bound.branch_and_bound import Resumable
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
@@ -14,12 +14,14 @@ from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import plan_in_stages, with_node_limit
 from planners.model.budget import Budget
+from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
+from planners.search.largest_first import LargestFirst
 from planners.search.order_search import OrderSearch
 
 NAME = "auto"
@@ -41,6 +43,8 @@ MOST_DOUBLINGS = 20
 EXACT_NODES_A_WINDOW = 500
 # Slices of the walk over orders in its first turn.
 SLICES_A_TURN = 20
+# Of the families of pressure orders, those in which what is alive at the peak comes first.
+PEAK_FAMILIES = 14
 
 
 @register(
@@ -122,11 +126,22 @@ def _searches(
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
+        descents = LargestFirst(incumbent, _peak_orders(incumbent, portfolio))
+        if descents.applies:
+            searches.append(descents.run)
     if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
         windows = LargeNeighbourhoodSearch(incumbent, partial(place_window, exact=exact))
         searches.append(windows.improve)
     searches.append(lambda _: incumbent.ask_for_bounds())
     return searches
+
+
+def _peak_orders(incumbent: Incumbent, portfolio: Portfolio) -> list[IntColumn]:
+    """Return orders in which what is alive at the peak comes first, where that is known."""
+    if incumbent.problem.safety is Safety.PAIRS:
+        return [order for _, order in portfolio.orders()]
+    families = PressureOrders(incumbent.problem, incumbent.bound).families()
+    return [order for _, orders in islice(families, PEAK_FAMILIES) for _, order in orders]
 
 
 def place_window(

@@ -276,6 +276,10 @@ Placement many_objects(const Instance& instance, std::span<const std::int32_t> o
 
 void require_order(const Instance& instance, std::span<const std::int32_t> order) {
     require_length("order", order.size(), "block", instance.blocks.size.size());
+    require_partial_order(instance, order);
+}
+
+void require_partial_order(const Instance& instance, std::span<const std::int32_t> order) {
     require_indices("order", order, "blocks", instance.blocks.count());
     std::vector<bool> seen(instance.blocks.count(), false);
     for (std::size_t i = 0; i < order.size(); ++i) {

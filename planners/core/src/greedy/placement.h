@@ -43,6 +43,9 @@ struct Placement {
 // holds every block once.
 void require_order(const Instance& instance, std::span<const std::int32_t> order);
 
+// The same for an order of some of the blocks.
+void require_partial_order(const Instance& instance, std::span<const std::int32_t> order);
+
 // Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` holds every block
 // once.
 Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,

@@ -112,7 +112,7 @@ OrderSearchStep search_orders(const Instance& instance, std::span<const std::int
                               std::int64_t limit, std::int64_t attempts, std::uint64_t seed,
                               Stop& stop) {
     if (!instance.unsafe_rows) throw std::invalid_argument("rows of unsafe pairs are needed");
-    require_order(instance, order);
+    require_partial_order(instance, order);
     Random random(seed);
     const std::uint64_t far = std::uint64_t{2} << random.below(3);
     FirstFit fit(instance, limit);

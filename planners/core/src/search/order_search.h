@@ -32,7 +32,8 @@ struct OrderSearchStep {
 // place it moves to stays as it was, and is not placed again.
 //
 // Stops at the first plan below the limit, so that whoever calls has it whatever comes later. The
-// same order, limit and seed give the same step. The instance has rows of unsafe pairs.
+// same order, limit and seed give the same step. The instance has rows of unsafe pairs. Blocks that
+// the order leaves out are not placed, and have offset 0 in the plan; pins count nevertheless.
 OrderSearchStep search_orders(const Instance& instance, std::span<const std::int32_t> order,
                               std::int64_t limit, std::int64_t attempts, std::uint64_t seed,
                               Stop& stop);

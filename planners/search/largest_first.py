@@ -1,0 +1,169 @@
+"""Local search level by level: first a plan of the largest blocks, then one with smaller ones too.
+
+Note [From the largest down]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+*Why.* Sizes of a real step reach from a few bytes to gigabytes. What decides whether a plan meets
+the bound are some hundred large blocks, and with all of them in one order an attempt mostly ends at
+one of the thousands that would fit anywhere. So a descent looks for an order of the large blocks
+alone, which meets a goal of their own, and then takes in the next smaller ones behind them; the
+search may move those up in front, so no level is final.
+
+*The goal of a level.* No plan of the large blocks is below their own bound. One that meets it
+leaves all that is left of the whole goal in one piece above, but it is hard to find, or there is
+none; a plan at the whole goal is easy, and may leave only holes that fit nothing. Both are wrong
+too often, so two goals take turns: the bound of the level, and one drawn between it and the end.
+
+*Why many descents.* What the first levels fix decides the rest, and a failed one seldom mends. So a
+descent is given up at the first level that takes too long. Each draws its own levels, order to
+start from and goal; the n-th may spend as many units as the largest power of two that divides n,
+which costs at most a logarithm more than the best limit, whatever that is (Luby and others 1993).
+
+*Limits.* Blocks of one size are one level: then this is the local search alone. Nothing is proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners import _core
+from planners.greedy.incumbent import Incumbent
+from planners.model.bounds import SHARE_FOR_BOUNDS, best_bound_of
+from planners.model.columns import IntColumn
+from planners.model.plan import Plan
+
+Order = NDArray[np.int32]
+
+# In attempts times blocks: a slice, after which the other goal has its turn; what a level may take
+# at the least; and a turn.
+EFFORT_A_SLICE = 50_000
+EFFORT_A_LEVEL = 100_000
+EFFORT_A_TURN = 4_000_000
+LEAST_ATTEMPTS = 20
+# A level is worth its turn where it holds so many times the blocks of the one above.
+LEAST_GROWTH = 1.1
+# Of the levels a descent skips up to so many between two.
+MOST_SKIPPED = 1
+
+
+class LargestFirst:
+    """Looks for orders in which first fit meets the goal, from the largest blocks down."""
+
+    def __init__(self, incumbent: Incumbent, orders: Sequence[IntColumn]) -> None:
+        self._incumbent = incumbent
+        self._orders = orders
+        self._instance = incumbent.problem.core.with_rows()
+        self._random = Random(incumbent.budget.seed)
+        self._levels = levels_of(incumbent.problem.blocks.size)
+        self._bounds: dict[int, int] = {}
+        self._descents = 0
+
+    @property
+    def applies(self) -> bool:
+        """Whether sizes differ enough for more than one level."""
+        return len(self._levels) > 1
+
+    def run(self, length: int) -> None:
+        """Descend again and again, for so many units of effort."""
+        spent = 0
+        while spent < EFFORT_A_TURN * length and not self._incumbent.over:
+            spent += self._descend()
+
+    def _descend(self) -> int:
+        """Descend once, as far as it goes, and return the effort."""
+        self._descents += 1
+        most = EFFORT_A_LEVEL * (self._descents & -self._descents)
+        aim = self._aim()
+        start = self._random.choice(self._orders)
+        size = self._incumbent.problem.blocks.size[start]
+        order: Order = np.empty(0, dtype=np.int32)
+        spent, above = 0, np.iinfo(np.int64).max
+        for level in self._some_levels():
+            new = start[(size >= level) & (size < above)]
+            order = np.concatenate((order, new.astype(np.int32)))
+            offsets, order, used = self._search(order, self._goals(level, aim), most)
+            spent, above = spent + used, level
+            if not len(offsets):
+                break
+            if level == self._levels[-1]:
+                plan = Plan.of(self._incumbent.problem, offsets)
+                self._incumbent.offer(plan, "local search from the largest down")
+        return spent
+
+    def _search(
+        self, first: Order, goals: Sequence[int], most: int
+    ) -> tuple[IntColumn, Order, int]:
+        """Return the offsets of a plan that meets one of the goals, its order, and the effort.
+
+        Without a plan there are no offsets.
+        """
+        incumbent = self._incumbent
+        orders = [first] * len(goals)
+        attempts = max(LEAST_ATTEMPTS, EFFORT_A_SLICE // len(first))
+        spent = 0
+        while spent < most and incumbent.most(1):
+            for turn, goal in enumerate(goals):
+                offsets, orders[turn], made = _core.search_orders(
+                    self._instance,
+                    orders[turn],
+                    goal + 1,
+                    incumbent.most(attempts),
+                    self._random.getrandbits(64),
+                    incumbent.budget.remaining_seconds(),
+                )
+                incumbent.count += made
+                spent += max(1, made) * len(first)
+                if len(offsets):
+                    return offsets, orders[turn], spent
+        return np.empty(0, dtype=np.int64), first, spent
+
+    def _aim(self) -> int:
+        """Return the peak to ask for: the goal, or every fourth time one on the way to it."""
+        incumbent = self._incumbent
+        assert incumbent.best is not None
+        if self._descents % 4:
+            return incumbent.goal
+        return self._random.randint(incumbent.goal, incumbent.best.peak - 1)
+
+    def _goals(self, level: int, aim: int) -> list[int]:
+        if level == self._levels[-1]:
+            return [aim]
+        least = min(self._bound(level), aim)
+        return [least, self._random.randint(least, aim)]
+
+    def _bound(self, level: int) -> int:
+        """Return a lower bound on the peak of the blocks of a level."""
+        if level not in self._bounds:
+            problem = self._incumbent.problem
+            blocks = problem.blocks
+            chosen = np.repeat(blocks.size >= level, np.diff(blocks.indptr))
+            seconds = SHARE_FOR_BOUNDS * self._incumbent.budget.remaining_seconds()
+            part = problem.select(blocks.members[chosen])
+            self._bounds[level] = best_bound_of(part, seconds).bytes
+        return self._bounds[level]
+
+    def _some_levels(self) -> list[int]:
+        """Return some of the levels, the last always."""
+        chosen = []
+        at = self._random.randint(0, MOST_SKIPPED)
+        while at < len(self._levels) - 1:
+            chosen.append(self._levels[at])
+            at += 1 + self._random.randint(0, MOST_SKIPPED)
+        return [*chosen, self._levels[-1]]
+
+
+def levels_of(size: IntColumn) -> list[int]:
+    """Return the least size of each level, falling; the last holds every block."""
+    levels: list[int] = []
+    held = 0
+    level = int(size.max(initial=0)) // 2
+    while level > 0:
+        count = int((size >= level).sum())
+        if LEAST_GROWTH * held < count < len(size):
+            levels.append(level)
+            held = count
+        level //= 2
+    return [*levels, 0]
