@@ -15,8 +15,8 @@ too often, so two goals take turns: the bound of the level, and one drawn betwee
 
 *Why many descents.* What the first levels fix decides the rest, and a failed one seldom mends. So a
 descent is given up at the first level that takes too long. Each draws its own levels, order to
-start from and goal; the n-th may spend as many units as the largest power of two that divides n,
-which costs at most a logarithm more than the best limit, whatever that is (Luby and others 1993).
+start from and goals; the n-th may spend as many units as the largest power of two that divides n,
+which costs at most a logarithm more than the best limit, whatever that is (Luby et al. 1993).
 
 *Limits.* Blocks of one size are one level: then this is the local search alone. Nothing is proven.
 """
@@ -38,10 +38,11 @@ from planners.model.plan import Plan
 Order = NDArray[np.int32]
 
 # In attempts times blocks: a slice, after which the other goal has its turn; what a level may take
-# at the least; and a turn.
+# at the least; and a turn, by the number of blocks, as what it takes turns with does.
 EFFORT_A_SLICE = 50_000
 EFFORT_A_LEVEL = 100_000
-EFFORT_A_TURN = 4_000_000
+EFFORT_A_BLOCK = 8_000
+MOST_EFFORT_A_TURN = 8_000_000
 LEAST_ATTEMPTS = 20
 # A level is worth its turn where it holds so many times the blocks of the one above.
 LEAST_GROWTH = 1.1
@@ -68,8 +69,10 @@ class LargestFirst:
 
     def run(self, length: int) -> None:
         """Descend again and again, for so many units of effort."""
+        blocks = self._incumbent.problem.blocks.count
+        most = min(EFFORT_A_BLOCK * blocks, MOST_EFFORT_A_TURN) * length
         spent = 0
-        while spent < EFFORT_A_TURN * length and not self._incumbent.over:
+        while spent < most and not self._incumbent.over:
             spent += self._descend()
 
     def _descend(self) -> int:

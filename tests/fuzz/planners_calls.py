@@ -242,8 +242,8 @@ def placements(case: Case, made: Any, drawn: Placed) -> None:
             rng.choice(list(_core.ChainRule)), limit, seconds(rng),
         )  # fmt: skip
     case.call(
-        "search_orders", _core.search_orders, made, order, limit, rng.choice((0, 10, 200)),
-        rng.getrandbits(64), seconds(rng),
+        "search_orders", _core.search_orders, made, order[: rng.randint(0, drawn.blocks)], limit,
+        rng.choice((0, 10, 200)), rng.getrandbits(64), seconds(rng),
     )  # fmt: skip
     offsets = column(rng.choice((-1, 0, 512, 1 << 60)) for _ in range(drawn.tensors))
     block = rng.randint(0, max(drawn.blocks - 1, 0))

@@ -88,7 +88,7 @@ def perturbed(problem: Problem, seed: int) -> Problem:
     return problem.select(np.arange(problem.tensor_count), size=size)
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("seed", [None, 1])
 def test_a_training_step_on_streams_is_proven_as_it_is_and_perturbed(seed: int | None) -> None:
     problem = read_any("instances/vit-base.json.gz")
     if seed is not None:
@@ -97,4 +97,3 @@ def test_a_training_step_on_streams_is_proven_as_it_is_and_perturbed(seed: int |
     assert result.plan is not None
     check(problem, result.plan)
     assert result.status is Status.OPTIMAL
-    assert "largest down" in str(result.statistics["found_by"])
