@@ -14,6 +14,7 @@ BUILT_IN_MODULES = (
     "planners.greedy.pressure",
     "planners.homosize.homosize",
     "planners.exact.branch_and_bound.branch_and_bound",
+    "planners.search.skyline",
     "planners.search.auto",
     "planners.exact.cp_sat.cp_sat",
     "planners.exact.ilp.ilp",

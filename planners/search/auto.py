@@ -23,6 +23,7 @@ from planners.search.exact_step import ExactSearch, ExactStep
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
 from planners.search.order_search import OrderSearch
+from planners.search.skyline import SkylineBeams, reason_against
 
 NAME = "auto"
 
@@ -41,6 +42,8 @@ MOST_DOUBLINGS = 20
 # What local search over orders does not place, the exact search places soon or not at all; and only
 # where its nodes are cheap.
 EXACT_NODES_A_WINDOW = 500
+# A beam looks at every section for every block of every plan: above this it keeps others waiting.
+MOST_BLOCKS_IN_BEAMS = 3_000
 # Slices of the walk over orders in its first turn.
 SLICES_A_TURN = 20
 # Of the families of pressure orders, those in which what is alive at the peak comes first.
@@ -49,7 +52,7 @@ PEAK_FAMILIES = 14
 
 @register(
     NAME,
-    summary="Greedy portfolio, pressure orders, then exact, local and window search until a proof",
+    summary="Greedy portfolio, pressure orders, then exact, beam and local searches until a proof",
     source="Gapless",
 )
 def auto(problem: Problem, budget: Budget) -> Findings:
@@ -123,6 +126,8 @@ def _searches(
     searches: list[Callable[[int], object]] = []
     if step.applies:
         searches.append(step.run)
+    if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
+        searches.append(SkylineBeams(incumbent).run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))

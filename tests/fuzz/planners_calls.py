@@ -245,6 +245,10 @@ def placements(case: Case, made: Any, drawn: Placed) -> None:
         "search_orders", _core.search_orders, made, order[: rng.randint(0, drawn.blocks)], limit,
         rng.choice((0, 10, 200)), rng.getrandbits(64), seconds(rng),
     )  # fmt: skip
+    case.call(
+        "beam_over_skylines", _core.beam_over_skylines, made, limit, rng.choice((-1, 0, 1, 9)),
+        rng.choice((0, 10, 200)), rng.getrandbits(64), seconds(rng),
+    )  # fmt: skip
     offsets = column(rng.choice((-1, 0, 512, 1 << 60)) for _ in range(drawn.tensors))
     block = rng.randint(0, max(drawn.blocks - 1, 0))
     case.call("forbidden_starts", _core.forbidden_starts, made, offsets, block, rng.choice((0, 5)))
@@ -351,7 +355,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "Instance.with_rows", "Instance.conflicting_pins", "Instance.unsafe",
         "Instance.unsafe_with", "Instance.unsafe_degrees", "Instance.unsafe_pairs",
         "Instance.grow_clique", "place_single_object",
-        "place_many_objects", "search_orders", "forbidden_starts", "NO_LIMIT", "Fit", "ChainRule",
+        "place_many_objects", "search_orders",
+        "beam_over_skylines", "forbidden_starts", "NO_LIMIT", "Fit", "ChainRule",
     ),
     canonical: (
         "SearchProblem", "CanonicalSearch", "CanonicalSearch.decide", "CanonicalRules",

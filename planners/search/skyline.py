@@ -1,0 +1,152 @@
+"""Plans that grow side by side along their skylines: wider and wider beams, at one height each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from random import Random
+
+from planners import _core
+from planners.greedy.incumbent import Incumbent
+from planners.greedy.portfolio import Portfolio
+from planners.greedy.stages import Stage, plan_in_stages, with_node_limit
+from planners.model.budget import Budget
+from planners.model.core_instance import lifetimes_decide
+from planners.model.findings import Findings
+from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
+from planners.registry import UnsupportedProblemError, register
+
+# Plans side by side in the first beam, which takes milliseconds for a few hundred tensors.
+FIRST_WIDTH = 16
+MOST_DOUBLINGS = 12
+# Bytes that the plans of two levels, and the steps that led to them, may take together.
+MOST_BYTES = 1 << 28
+# Of what is missing to the goal, the part that is aimed for at first where the goal is too hard.
+FIRST_SHARE = 0.5
+# How much narrower those beams are: slack makes choices, and a choice takes time.
+NARROWER = 16
+# Without any limit: skylines times blocks, and skylines at least.
+DEFAULT_EFFORT = 100_000_000
+LEAST_SKYLINES = 1_000
+
+
+@register(
+    "skyline",
+    summary="Beam search over skylines: always the place with the fewest choices, wider each time",
+    source="Gapless",
+)
+def skyline(problem: Problem, budget: Budget) -> Findings:
+    """Fill the tightest place of many partial plans at once, until a plan meets a bound.
+
+    Parameters
+    ----------
+    problem
+        With lifetimes, given or from a graph of one stream; over several streams the answer is a
+        greedy plan. Chains, alignment, pins and gaps are handled; with a capacity the first plan
+        that fits is the answer.
+    budget
+        ``node_limit`` counts skylines. The best plan so far is the answer when the time is over or
+        Ctrl-C comes.
+
+    Returns
+    -------
+    Findings
+        ``statistics``: ``attempts``, the skylines, and ``found_by`` of the best plan.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Nothing is known of lifetimes.
+    """
+    if problem.safety is Safety.PAIRS:
+        raise UnsupportedProblemError("explicit pairs: a skyline needs sections of time; use auto")
+    reason = reason_against(problem)
+    budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_SKYLINES)
+    incumbent = Incumbent(problem, budget, problem.capacity)
+    portfolio = Portfolio(problem)
+    stages: list[Stage] = [lambda: portfolio.run_first(incumbent), incumbent.ask_for_bounds]
+    if not reason:
+        stages.append(lambda: _widen(incumbent))
+    findings = plan_in_stages(incumbent, stages)
+    proven = findings.plan is not None and findings.plan.peak == findings.lower_bound
+    return replace(findings, reason=reason) if reason and not proven else findings
+
+
+def reason_against(problem: Problem) -> str:
+    """Return why the skylines of a problem are not searched, or nothing."""
+    if not lifetimes_decide(problem):
+        return "several streams: a skyline needs sections of time, so this is a greedy plan"
+    if _bytes_a_plan(problem) * FIRST_WIDTH > MOST_BYTES:
+        return f"{problem.tensor_count} tensors: too many for skylines, so this is a greedy plan"
+    return ""
+
+
+def _widen(incumbent: Incumbent) -> None:
+    beams = SkylineBeams(incumbent)
+    for turn in count():
+        if incumbent.over or beams.exhausted:
+            return
+        beams.run(1 << min(turn, MOST_DOUBLINGS))
+
+
+class SkylineBeams:
+    """Asks beams for the goal, and for what lies between it and the best plan.
+
+    Note [Skyline beam] in ``skyline_beam.h`` says how a beam goes. At the goal little slack is
+    left, so that choices are few: plans at the bound are often found sooner than worse ones. Where
+    it is out of reach, half of what is missing is aimed for, then half of that, by narrower beams.
+    """
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self._incumbent = incumbent
+        self._random = Random(incumbent.budget.seed)
+        self._share = FIRST_SHARE
+        # At this capacity and below, a beam without limits found nothing.
+        self._hopeless = -1
+        self._most_width = max(FIRST_WIDTH, MOST_BYTES // _bytes_a_plan(incumbent.problem))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no beam would do better than the ones before."""
+        best = self._incumbent.best
+        return best is not None and best.peak - 1 <= self._hopeless
+
+    def run(self, length: int) -> None:
+        """Try one beam at the goal, and others as long as they find better plans."""
+        incumbent = self._incumbent
+        width = min(FIRST_WIDTH * length, self._most_width)
+        self._try(incumbent.goal, width)
+        narrow = max(FIRST_WIDTH, width // NARROWER)
+        while not (incumbent.over or self.exhausted):
+            assert incumbent.best is not None
+            wanted = max(1, int((incumbent.best.peak - incumbent.goal) * self._share))
+            if not self._try(incumbent.best.peak - wanted, narrow):
+                self._share = self._share / 2 if wanted > 1 else FIRST_SHARE
+                return
+
+    def _try(self, capacity: int, width: int) -> bool:
+        if capacity <= self._hopeless:
+            return False
+        incumbent = self._incumbent
+        offsets, skylines, whole = _core.beam_over_skylines(
+            incumbent.problem.core,
+            capacity,
+            width,
+            incumbent.most(_core.NO_LIMIT),
+            self._random.getrandbits(64),
+            incumbent.budget.remaining_seconds(),
+        )
+        incumbent.count += skylines
+        if len(offsets):
+            incumbent.offer(Plan.of(incumbent.problem, offsets), f"skyline beam of {width}")
+        elif whole:
+            self._hopeless = capacity
+        return len(offsets) > 0
+
+
+def _bytes_a_plan(problem: Problem) -> int:
+    """Return about how many bytes one plan of a beam takes."""
+    # Heights, slacks and heads, twice for those with a place left empty, in two levels; and a step
+    # for every tensor.
+    return 4 * 8 * 3 * problem.tensor_count + 16 * problem.tensor_count
