@@ -23,6 +23,7 @@ from planners.search.exact_step import ExactSearch, ExactStep
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
 from planners.search.order_search import OrderSearch
+from planners.search.parts import Parts, may_have_parts
 from planners.search.skyline import SkylineBeams, reason_against
 
 NAME = "auto"
@@ -128,6 +129,8 @@ def _searches(
         searches.append(step.run)
     if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
         searches.append(SkylineBeams(incumbent).run)
+    if may_have_parts(problem):
+        searches.append(Parts(incumbent).run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))

@@ -1,0 +1,199 @@
+"""Parts that all other tensors see as one: each is planned alone, then all are put together.
+
+Note [Parts]
+~~~~~~~~~~~~
+*What a part is.* A set of tensors is a part where every tensor outside is unsafe with all of them
+or with none (a module of the unsafe graph). Where streams run a while on their own, what each
+allocates meanwhile is one.
+
+*Why it helps.* Over several streams there are no sections of time and no skyline, and orders of
+first fit mix the parts: holes in one can hold nothing of another that runs beside it. Within a part
+lifetimes mostly decide, so that it has skylines; where they do not, it has parts again. What is to
+be put together is few tensors, as large as the plans of the parts, with the pairs that are unsafe.
+
+*What it costs.* What the parts share out is exact where all are unsafe with each other: no two then
+share a byte, and closing the holes of a plan shows that their peaks add up. Elsewhere a part might
+have to lie around another, which a part in one piece cannot: nothing is proved by failure.
+
+*How parts are found.* The largest without some tensor, the pivot: the others are split by who is
+unsafe with the pivot, and then by every tensor outside until nothing splits. The pivot's own part
+comes with a second pivot outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners import _core
+from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
+from planners.greedy.incumbent import Incumbent
+from planners.greedy.portfolio import Portfolio
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import IntColumn
+from planners.model.core_instance import lifetimes_decide
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+from planners.search.order_search import OrderSearch
+from planners.search.skyline import SkylineBeams
+
+Unsafe = NDArray[np.bool_]
+
+# A byte a pair, and rounds over all of them.
+MOST_TENSORS = 3_000
+# Parts within parts.
+MOST_DEPTH = 10
+# Of the search that puts the parts together.
+ATTEMPTS = 1_000
+NODES = 1_000
+
+
+def may_have_parts(problem: Problem) -> bool:
+    """Return whether parts are looked for."""
+    return (
+        not lifetimes_decide(problem)
+        and problem.tensor_count <= MOST_TENSORS
+        and not problem.contiguous
+        and bool((problem.alignment == 1).all() and (problem.pinned == NOT_PINNED).all())
+    )
+
+
+class Parts:
+    """Plans the parts of a problem, by beams where they have skylines, and puts them together."""
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self._incumbent = incumbent
+        self._root: _Part | None = None
+
+    def run(self, length: int) -> None:
+        """Search for better plans of the parts, as long as that may help."""
+        incumbent = self._incumbent
+        if self._root is None:
+            problem = incumbent.problem
+            unsafe = np.zeros((problem.tensor_count,) * 2, dtype=np.bool_)
+            for tensor in range(problem.tensor_count):
+                unsafe[tensor, problem.core.unsafe_with(tensor)] = True
+            self._root = _Part(problem, unsafe, np.arange(problem.tensor_count), incumbent)
+        if len(self._root.children) < incumbent.problem.tensor_count:
+            self._root.improve(length, incumbent)
+            incumbent.offer(Plan.of(incumbent.problem, self._root.offsets), "parts planned alone")
+
+
+class _Part:
+    """Some tensors: of lifetimes, or of parts in turn."""
+
+    def __init__(
+        self,
+        whole: Problem,
+        unsafe: Unsafe,
+        tensors: IntColumn,
+        incumbent: Incumbent,
+        depth: int = 0,
+    ) -> None:
+        incumbent.require_time()
+        self.children: list[_Part] = []
+        inside = unsafe[np.ix_(tensors, tensors)]
+        start, end = whole.start[tensors], whole.end[tensors]
+        overlap = (start[:, None] < end) & (start < end[:, None])
+        np.fill_diagonal(overlap, val=False)
+        self.offsets = np.zeros(len(tensors), dtype=np.int64)
+        self.peak = 0
+        self._beams: SkylineBeams | None = None
+        if (overlap == inside).all():
+            self._problem = Problem(whole.size[tensors], start, end)
+            return
+        self._places = (
+            find_parts(inside, incumbent.require_time)
+            if depth < MOST_DEPTH
+            else np.split(np.arange(len(tensors)), len(tensors))
+        )
+        self.children = [
+            _Part(whole, unsafe, tensors[places], incumbent, depth + 1) for places in self._places
+        ]
+        first = np.array([places[0] for places in self._places])
+        self._pairs = np.argwhere(np.triu(inside[np.ix_(first, first)], 1))
+
+    def improve(self, length: int, whole: Incumbent) -> None:
+        """Search for a better plan."""
+        if self.children:
+            for child in self.children:
+                child.improve(length, whole)
+            self._put_together(length, whole)
+            return
+        if self._beams is None:
+            self._incumbent = Incumbent(self._problem, whole.budget)
+            self._beams = SkylineBeams(self._incumbent)
+        inner, begun = self._incumbent, self._incumbent.count
+        inner.budget = replace(whole.budget, node_limit=begun + whole.most(_core.NO_LIMIT - begun))
+        if inner.best is None:
+            Portfolio(self._problem).run_first(inner)
+            inner.ask_for_bounds()
+        if not inner.over:
+            self._beams.run(length)
+        whole.count += inner.count - begun
+        self._keep(inner)
+
+    def _put_together(self, length: int, whole: Incumbent) -> None:
+        problem = Problem([child.peak for child in self.children], unsafe_pairs=self._pairs)
+        budget = replace(whole.budget, node_limit=whole.most(ATTEMPTS * length))
+        inner = Incumbent(problem, budget)
+        portfolio = Portfolio(problem)
+        portfolio.run_first(inner)
+        inner.ask_for_bounds()
+        if not inner.over:
+            OrderSearch(inner, [order for _, order in portfolio.orders()]).run()
+        whole.count += inner.count
+        assert inner.best is not None
+        if inner.best.peak > inner.goal and whole.most(1):
+            budget = replace(whole.budget, node_limit=whole.most(NODES * length))
+            found = branch_and_bound(problem, budget, inner.best)
+            whole.count += budget.node_limit or 0
+            if found.plan is not None:
+                inner.offer(found.plan, "exact search")
+            if found.interrupted:
+                raise KeyboardInterrupt
+        self._keep(inner)
+
+    def _keep(self, inner: Incumbent) -> None:
+        """Keep a plan of the part, or of its parts, where it is better than the one before."""
+        assert inner.best is not None
+        if self.peak and inner.best.peak >= self.peak:
+            return
+        self.peak = inner.best.peak
+        if not self.children:
+            self.offsets = inner.best.offsets
+            return
+        floors = inner.best.offsets.tolist()
+        for places, child, floor in zip(self._places, self.children, floors, strict=True):
+            self.offsets[places] = floor + child.offsets
+
+
+def find_parts(unsafe: Unsafe, poll: Callable[[], None] = lambda: None) -> list[IntColumn]:
+    """Return parts that every tensor is in one of."""
+    tensors = np.arange(len(unsafe))
+    if not len(tensors):
+        return []
+    parts = _parts_without(unsafe, 0, poll)
+    # The part that the first tensor is in is none of these; a tensor outside of it finds it.
+    outside = int(max(parts, key=len, default=tensors)[0])
+    own = [part for part in _parts_without(unsafe, outside, poll) if 0 in part] or [tensors[:1]]
+    rest = [part for part in parts if not np.isin(part, own[0]).any()]
+    single = np.setdiff1d(tensors, np.concatenate([*own, *rest]))
+    return [*own, *rest, *np.split(single, len(single))] if len(single) else [*own, *rest]
+
+
+def _parts_without(unsafe: Unsafe, pivot: int, poll: Callable[[], None]) -> list[IntColumn]:
+    """Return the largest parts that do not hold a tensor."""
+    others = np.delete(np.arange(len(unsafe)), pivot)
+    label = unsafe[pivot, others].astype(np.int64)
+    count = 0
+    while len(others) and label.max() + 1 != count:
+        count = int(label.max()) + 1
+        for place, tensor in enumerate(others.tolist()):
+            poll()
+            split = 2 * label + (unsafe[tensor, others] & (label != label[place]))
+            label = np.unique(split, return_inverse=True)[1]
+    return [others[label == part] for part in range(count)]
