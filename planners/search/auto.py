@@ -44,7 +44,7 @@ MOST_DOUBLINGS = 20
 # where its nodes are cheap.
 EXACT_NODES_A_WINDOW = 500
 # A beam looks at every section for every block of every plan: above this it keeps others waiting.
-MOST_BLOCKS_IN_BEAMS = 3_000
+MOST_BLOCKS_IN_BEAMS = 2_000
 # Slices of the walk over orders in its first turn.
 SLICES_A_TURN = 20
 # Of the families of pressure orders, those in which what is alive at the peak comes first.
