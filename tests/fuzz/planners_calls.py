@@ -340,6 +340,55 @@ def check(case: Case) -> None:
         )  # fmt: skip
 
 
+def reorder(case: Case) -> None:
+    rng = case.rng
+    drawn = Graph(rng)
+    stream, *arcs = drawn.columns
+    problem = case.call("OrderProblem", _core.OrderProblem, len(stream), *arcs, drawn.size)
+    if problem is None:
+        return
+    given = column(range(len(stream)), INT32)
+    case.call("OrderProblem.peak", _core.OrderProblem.peak, problem, given)
+    case.call("OrderProblem.forced_bytes", _core.OrderProblem.forced_bytes, problem, seconds(rng))
+    order = case.call(
+        "OrderProblem.order_by_growth", _core.OrderProblem.order_by_growth, problem,
+        rng.random() < 0.5, seconds(rng),
+    )  # fmt: skip
+    start = given if order is None or rng.random() < 0.5 else order
+    floor, limit = (rng.choice((-1, 0, 512, 1 << 60)) for _ in range(2))
+    steps = rng.choice((-1, 0, 1, 100))
+    search = case.call("DownSetSearch", _core.DownSetSearch, problem)
+    walk = case.call("OrderWalk", _core.OrderWalk, problem, start, floor, rng.getrandbits(64))
+    if search is not None:
+        case.call(
+            "DownSetSearch.run", _core.DownSetSearch.run, search, floor, limit, steps, seconds(rng)
+        )
+    if walk is not None:
+        case.call("OrderWalk.run", _core.OrderWalk.run, walk, steps, seconds(rng))
+    columns = case.call("GraphColumns", _core.GraphColumns, *drawn.columns, drawn.size)
+    if columns is None:
+        return
+    streams = case.call("StreamOrderSearch", _core.StreamOrderSearch, problem, columns)
+    if streams is not None:
+        case.call(
+            "StreamOrderSearch.run", _core.StreamOrderSearch.run, streams, floor, limit, steps,
+            seconds(rng),
+        )  # fmt: skip
+    walk = case.call(
+        "StreamWalk", _core.StreamWalk, problem, columns, start, floor, rng.getrandbits(64)
+    )
+    if walk is not None:
+        case.call("StreamWalk.run", _core.StreamWalk.run, walk, steps, seconds(rng))
+    for found in (search, walk, streams):
+        if found is not None:
+            case.call("properties of an order", read_properties, found)
+
+
+def read_properties(found: Any) -> None:
+    for name in properties(type(found)):
+        getattr(found, name)
+
+
 # What each call reaches; a name that nobody lists fails a test.
 CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     graph: (
@@ -367,5 +416,17 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     ),
     disjunctive: ("DisjunctiveSearch", "DisjunctiveSearch.decide", "Branching"),
     pickles: ("find_pickle_fault",),
+    reorder: (
+        "OrderProblem", "OrderProblem.peak", "OrderProblem.forced_bytes",
+        "OrderProblem.order_by_growth", "OrderVerdict",
+        *(
+            f"{kind.__name__}{part}"
+            for kind in (
+                _core.DownSetSearch, _core.OrderWalk, _core.StreamOrderSearch, _core.StreamWalk,
+            )
+            for part in ("", ".run", *(f".{name}" for name in properties(kind)))
+        ),
+        "GraphColumns",
+    ),
     check: ("find_overlap_in_time", "DescendantSafety", "DescendantSafety.find_overlap"),
 }  # fmt: skip

@@ -163,6 +163,7 @@ void OrderWalk::try_move() {
 }
 
 void OrderWalk::run(std::int64_t moves, Stop& stop) {
+    if (order_.empty()) return;
     const std::int64_t patience =
         std::max(kLeastPatience, kPatience * static_cast<std::int64_t>(order_.size()));
     for (std::int64_t move = 0; move < moves && best_peak_ > floor_; ++move) {

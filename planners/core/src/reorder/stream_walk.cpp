@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "model/require.h"
+
 namespace gapless {
 
 namespace {
@@ -24,11 +26,14 @@ StreamWalk::StreamWalk(std::shared_ptr<const OrderProblem> problem, GraphColumns
       position_(order_.size()) {
     problem_->require_order(order_);
     columns_.require(order_.size());
+    require_length("producer", columns_.producer.size(), "tensor of the problem",
+                   static_cast<std::size_t>(problem_->tensor_count()));
     best_ = order_;
 }
 
 bool StreamWalk::draw_move() {
     const auto& members = heaviest_.tensors;
+    if (members.empty()) return false;
     for (int draw = 0; draw < kDraws; ++draw) {
         const std::int32_t a = members[random_.below(members.size())];
         const std::int32_t b = members[random_.below(members.size())];
