@@ -315,6 +315,7 @@ class BlockHeap {
     void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes);
     void require_free(std::size_t bytes);
     Frame obtain(std::size_t bytes, std::size_t room);
+    bool join_spare(std::size_t bytes);
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);
 

@@ -278,18 +278,41 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes)
     }
 }
 
-// A spare frame that there is room for, or a new one.
+// A spare frame that is large enough and that there is room for, else a new one of spare pages,
+// else a smaller spare one, else a new one.
 Frame BlockHeap::obtain(std::size_t bytes, std::size_t room) {
-    for (auto frame = spare_.rbegin(); frame != spare_.rend(); ++frame) {
-        if (frame->bytes > room) continue;
-        const Frame found = *frame;
-        spare_.erase(std::next(frame).base());
-        spare_bytes_ -= found.bytes;
-        return found;
+    for (const std::size_t least : {bytes, std::size_t{0}}) {
+        for (auto frame = spare_.rbegin(); frame != spare_.rend(); ++frame) {
+            if (frame->bytes > room || frame->bytes < least) continue;
+            const Frame found = *frame;
+            spare_.erase(std::next(frame).base());
+            spare_bytes_ -= found.bytes;
+            return found;
+        }
+        if (join_spare(bytes)) break;
     }
     const Frame made{memory_.create_pages(bytes), bytes};
     reserved_bytes_ += bytes;
     return made;
+}
+
+// Gives as many spare pages to the device as a frame of so many bytes has, if there are as many: to
+// map and to open a frame costs as much as a page, each time it moves.
+bool BlockHeap::join_spare(std::size_t bytes) {
+    const auto is_page = [&](const Frame& frame) { return frame.bytes == page_bytes_; };
+    auto pages = static_cast<std::size_t>(std::ranges::count_if(spare_, is_page));
+    if (bytes == page_bytes_ || pages < bytes / page_bytes_) return false;
+    settle_extents();
+    pages = bytes / page_bytes_;
+    for (std::size_t at = spare_.size(); pages > 0;) {
+        if (!is_page(spare_[--at])) continue;
+        memory_.release_pages(spare_[at].pages);
+        spare_.erase(spare_.begin() + static_cast<std::ptrdiff_t>(at));
+        spare_bytes_ -= page_bytes_;
+        reserved_bytes_ -= page_bytes_;
+        --pages;
+    }
+    return true;
 }
 
 void BlockHeap::add_plain(std::size_t bytes, Stream stream) {
