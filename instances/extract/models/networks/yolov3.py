@@ -168,8 +168,12 @@ def scale_loss(
 @torch.no_grad()
 def _far_from_all(prediction: Tensor, boxes: Tensor, anchors: Tensor, stride: int) -> Tensor:
     rows, columns = prediction.shape[1:3]
-    row = torch.arange(rows, dtype=prediction.dtype)[:, None].expand(rows, columns)
-    column = torch.arange(columns, dtype=prediction.dtype).expand(rows, columns)
+    row = torch.arange(rows, dtype=prediction.dtype, device=prediction.device)[:, None].expand(
+        rows, columns
+    )
+    column = torch.arange(columns, dtype=prediction.dtype, device=prediction.device).expand(
+        rows, columns
+    )
     cell = torch.stack([column, row], dim=-1)[:, :, None]
     centre = (prediction[..., :2].sigmoid() + cell) * stride
     size = prediction[..., 2:4].exp() * anchors
