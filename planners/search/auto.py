@@ -128,7 +128,7 @@ def _searches(
     if step.applies:
         searches.append(step.run)
     if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
-        searches.append(SkylineBeams(incumbent).run)
+        searches.append(SkylineBeams(incumbent, problem.blocks.count).run)
     if may_have_parts(problem):
         searches.append(Parts(incumbent).run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:

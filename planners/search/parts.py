@@ -36,7 +36,7 @@ from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Safety
 from planners.search.order_search import OrderSearch
 from planners.search.skyline import SkylineBeams
 
@@ -97,6 +97,10 @@ class _Part:
         self.children: list[_Part] = []
         inside = unsafe[np.ix_(tensors, tensors)]
         start, end = whole.start[tensors], whole.end[tensors]
+        if whole.safety is Safety.PAIRS:
+            # Nothing is known of lifetimes: with these, none is unsafe with another.
+            start = np.arange(len(tensors), dtype=np.int64)
+            end = start + 1
         overlap = (start[:, None] < end) & (start < end[:, None])
         np.fill_diagonal(overlap, val=False)
         self.offsets = np.zeros(len(tensors), dtype=np.int64)
@@ -125,7 +129,7 @@ class _Part:
             return
         if self._beams is None:
             self._incumbent = Incumbent(self._problem, whole.budget)
-            self._beams = SkylineBeams(self._incumbent)
+            self._beams = SkylineBeams(self._incumbent, self._problem.blocks.count)
         inner, begun = self._incumbent, self._incumbent.count
         inner.budget = replace(whole.budget, node_limit=begun + whole.most(_core.NO_LIMIT - begun))
         if inner.best is None:

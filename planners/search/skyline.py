@@ -98,8 +98,10 @@ class SkylineBeams:
     it is out of reach, half of what is missing is aimed for, then half of that, by narrower beams.
     """
 
-    def __init__(self, incumbent: Incumbent) -> None:
+    def __init__(self, incumbent: Incumbent, skylines_an_attempt: int = 1) -> None:
         self._incumbent = incumbent
+        # Where the limit is one of attempts, each of which places all blocks.
+        self._skylines_an_attempt = max(1, skylines_an_attempt)
         self._random = Random(incumbent.budget.seed)
         self._share = FIRST_SHARE
         # At this capacity and below, a beam without limits found nothing.
@@ -128,16 +130,16 @@ class SkylineBeams:
     def _try(self, capacity: int, width: int) -> bool:
         if capacity <= self._hopeless:
             return False
-        incumbent = self._incumbent
+        incumbent, each = self._incumbent, self._skylines_an_attempt
         offsets, skylines, whole = _core.beam_over_skylines(
             incumbent.problem.core,
             capacity,
             width,
-            incumbent.most(_core.NO_LIMIT),
+            incumbent.most(_core.NO_LIMIT // each) * each,
             self._random.getrandbits(64),
             incumbent.budget.remaining_seconds(),
         )
-        incumbent.count += skylines
+        incumbent.count += -(-skylines // each)
         if len(offsets):
             incumbent.offer(Plan.of(incumbent.problem, offsets), f"skyline beam of {width}")
         elif whole:

@@ -16,7 +16,7 @@ from tests.test_imports import HEAVY, loaded_by
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
     "benchmarks", "compare", "compare-traces", "convert", "extract", "fit", "homosize", "instances",
-    "regress", "replay", "report", "study", "train", "verify",
+    "regress", "reorder", "replay", "report", "study", "train", "verify",
 }  # fmt: skip
 
 
