@@ -20,8 +20,10 @@ lives on in the summand's block.
 
 A program that asks whether something holds for its data is told that it does: the questions are
 whether no token is padding and no sequence is packed with others, as in full batches of text. One
-that asks for a float is told one half, by which nothing divides to infinity: it reads its
-optimizer's step counter, or prints its loss, and neither allocates anything.
+that compares a random number is told what holds for one half: layers are dropped so, where their
+probability is above it. One that asks for a float is told one half too, by which nothing divides to
+infinity: it reads its optimizer's step counter, or prints its loss, and neither allocates
+anything.
 
 Limits. A whole number, which may be a length, is refused, and so are shapes that depend on data.
 Scalars that a program keeps on the host, such as an optimizer's step counters, are fake CPU
@@ -32,21 +34,26 @@ which allocate masks and random states first.
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.eager.workspaces import (
     FREE,
+    NEXT_RESULT,
     RESULTS,
     LibraryWorkspaces,
+    result_bytes,
     workspace_script,
 )
 
@@ -58,10 +65,20 @@ ALLOCATION_ORDER = {
 # A constant of the program comes into being on the host.
 HOST_OPERATORS = frozenset({"lift_fresh.default", "lift.default"})
 ASK_FOR_VALUE = "_local_scalar_dense.default"
+# What stands for a float that is not known.
+ONE_HALF = 0.5
+DRAW = "rand.default"
+COMPARISONS = {
+    "lt.Scalar": operator.lt,
+    "le.Scalar": operator.le,
+    "gt.Scalar": operator.gt,
+    "ge.Scalar": operator.ge,
+}
 
 
 # What PyTorch leaves untyped; named so that types check alike with PyTorch and without.
 _Mode: Any = TorchDispatchMode
+_weak_dictionary: Callable[[], Any] = WeakIdKeyDictionary
 
 
 class AllocationMode(_Mode):
@@ -73,6 +90,9 @@ class AllocationMode(_Mode):
         self.recording = True
         self.scalars_on_host = False
         self._libraries = LibraryWorkspaces()
+        # Random numbers, and what holds for them.
+        self._drawn = _weak_dictionary()
+        self._compared = _weak_dictionary()
         self._watched: dict[int, tuple[weakref.ref[Any], AllocatorRequest | None]] = {}
         # The engine's latest addition: the storages of its first summand and of its result.
         self._addition: tuple[int, int] | None = None
@@ -83,16 +103,21 @@ class AllocationMode(_Mode):
         """Run an operator and record what it allocates."""
         name = f"{func.overloadpacket.__name__}.{func._overloadname}"
         if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
-            return True
+            return self._compared.get(args[0], True)
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
-            return 0.5
+            return ONE_HALF
         results = func(*args, **(kwargs or {}))
+        if name == DRAW and results.numel() == 1:
+            self._drawn[results] = True
+        elif name in COMPARISONS and args[0] in self._drawn:
+            self._compared[results] = COMPARISONS[name](ONE_HALF, args[1])
         self._addition = None
         new = self._new_tensors(results, ALLOCATION_ORDER.get(name))
         if not new:
             return results
         if self.recording and not self._is_on_host(name, args, new):
-            self._follow(workspace_script(name, args, new), new)
+            sizes = [result_bytes(name, args, tensor) for tensor in new]
+            self._follow(workspace_script(name, args, new), new, sizes)
             for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
                 self.recorder.allocate(size)
             if name == "add.Tensor":
@@ -160,13 +185,13 @@ class AllocationMode(_Mode):
         scalars = all(tensor.dim() == 0 for tensor in new)
         return self.scalars_on_host and scalars and not made_of_tensors
 
-    def _follow(self, script: Sequence[int], new: Sequence[Tensor]) -> None:
+    def _follow(self, script: Sequence[int], new: Sequence[Tensor], sizes: Sequence[int]) -> None:
         taken: list[AllocatorRequest] = []
+        results = iter(zip(new, sizes, strict=True))
         for step in script:
-            if step == RESULTS:
-                for tensor in new:
-                    storage = tensor.untyped_storage()
-                    self._watch(storage, self.recorder.allocate(storage.nbytes()))
+            if step in (RESULTS, NEXT_RESULT):
+                for tensor, size in islice(results, 1 if step == NEXT_RESULT else None):
+                    self._watch(tensor.untyped_storage(), self.recorder.allocate(size))
             elif step == FREE:
                 self.recorder.free(taken.pop())
             else:

@@ -176,6 +176,26 @@ def test_shapes_that_depend_on_data_are_refused() -> None:
         trace_of(Router, {"x": (5,)}, FLOAT32)
 
 
+@pytest.mark.parametrize(("probability", "allocated"), [(0.0, [20, 20]), (0.9, [20])])
+def test_a_layer_is_dropped_where_that_is_likely(probability: float, allocated: list[int]) -> None:
+    import torch
+
+    class Dropped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(5))
+
+        def forward(self, x: Tensor) -> Output:
+            hidden = self.weight * x
+            # As transformers asks before 5.20, whatever the probability is.
+            if not torch.rand([]) < probability:
+                hidden = hidden * x
+            return Output(hidden.sum())
+
+    forward, _, _ = sizes(trace_of(Dropped, {"x": (5,)}, FLOAT32))
+    assert [size for size in forward[1:] if size == 20] == allocated
+
+
 def test_a_step_counter_is_on_the_host() -> None:
     settings = TraceSettings(precision="float32")
     trace = trace_of(linear, {"x": (2, 4)}, settings)

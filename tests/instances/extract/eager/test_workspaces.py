@@ -11,8 +11,10 @@ import pytest
 from instances.extract.eager.workspaces import (
     FREE,
     HOPPER,
+    NEXT_RESULT,
     RESULTS,
     LibraryWorkspaces,
+    result_bytes,
     staging_bytes,
     workspace_script,
 )
@@ -25,6 +27,10 @@ class Shape:
     shape: tuple[int, ...]
     dtype: str = "int64"
     contiguous: bool = True
+    bytes_each: int = 8
+
+    def element_size(self) -> int:
+        return self.bytes_each
 
     def dim(self) -> int:
         return len(self.shape)
@@ -37,7 +43,7 @@ class Shape:
 
     @property
     def nbytes(self) -> int:
-        return 8 * self.numel()
+        return self.bytes_each * self.numel()
 
 
 def script(name: str, *arguments: Any, results: tuple[Shape, ...] = ()) -> list[int]:
@@ -127,3 +133,86 @@ def test_cublas_takes_its_workspace_once_a_thread() -> None:
         )
     ]
     assert asked == [[], [32 << 20, 1 << 20], [], [32 << 20], [1 << 20]]
+
+
+def image(channels: int, side: int) -> Shape:
+    return Shape((128, channels, side, side), "bfloat16", bytes_each=2)
+
+
+# Image, channels and side of the result, side of the kernel, stride; what was recorded beside the
+# results of a ResNet-50's convolution, of its gradient by the image and of that by the weights.
+CONVOLUTIONS = [
+    (image(64, 56), 64, 56, 3, 1, 102_834_323, 102_834_323, 104_751_783),
+    (image(128, 56), 128, 28, 3, 2, 128_745_619, 128_745_619, 136_413_863),
+    (image(128, 28), 128, 28, 3, 1, 51_675_283, 51_675_283, 59_343_527),
+    (image(256, 56), 512, 28, 1, 2, 308_281_491, 308_281_491, 311_951_983),
+    (image(512, 28), 128, 28, 1, 1, 0, 0, 33_554_432),
+    (image(256, 56), 64, 56, 1, 1, 0, 0, 8_388_608),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "channels", "side", "kernel", "stride", "forward", "by_image", "by_weight"),
+    CONVOLUTIONS,
+)
+def test_a_convolution_turns_its_images_round_beside_them(
+    given: Shape,
+    channels: int,
+    side: int,
+    kernel: int,
+    stride: int,
+    forward: int,
+    by_image: int,
+    by_weight: int,
+) -> None:
+    made = image(channels, side)
+    weight = Shape((channels, given.shape[1], kernel, kernel), "bfloat16", bytes_each=2)
+    how = ([stride, stride], [0, 0], [1, 1], False, [0, 0], 1)
+    found = script("convolution.default", given, weight, None, *how, results=(made,))
+    assert found == ([RESULTS, pytest.approx(forward, abs=1024)] if forward else [RESULTS])
+    wanted = [True, True, False]
+    backward = script(
+        "convolution_backward.default", made, given, weight, None, *how, wanted,
+        results=(given, weight),
+    )  # fmt: skip
+    of_image = [pytest.approx(by_image, abs=1024), FREE] if by_image else []
+    near = pytest.approx(by_weight, rel=0.015)
+    assert backward == [NEXT_RESULT, *of_image, NEXT_RESULT, near, FREE]
+
+
+def test_an_image_of_three_channels_is_filled_up() -> None:
+    given, made = image(3, 224), image(64, 112)
+    weight = Shape((64, 3, 7, 7), "bfloat16", bytes_each=2)
+    how = ([2, 2], [3, 3], [1, 1], False, [0, 0], 1)
+    found = script("convolution.default", given, weight, None, *how, results=(made,))
+    assert found == [RESULTS, 308_331_536 - 16]
+    first = script(
+        "convolution_backward.default", made, given, weight, None, *how, [False, True, False],
+        results=(weight,),
+    )  # fmt: skip
+    assert first[0] == NEXT_RESULT
+    assert len(first) == 3
+
+
+@pytest.mark.parametrize("change", ["groups", "float32", "transposed", "channels last"])
+def test_other_convolutions_have_no_known_workspace(change: str) -> None:
+    each = 4 if change == "float32" else 2
+    given = Shape((8, 64, 56, 56), "any", change != "channels last", bytes_each=each)
+    weight = Shape((64, 64, 3, 3), "any", bytes_each=each)
+    how = ([1, 1], [1, 1], [1, 1], change == "transposed", [0, 0], 64 if change == "groups" else 1)
+    assert script("convolution.default", given, weight, None, *how, results=(given,)) == [RESULTS]
+
+
+def test_a_mean_squared_error_keeps_the_bytes_of_the_differences() -> None:
+    own, other = (Shape((64, 12, 128, 128), "float32", bytes_each=4) for _ in range(2))
+    loss = Shape((), "float32", bytes_each=4)
+    kept = result_bytes("mse_loss.default", (own, other), loss)  # type: ignore[arg-type]
+    assert kept == 50_331_648
+    assert script("mse_loss.default", own, other, results=(loss,)) == [RESULTS, 50_331_648]
+    assert script("mse_loss.default", own, other, results=(own,)) == [RESULTS]
+
+
+def test_a_batch_norm_keeps_its_statistics_in_float32() -> None:
+    mean = Shape((64,), "bfloat16", bytes_each=2)
+    kept = result_bytes("native_batch_norm.default", (), mean)  # type: ignore[arg-type]
+    assert kept == 256
