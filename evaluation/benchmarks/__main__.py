@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from evaluation.benchmarks.fits.fit_cases import find_cases
 from evaluation.benchmarks.fits.fit_study import FitStudy, read_fit_study
-from evaluation.benchmarks.measuring.fit_runs import study_fits
+from evaluation.benchmarks.measuring.fit_runs import predict_again, study_fits
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
@@ -198,13 +199,28 @@ def fit(
     recorded: Annotated[
         Path | None, typer.Option("--from", help="Measure nothing: a file that --json wrote.")
     ] = None,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="With --from: predict again, which needs no GPU.")
+    ] = False,
     output: Output = None,
 ) -> None:
     """Memory of trainings as predicted without a GPU and as measured (needs a GPU)."""
     if recorded is not None:
         file = recorded
-        _publish(lambda: fit_page(read_fit_study(file.read_text(), file.name)), output, file)
+
+        def kept_page() -> WordedPage:
+            study = read_fit_study(file.read_text(), file.name)
+            if predict:
+                study.predicted_again = _predicting_now()
+                predict_again(find_cases([]), study, at_once, show_progress)
+                if record is not None:
+                    write_output(record, study.to_json().encode())
+            return fit_page(study)
+
+        _publish(kept_page, output, file)
         return
+    if predict:
+        raise GaplessError("--predict: only with --from; without it everything is predicted")
     require_targets({"-o": output, "--json": record}, ())
     names = _names(only)
     cases = find_cases(names)
@@ -242,6 +258,11 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
+
+
+def _predicting_now() -> str:
+    versions = "; ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
+    return f"{measured_now()}; {versions}"
 
 
 def _names(parts: Sequence[str] | None) -> list[str]:

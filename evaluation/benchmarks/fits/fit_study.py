@@ -51,6 +51,8 @@ class FitStudy:
     # What the trainings were run with.
     environment: dict[str, str] = field(default_factory=dict)
     findings: dict[str, FitFindings] = field(default_factory=dict)
+    # When and with what it was predicted again, if it was.
+    predicted_again: str = ""
 
     def to_json(self) -> str:
         """Return everything that was found."""
@@ -69,4 +71,10 @@ def _read(record: Mapping[str, Any]) -> FitStudy:
         for figures in (its.predicted, its.measured):
             if not all(row in ROWS and type(size) is int for row, size in figures.items()):
                 raise ValueError(f"bytes of {', '.join(ROWS)} are needed, found {figures}")
-    return FitStudy(record["command"], record["measured"], dict(record["environment"]), findings)
+    return FitStudy(
+        record["command"],
+        record["measured"],
+        dict(record["environment"]),
+        findings,
+        record.get("predicted_again", ""),
+    )

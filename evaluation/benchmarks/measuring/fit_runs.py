@@ -76,6 +76,23 @@ def study_fits(
         has_more(f"{case.model}, {label}")
 
 
+def predict_again(
+    cases: Sequence[RunSpecification],
+    study: FitStudy,
+    at_once: int,
+    has_more: Callable[[str], None],
+    predict: Predict = predicted_of,
+) -> None:
+    """Predict the cases of a study that was measured before."""
+    known = [case for case in cases if case.model in study.findings]
+    for number, answer in side_by_side([partial(predict, case) for case in known], at_once):
+        findings = study.findings[known[number].model]
+        findings.predicted = {}
+        findings.failures.pop(PREDICTION, None)
+        _keep(study, findings, PREDICTION, answer)
+        has_more(f"{known[number].model}, {PREDICTION}")
+
+
 def _keep(
     study: FitStudy, findings: FitFindings, label: str, answer: Predicted | WorkerResult
 ) -> None:

@@ -20,6 +20,7 @@ def fit_page(study: FitStudy) -> WordedPage:
     )
     figures = {
         "environment": "; ".join(f"{name} {value}" for name, value in study.environment.items()),
+        "again": f"Predicted again on {study.predicted_again}." if study.predicted_again else "",
         "near": f"{NEAR:.0%}",
         "reach": "\n".join(_reach(study, limit) for limit in (NEAR, NEARLY)),
         "fits": table.markdown() if study.findings else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,9 +42,18 @@ def put_models(folder: Path, batch: int | str, length: int | str) -> str:
     return symbol
 
 
+def put_dump(folder: Path) -> None:
+    """Put what XLA wrote of a program where the page has it."""
+    folder.mkdir()
+    for kind in ("buffer-assignment", "live-range"):
+        dumped = ROOT / "tests" / "instances" / "formats" / "xla_dumps" / f"loops-{kind}.txt"
+        shutil.copy(dumped, folder / f"module_0012.jit_step.cpu_after_optimizations-{kind}.txt")
+
+
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     listed = commands()
-    assert len(listed) == 6
+    assert len(listed) == 8
+    put_dump(tmp_path / "dump")
     for command in listed:
         is_sized = "--dimension" in command
         symbol = put_models(tmp_path, *(("batch", "length") if is_sized else (1, 16)))

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.benchmarks.fits.fit_cases import CASES, find_cases
 from evaluation.benchmarks.fits.fit_study import FitFindings, FitStudy
-from evaluation.benchmarks.measuring.fit_runs import predicted_of, study_fits
+from evaluation.benchmarks.measuring.fit_runs import predict_again, predicted_of, study_fits
 from gpu_runtime.training.run_specification import RunSpecification
 from gpu_runtime.training.worker_result import Failure, PeakFigures, TimeResult
 from planners.errors import GaplessError
@@ -93,3 +93,13 @@ def test_a_prediction_is_what_a_gpu_takes() -> None:
     assert not found.failures
     assert found.largest_difference is not None
     assert found.largest_difference < 0.03
+
+
+def test_what_was_measured_stays_when_it_is_predicted_again() -> None:
+    findings = FitFindings("bert-base", {"live": 1}, {"live": 2}, {"planned": "out of memory"})
+    study = FitStudy("command", "today", findings={"bert-base": findings})
+    said = list[str]()
+    predict_again(CASES, study, 2, said.append, predict)
+    assert said == ["bert-base, prediction"]
+    known = FitFindings("bert-base", PREDICTED, {"live": 2}, {"planned": "out of memory"})
+    assert study.findings == {"bert-base": known}
