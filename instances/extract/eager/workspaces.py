@@ -70,12 +70,13 @@ def workspace_script(name: str, arguments: Sequence[Any], results: Sequence[Tens
 
 def result_bytes(name: str, arguments: Sequence[Any], result: Tensor) -> int:
     """Return how many bytes the storage of a result has on a GPU."""
+    size: int = result.untyped_storage().nbytes()
     if name == "mse_loss.default" and result.dim() == 0:
         # Made as large as the differences, then resized to the one number, which frees nothing.
-        return broadcast_elements(arguments[0], arguments[1]) * result.element_size()
-    if name == "native_batch_norm.default" and result.dim() == 1:
-        return result.numel() * FLOAT32_BYTES
-    return result.untyped_storage().nbytes()
+        size *= broadcast_elements(arguments[0], arguments[1])
+    elif name == "native_batch_norm.default" and result.dim() == 1:
+        size = result.numel() * FLOAT32_BYTES
+    return size
 
 
 # cuBLAS keeps 32 MiB on Hopper for every thread that multiplies matrices, cuBLASLt, which adds a
@@ -275,8 +276,9 @@ def has_known_workspace(image: Tensor, weight: Tensor, transposed: bool, groups:
 
 def padded_bytes(image: Tensor) -> int:
     """Return the bytes of images whose channels are filled up to what kernels want."""
-    channels = -(-image.shape[1] // CHANNELS_AT_ONCE) * CHANNELS_AT_ONCE
-    return image.nbytes // image.shape[1] * channels
+    channels: int = -(-image.shape[1] // CHANNELS_AT_ONCE) * CHANNELS_AT_ONCE
+    a_channel: int = image.nbytes // image.shape[1]
+    return a_channel * channels
 
 
 def weight_bytes_over_pixels(weight: Tensor) -> int:

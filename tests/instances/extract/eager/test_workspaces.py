@@ -21,6 +21,16 @@ from instances.extract.eager.workspaces import (
 
 
 @dataclass(frozen=True)
+class Storage:
+    """Memory behind a tensor."""
+
+    size: int
+
+    def nbytes(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True)
 class Shape:
     """As much of a tensor as a rule looks at."""
 
@@ -28,6 +38,9 @@ class Shape:
     dtype: str = "int64"
     contiguous: bool = True
     bytes_each: int = 8
+
+    def untyped_storage(self) -> Storage:
+        return Storage(self.nbytes)
 
     def element_size(self) -> int:
         return self.bytes_each
