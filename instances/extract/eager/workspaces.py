@@ -16,7 +16,7 @@ What a library keeps from call to call is taken once a thread, and stays.
 A convolution in 16 bits of images whose channels come first is done by kernels that want them last:
 cuDNN turns input, output and weights round in a workspace as large as all three. That cost a
 ResNet 12 % of what the caching allocator reserves. Which kernels take more than that is cuDNN's own
-choice; those parts are fitted to a recorded ResNet-50.
+choice; those parts are fitted to a recorded ResNet-50 and MobileNetV2.
 
 Limits. Sums in which the fastest dimension is reduced take a few KiB, left out. So are the
 workspaces of convolutions in float32, in groups, and transposed.
@@ -216,15 +216,13 @@ def broadcast_elements(one: Tensor, other: Tensor) -> int:
 
 
 # A kernel that takes 16-bit channels last wants a multiple of so many; a matrix product of images
-# as they are wants a multiple of so many pixels, and of more where it sums over them.
+# as they are wants a multiple of so many pixels.
 CHANNELS_AT_ONCE = 8
 PIXELS_AT_ONCE = 4
-SUMMED_PIXELS_AT_ONCE = 8
 # Partial sums of the gradient of a weight: of a kernel over pixels, and of a matrix product.
 PARTS_OVER_PIXELS = 27
 MOST_OVER_PIXELS = 8 << 20
 PARTS_OF_PRODUCT = 256
-MOST_OF_PRODUCT = 32 << 20
 
 
 def convolution_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
@@ -232,7 +230,7 @@ def convolution_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> S
     image, weight, _, stride, *_ = arguments
     if not has_known_workspace(image, weight, arguments[6], arguments[8]):
         return NO_WORKSPACE
-    turned = turned_bytes(image, results[0], weight, stride, PIXELS_AT_ONCE)
+    turned = turned_bytes(image, results[0], weight, stride)
     return (RESULTS, turned + weight_bytes_over_pixels(weight)) if turned else NO_WORKSPACE
 
 
@@ -245,25 +243,30 @@ def convolution_backward_script(arguments: Sequence[Any], results: Sequence[Tens
     script: list[int] = []
     if wanted[0]:
         script.append(NEXT_RESULT)
-        if turned := turned_bytes(image, gradient, weight, stride, PIXELS_AT_ONCE):
+        if turned := turned_bytes(image, gradient, weight, stride):
             script += (turned + of_weight, FREE)
     if wanted[1]:
-        turned = turned_bytes(image, gradient, weight, stride, SUMMED_PIXELS_AT_ONCE)
-        parts = (
-            min(PARTS_OVER_PIXELS * of_weight, MOST_OVER_PIXELS)
-            if turned
-            else min(PARTS_OF_PRODUCT * weight.nbytes, MOST_OF_PRODUCT)
-        )
-        script += (NEXT_RESULT, turned + parts, FREE)
+        script += (NEXT_RESULT, bytes_by_weight(image, gradient, weight, stride), FREE)
     return (*script, *[NEXT_RESULT] * (len(results) - script.count(NEXT_RESULT)))
 
 
-def turned_bytes(
-    image: Tensor, result: Tensor, weight: Tensor, stride: Sequence[int], pixels_at_once: int
-) -> int:
+def bytes_by_weight(image: Tensor, gradient: Tensor, weight: Tensor, stride: Sequence[int]) -> int:
+    """Return the workspace of the gradient of weights: of a matrix product, what takes less."""
+    of_weight = weight_bytes_over_pixels(weight)
+    turned = padded_bytes(image) + padded_bytes(gradient)
+    if is_product(weight, stride):
+        return min(PARTS_OF_PRODUCT * weight.nbytes, turned)
+    return turned + min(PARTS_OVER_PIXELS * of_weight, MOST_OVER_PIXELS)
+
+
+def is_product(weight: Tensor, stride: Sequence[int]) -> bool:
+    """Whether a convolution is a matrix product, of images as they are."""
+    return prod(weight.shape[2:]) == 1 and set(stride) == {1}
+
+
+def turned_bytes(image: Tensor, result: Tensor, weight: Tensor, stride: Sequence[int]) -> int:
     """Return the bytes of what a convolution turns round of its images; 0 where it turns none."""
-    is_product = prod(weight.shape[2:]) == 1 and set(stride) == {1}
-    if is_product and prod(image.shape[2:]) % pixels_at_once == 0:
+    if is_product(weight, stride) and prod(image.shape[2:]) % PIXELS_AT_ONCE == 0:
         return 0
     return padded_bytes(image) + padded_bytes(result)
 
