@@ -255,7 +255,8 @@ def bytes_by_weight(image: Tensor, gradient: Tensor, weight: Tensor, stride: Seq
     of_weight = weight_bytes_over_pixels(weight)
     turned = padded_bytes(image) + padded_bytes(gradient)
     if is_product(weight, stride):
-        return min(PARTS_OF_PRODUCT * weight.nbytes, turned)
+        parts: int = PARTS_OF_PRODUCT * weight.nbytes
+        return min(parts, turned)
     return turned + min(PARTS_OVER_PIXELS * of_weight, MOST_OVER_PIXELS)
 
 
