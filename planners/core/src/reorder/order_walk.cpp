@@ -27,7 +27,10 @@ std::size_t some_way(Random& random, std::size_t most) {
 
 OrderWalk::OrderWalk(std::shared_ptr<const OrderProblem> problem, std::vector<std::int32_t> order,
                      std::int64_t floor, std::uint64_t seed)
-    : problem_(std::move(problem)), cone_(*problem_), random_(seed), floor_(floor) {
+    : problem_(std::move(problem)),
+      cone_(*problem_),
+      random_(seed),
+      floor_(std::max<std::int64_t>(floor, 0)) {
     problem_->require_order(order);
     const auto nodes = static_cast<std::size_t>(problem_->node_count());
     order_.resize(nodes);
