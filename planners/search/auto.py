@@ -134,7 +134,7 @@ def _searches(
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
-        descents = LargestFirst(incumbent, _peak_orders(incumbent, portfolio))
+        descents = LargestFirst(incumbent, partial(_peak_orders, incumbent, portfolio))
         if descents.applies:
             searches.append(descents.run)
     if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:

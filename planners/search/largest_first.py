@@ -23,7 +23,8 @@ which costs at most a logarithm more than the best limit, whatever that is (Luby
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from random import Random
 
 import numpy as np
@@ -51,11 +52,16 @@ MOST_SKIPPED = 1
 
 
 class LargestFirst:
-    """Looks for orders in which first fit meets the goal, from the largest blocks down."""
+    """Looks for orders in which first fit meets the goal, from the largest blocks down.
 
-    def __init__(self, incumbent: Incumbent, orders: Sequence[IntColumn]) -> None:
+    What it starts from is asked for at the first descent: many problems end before.
+    """
+
+    def __init__(
+        self, incumbent: Incumbent, find_orders: Callable[[], Sequence[IntColumn]]
+    ) -> None:
         self._incumbent = incumbent
-        self._orders = orders
+        self._find_orders = find_orders
         self._instance = incumbent.problem.core.with_rows()
         self._random = Random(incumbent.budget.seed)
         self._levels = levels_of(incumbent.problem.blocks.size)
@@ -74,6 +80,10 @@ class LargestFirst:
         spent = 0
         while spent < most and not self._incumbent.over:
             spent += self._descend()
+
+    @cached_property
+    def _orders(self) -> Sequence[IntColumn]:
+        return self._find_orders()
 
     def _descend(self) -> int:
         """Descend once, as far as it goes, and return the effort."""

@@ -16,7 +16,7 @@ from tests.random_problems import SOLVABLE, random_problem
 
 
 def descents(problem: Problem, incumbent: Incumbent) -> LargestFirst:
-    return LargestFirst(incumbent, [order for _, order in Portfolio(problem).orders()])
+    return LargestFirst(incumbent, lambda: [order for _, order in Portfolio(problem).orders()])
 
 
 @pytest.mark.parametrize("safety", Safety)
