@@ -334,13 +334,13 @@ class OrderWalk:
         """The best order is kept, also where the time is over."""
 
     @property
-    def best_peak(self) -> int: ...
-
-    @property
     def tried(self) -> int: ...
 
     @property
     def best(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
+    @property
+    def best_peak(self) -> int: ...
 
 class GraphColumns:
     """A graph whose nodes can be listed in another order."""
@@ -372,14 +372,14 @@ class StreamWalk:
         """The best order is kept, also where the time is over."""
 
     @property
-    def best_bytes(self) -> int:
-        """Heaviest antichain of the best order; -1 before one is known."""
-
-    @property
     def tried(self) -> int: ...
 
     @property
     def best(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]: ...
+
+    @property
+    def best_bytes(self) -> int:
+        """Heaviest antichain of the best order; -1 before one is known."""
 
 class AntichainSearch:
     """

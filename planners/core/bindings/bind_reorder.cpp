@@ -15,6 +15,30 @@
 
 namespace gapless::bindings {
 
+namespace {
+
+// What every walk has: turns, and the best order of all of them.
+template <class Walk>
+nb::class_<Walk> bind_walk(nb::module_& module, const char* name, const char* doc) {
+    return nb::class_<Walk>(module, name, doc)
+        .def(
+            "run",
+            [](Walk& walk, std::int64_t moves, double seconds) {
+                Stop stop = stop_after(seconds);
+                nb::gil_scoped_release without_python;
+                walk.run(moves, stop);
+            },
+            nb::arg("moves"), nb::arg("seconds"),
+            "The best order is kept, also where the time is over.")
+        .def_prop_ro("tried", &Walk::tried)
+        .def_prop_ro(
+            "best",
+            [](const Walk& walk) { return to_numpy(std::vector<std::int32_t>(walk.best())); },
+            nb::rv_policy::move);
+}
+
+}  // namespace
+
 void bind_reorder(nb::module_& module) {
     nb::class_<OrderProblem>(module, "OrderProblem",
                              "What an order of a graph's nodes is judged by.")
@@ -85,7 +109,7 @@ void bind_reorder(nb::module_& module) {
             },
             nb::rv_policy::move);
 
-    nb::class_<OrderWalk>(module, "OrderWalk", "Local search over orders. One thread at a time.")
+    bind_walk<OrderWalk>(module, "OrderWalk", "Local search over orders. One thread at a time.")
         .def(
             "__init__",
             [](OrderWalk* self, std::shared_ptr<const OrderProblem> problem,
@@ -93,21 +117,7 @@ void bind_reorder(nb::module_& module) {
                 new (self) OrderWalk(std::move(problem), copy(order), floor, seed);
             },
             nb::arg("problem"), nb::arg("order"), nb::arg("floor"), nb::arg("seed"))
-        .def(
-            "run",
-            [](OrderWalk& walk, std::int64_t moves, double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                walk.run(moves, stop);
-            },
-            nb::arg("moves"), nb::arg("seconds"),
-            "The best order is kept, also where the time is over.")
-        .def_prop_ro("best_peak", &OrderWalk::best_peak)
-        .def_prop_ro("tried", &OrderWalk::tried)
-        .def_prop_ro(
-            "best",
-            [](const OrderWalk& walk) { return to_numpy(std::vector<std::int32_t>(walk.best())); },
-            nb::rv_policy::move);
+        .def_prop_ro("best_peak", &OrderWalk::best_peak);
 
     nb::class_<GraphColumns>(module, "GraphColumns",
                              "A graph whose nodes can be listed in another order.")
@@ -151,8 +161,8 @@ void bind_reorder(nb::module_& module) {
             },
             nb::rv_policy::move);
 
-    nb::class_<StreamWalk>(module, "StreamWalk",
-                           "Local search over the orders of several streams. One thread at a time.")
+    bind_walk<StreamWalk>(module, "StreamWalk",
+                          "Local search over the orders of several streams. One thread at a time.")
         .def(
             "__init__",
             [](StreamWalk* self, std::shared_ptr<const OrderProblem> problem, GraphColumns columns,
@@ -162,22 +172,8 @@ void bind_reorder(nb::module_& module) {
             },
             nb::arg("problem"), nb::arg("columns"), nb::arg("order"), nb::arg("floor"),
             nb::arg("seed"))
-        .def(
-            "run",
-            [](StreamWalk& walk, std::int64_t moves, double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                walk.run(moves, stop);
-            },
-            nb::arg("moves"), nb::arg("seconds"),
-            "The best order is kept, also where the time is over.")
         .def_prop_ro("best_bytes", &StreamWalk::best_bytes,
-                     "Heaviest antichain of the best order; -1 before one is known.")
-        .def_prop_ro("tried", &StreamWalk::tried)
-        .def_prop_ro(
-            "best",
-            [](const StreamWalk& walk) { return to_numpy(std::vector<std::int32_t>(walk.best())); },
-            nb::rv_policy::move);
+                     "Heaviest antichain of the best order; -1 before one is known.");
 }
 
 }  // namespace gapless::bindings
