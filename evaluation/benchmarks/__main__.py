@@ -205,29 +205,19 @@ def fit(
     output: Output = None,
 ) -> None:
     """Memory of trainings as predicted without a GPU and as measured (needs a GPU)."""
-    if recorded is not None:
-        file = recorded
-
-        def kept_page() -> WordedPage:
-            study = read_fit_study(file.read_text(), file.name)
-            if predict:
-                study.predicted_again = _predicting_now()
-                predict_again(find_cases([]), study, at_once, show_progress)
-                if record is not None:
-                    write_output(record, study.to_json().encode())
-            return fit_page(study)
-
-        _publish(kept_page, output, file)
-        return
-    if predict:
+    if predict and recorded is None:
         raise GaplessError("--predict: only with --from; without it everything is predicted")
-    require_targets({"-o": output, "--json": record}, ())
+    files = [] if recorded is None else [recorded]
+    require_targets({"-o": output, "--json": record}, files)
     names = _names(only)
     cases = find_cases(names)
-    require_gpu()
-    use_every_core()
-    options = [f"--only {','.join(names)}"] if names else []
-    study = FitStudy(_command("fit", *options), measured_now())
+    if recorded is not None:
+        study = read_fit_study(recorded.read_text(), recorded.name)
+    else:
+        require_gpu()
+        use_every_core()
+        options = [f"--only {','.join(names)}"] if names else []
+        study = FitStudy(_command("fit", *options), measured_now())
 
     def keep(what: str) -> None:
         show_progress(what)
@@ -235,10 +225,14 @@ def fit(
             write_output(record, study.to_json().encode())
 
     def page() -> WordedPage:
-        study_fits(cases, study, at_once, keep)
+        if recorded is None:
+            study_fits(cases, study, at_once, keep)
+        elif predict:
+            study.predicted_again = _predicting_now()
+            predict_again(cases, study, at_once, keep)
         return fit_page(study)
 
-    _publish(page, output)
+    _publish(page, output, *files)
 
 
 @app.command()

@@ -70,10 +70,7 @@ def study_fits(
         for allocator in JUDGED
         for case in cases
     ]
-    for number, answer in side_by_side([job for _, _, job in todo], at_once):
-        case, label, _ = todo[number]
-        _keep(study, study.findings[case.model], label, answer)
-        has_more(f"{case.model}, {label}")
+    _answer_all(todo, study, at_once, has_more)
 
 
 def predict_again(
@@ -85,21 +82,30 @@ def predict_again(
 ) -> None:
     """Predict the cases of a study that was measured before."""
     known = [case for case in cases if case.model in study.findings]
-    for number, answer in side_by_side([partial(predict, case) for case in known], at_once):
-        findings = study.findings[known[number].model]
-        findings.predicted = {}
-        findings.failures.pop(PREDICTION, None)
-        _keep(study, findings, PREDICTION, answer)
-        has_more(f"{known[number].model}, {PREDICTION}")
+    _answer_all(
+        [(case, PREDICTION, partial(predict, case)) for case in known], study, at_once, has_more
+    )
+
+
+def _answer_all(
+    todo: Sequence[Job], study: FitStudy, at_once: int, has_more: Callable[[str], None]
+) -> None:
+    for number, answer in side_by_side([job for _, _, job in todo], at_once):
+        case, label, _ = todo[number]
+        _keep(study, study.findings[case.model], label, answer)
+        has_more(f"{case.model}, {label}")
 
 
 def _keep(
     study: FitStudy, findings: FitFindings, label: str, answer: Predicted | WorkerResult
 ) -> None:
+    findings.failures.pop(label, None)
     if isinstance(answer, Failure):
         if answer.is_general:
             raise GaplessError(answer.message)
         findings.failures[label] = answer.message
+        if label == PREDICTION:
+            findings.predicted = {}
     elif isinstance(answer, TimeResult):
         study.environment = study.environment or answer.environment
         if answer.peaks is None or answer.whole_run_reserved is None:
