@@ -84,6 +84,18 @@ def test_walks_never_leave_an_arc_behind(seed: int) -> None:
     assert bound_of_order(found).bytes <= bound_of_order(problem).bytes
 
 
+def test_a_walk_survives_sums_that_are_rounded() -> None:
+    # Bytes beyond the target, added up over a dozen steps, pass what a double holds exactly.
+    for seed in range(8):
+        rng = Random(seed)
+        graph = random_graph(rng, (20, 60), max_nodes=40, max_streams=1)
+        sizes = [rng.randrange(1 << 50, 1 << 54) | 1 for _ in range(graph.tensor_count)]
+        core, _, _ = core_of(Problem(sizes, graph=graph))
+        walk = _core.OrderWalk(core, np.arange(graph.node_count, dtype=np.int32), 0, seed)
+        walk.run(20_000, 60)
+        assert walk.best_peak == core.peak(walk.best)
+
+
 @pytest.mark.parametrize(
     ("order", "message"),
     [([1, 0], "node 0 comes before node 1"), ([0, 0], "every node comes once"), ([0], "order")],

@@ -73,11 +73,12 @@ void OrderWalk::aim() {
     idle_ = 0;
 }
 
-void OrderWalk::look_elsewhere() {
+bool OrderWalk::look_elsewhere() {
     too_large_.clear();
     for (std::size_t p = 0; p < step_.size(); ++p) {
         if (step_[p] > target_) too_large_.push_back(static_cast<std::int32_t>(p));
     }
+    if (too_large_.empty()) return false;
     looked_at_ =
         random_.below(2) == 0
             ? static_cast<std::size_t>(std::max_element(step_.begin(), step_.end()) - step_.begin())
@@ -91,6 +92,7 @@ void OrderWalk::look_elsewhere() {
         }
     }
     looks_left_ = kLooks;
+    return true;
 }
 
 bool OrderWalk::measure(std::size_t first, std::span<const std::int32_t> window, double most) {
@@ -131,7 +133,10 @@ void OrderWalk::take(std::size_t first, std::span<const std::int32_t> window) {
 }
 
 void OrderWalk::try_move() {
-    if (looks_left_-- <= 0) look_elsewhere();
+    if (looks_left_-- <= 0 && !look_elsewhere()) {
+        worth_ = 0;  // what was left of it is rounding: beyond 2^53 bytes a sum is not exact
+        return;
+    }
     const std::size_t at = looked_at_;
     const std::size_t last = order_.size() - 1;
     // The window runs from the node that moves to where it goes, or the other way round.
@@ -178,7 +183,7 @@ void OrderWalk::run(std::int64_t moves, Stop& stop) {
             least_worth_ = worth_;
             idle_ = 0;
         }
-        if (worth_ == 0) {
+        if (worth_ <= 0) {
             aim();
         } else if (idle_ > patience) {
             if ((best_peak_ - floor_) / share_ > 1) {

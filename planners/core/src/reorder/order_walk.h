@@ -46,7 +46,8 @@ class OrderWalk {
   private:
     void go_to(std::span<const std::int32_t> order);
     void aim();
-    void look_elsewhere();
+    // False where no step is too large.
+    bool look_elsewhere();
     void try_move();
     double exceeding(std::int64_t step) const {
         return step > target_ ? static_cast<double>(step - target_) : 0.0;
