@@ -53,8 +53,8 @@ def read_iopddl_problem(path: Path) -> Problem:
 
     References
     ----------
-    Moffitt and Fegade: The ASPLOS 2025 / EuroSys 2025 contest on intra-operator parallelism for
-    distributed deep learning.
+    The ASPLOS 2025 / EuroSys 2025 contest on intra-operator parallelism for distributed deep
+    learning. ASPLOS 2025, pages 5-17. Its own reader is ``iopddl.cc``, public with the contest.
     """
     with errors_at(path):
         problem = _field("problem", read_json(path), "problem")
