@@ -45,7 +45,13 @@ MAX_PLANNED = 400
 
 
 def fuzz(
-    seed: int, count: int, kept: Path, *, first: int = 0, progress: Callable[[int], None] = id
+    seed: int,
+    count: int,
+    kept: Path,
+    *,
+    first: int = 0,
+    write_valid: Callable[[Path], dict[str, bytes]] = valid_files,
+    progress: Callable[[int], None] = id,
 ) -> list[str]:
     """Read mutated files, and return a line for each that is neither read nor refused properly.
 
@@ -59,13 +65,15 @@ def fuzz(
         Folder that keeps the files that failed.
     first
         Number of the first file.
+    write_valid
+        Writes the files that the mutations begin with.
     progress
         Called with the number of each file.
     """
     formats()
     failures = []
     with tempfile.TemporaryDirectory(prefix="gapless-fuzz-") as folder:
-        files = valid_files(Path(folder))
+        files = write_valid(Path(folder))
         number, end, name = first, first + count, ""
         while number < end:
             begin, until = number, min(end, number + FILES_A_CHILD)

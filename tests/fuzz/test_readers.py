@@ -11,6 +11,7 @@ import pytest
 from tests.fuzz import readers
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.readers import faults_of, fuzz
+from tests.fuzz.valid_models import WRITERS
 from tests.slow import one_by_one
 
 SEED = 13
@@ -19,6 +20,14 @@ SEED = 13
 @one_by_one("files", [400, 3000], first=1)
 def test_mutated_files_are_read_or_refused(tmp_path: Path, files: int) -> None:
     failures = fuzz(SEED, files, tmp_path)
+    assert not failures, f"seed {SEED}: " + "\n".join(failures)
+
+
+@pytest.mark.parametrize(
+    "package", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in WRITERS]
+)
+def test_mutated_models_are_read_or_refused(tmp_path: Path, package: str) -> None:
+    failures = fuzz(SEED, 150, tmp_path, write_valid=WRITERS[package])
     assert not failures, f"seed {SEED}: " + "\n".join(failures)
 
 
