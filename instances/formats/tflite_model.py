@@ -156,8 +156,11 @@ def _kernels(model: Any, graph: Any, is_planned: list[bool]) -> list[Kernel]:
         name = tflite.opcode2name(kind)
         where = f"operator {index} ({name})"
         reads = find(_numbers(operator, "Inputs"), where)
+        # An operator that is given a variable changes it in place.
+        inputs = (int(number) for number in _numbers(operator, "Inputs") if number >= 0)
+        writes = tuple(number for number in inputs if graph.Tensors(number).IsVariable())
         creates = begin(_numbers(operator, "Outputs"), where)
-        kernels.append(Kernel(name, forward, reads=reads, creates=creates))
+        kernels.append(Kernel(name, forward, reads=reads, writes=writes, creates=creates))
     returned = find(_numbers(graph, "Outputs"), "output")
     return [*kernels, Kernel("output", forward, reads=returned)]
 

@@ -66,6 +66,16 @@ def test_a_model_is_read_as_the_runtime_has_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.tflite
+def test_operators_on_one_variable_keep_their_order(tmp_path: Path) -> None:
+    shapes = dict.fromkeys("xvabc", (1, LENGTH))
+    operators = [("SVDF", ["x", "v"], ["a"]), ("RELU", ["x"], ["b"]), ("SVDF", ["x", "v"], ["c"])]
+    data = tflite_model(shapes, operators, ["x"], ["a", "b", "c"], variables=["v"])
+    graph = read_tflite_model(written(tmp_path / "net.tflite", data)).problem.graph
+    assert graph is not None
+    assert graph.control.tolist() == [[1, 3]]
+
+
+@pytest.mark.tflite
 def test_a_plan_is_written_and_read_back(tmp_path: Path) -> None:
     import tflite
 
