@@ -22,6 +22,7 @@ from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
+from planners.search.nests import Nests, may_nest
 from planners.search.order_search import OrderSearch
 from planners.search.parts import Parts, may_have_parts
 from planners.search.skyline import SkylineBeams, reason_against
@@ -125,6 +126,8 @@ def _searches(
     problem = incumbent.problem
     step = ExactStep(incumbent, exact, NAME)
     searches: list[Callable[[int], object]] = []
+    if may_nest(problem):
+        searches.append(Nests(incumbent, partial(plan_any, exact=exact), NAME).run)
     if step.applies:
         searches.append(step.run)
     if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):

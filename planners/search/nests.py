@@ -1,0 +1,244 @@
+"""Nests: what outlives all around it goes to the bottom, and time falls apart into pieces.
+
+Note [Nests]
+~~~~~~~~~~~~
+*Why.* A step of training is a nest: weights live throughout, activations of a layer from there to
+its mirror image, and temporaries of a moment in between. A block that lives as long as all around
+it may go to the bottom: in any plan cut it out, let fall what lies above, and lift everything by
+its size. Without it the others fall apart where none is alive on both sides, and then some of a
+part may live as long as that. So a problem of ten thousand blocks may become four hundred pieces of
+two dozen, each above a flat floor, and each is planned by itself.
+
+*What is exact.* A plan meets the goal if every piece meets what its floor leaves of it, and only
+then. So what a search proves of a piece holds above its floor. That is so where alignment costs
+nothing: every size is a multiple of every alignment. Otherwise floors are rounded up, and nothing
+is proven.
+
+*Where nothing lives quite as long.* A block may be said to live longer than it does as long as no
+section needs more than the goal then: a plan of this is a plan. So where nothing falls apart, what
+lives nearly as long is stretched, the longest first; how nearly differs from turn to turn.
+
+*Limits.* Pins are not taken. Chains, and tensors with gaps, never go to the bottom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import cycle
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.exact.sections import sections_of
+from planners.greedy.incumbent import Incumbent
+from planners.model.blocks import NOT_PINNED
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.core_instance import lifetimes_decide
+from planners.model.findings import Findings
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+
+PieceSearch = Callable[[Problem, Budget], Findings]
+"""Looks for a plan within the capacity, and answers with the best one where it finds none."""
+
+# In nodes times blocks: what a piece may take in a turn of length one; and the fewest nodes.
+EFFORT_A_PIECE = 100_000
+LEAST_NODES = 1_000
+# The share of a part's sections that a block has to live in to be stretched, turn by turn.
+SHARES = (0.9, 0.7, 0.5, 0.3)
+NOT_STRETCHED = 1.0
+# A piece with more of all blocks is hardly easier than the whole.
+MOST_IN_A_PIECE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Blocks above a flat floor, of which none lives as long as all of them together."""
+
+    # Sorted by start.
+    blocks: IntColumn
+    floor: int
+
+
+class Nest:
+    """The blocks of a problem in sections of time, and how they fall apart."""
+
+    def __init__(self, problem: Problem, poll: Callable[[], None]) -> None:
+        self._poll = poll
+        blocks = problem.blocks
+        tensor, first, last = sections_of(problem).segments.T
+        block = blocks.block_of[tensor]
+        self._blocks = blocks
+        # Sections [first, last) of each block; those without bytes have none.
+        self._first = np.full(blocks.count, np.iinfo(np.int64).max)
+        self._last = np.zeros(blocks.count, dtype=np.int64)
+        np.minimum.at(self._first, block, first)
+        np.maximum.at(self._last, block, last)
+        ranges = np.bincount(block, minlength=blocks.count)
+        self._is_rectangle = (ranges == 1) & (np.diff(blocks.indptr) == 1)
+        self.is_exact = bool((blocks.size % blocks.modulus.max(initial=1) == 0).all())
+
+    def take_apart(self, goal: int, share: float, heads: IntColumn) -> list[Piece]:
+        """Return the pieces, and write the heads of what goes to the bottom.
+
+        Blocks that live in a share of the sections of their part are stretched within the goal.
+        """
+        pieces = []
+        blocks = np.flatnonzero(self._last > 0)
+        parts = self._apart(blocks[np.argsort(self._first[blocks], kind="stable")], 0)
+        while parts:
+            self._poll()
+            part = parts.pop()
+            bottom = self._bottom(part, goal - part.floor, share)
+            if not bottom.any():
+                pieces.append(part)
+                continue
+            floor = part.floor
+            low = part.blocks[bottom]
+            # The strictest alignment first, so that the others need no rounding.
+            for block in low[np.argsort(-self._blocks.modulus[low], kind="stable")].tolist():
+                heads[block] = self._round_up(floor, block)
+                floor = int(heads[block] + self._blocks.size[block])
+            parts += self._apart(part.blocks[~bottom], floor)
+        return pieces
+
+    def _apart(self, blocks: IntColumn, floor: int) -> list[Piece]:
+        """Return the parts of blocks, sorted by start, of which no two share a section."""
+        if not len(blocks):
+            return []
+        reach = np.maximum.accumulate(self._last[blocks])
+        cuts = np.flatnonzero(self._first[blocks[1:]] >= reach[:-1]) + 1
+        return [Piece(part, self._round_up(floor, part)) for part in np.split(blocks, cuts)]
+
+    def _round_up(self, floor: int, blocks: IntColumn | int) -> int:
+        """Return the lowest floor from a given one on that every block is aligned on."""
+        return floor + -floor % int(np.max(self._blocks.modulus[blocks]))
+
+    def _bottom(self, part: Piece, room: int, share: float) -> NDArray[np.bool_]:
+        """Return which blocks of a part go to the bottom."""
+        first, last = self._first[part.blocks], self._last[part.blocks]
+        begin, end = int(first[0]), int(last.max())
+        rectangle = self._is_rectangle[part.blocks]
+        bottom: NDArray[np.bool_] = rectangle & (first == begin) & (last == end)
+        near = rectangle & (last - first >= share * (end - begin))
+        if bottom.any() or share == NOT_STRETCHED or not near.any():
+            return bottom
+        size = self._blocks.size[part.blocks]
+        change = np.zeros(end - begin + 1, dtype=np.int64)
+        np.add.at(change, first - begin, size)
+        np.subtract.at(change, last - begin, size)
+        load = np.cumsum(change[:-1])
+        # The most that is needed before a section, and from one on.
+        before = np.maximum.accumulate(np.append(0, load))
+        after = np.maximum.accumulate(np.append(0, load[::-1]))[::-1]
+        near &= size + np.maximum(before[first - begin], after[last - begin]) <= room
+        bottom[np.argmax(np.where(near, last - first, -1))] = near.any()
+        return bottom
+
+
+class Nests:
+    """Plans the pieces of a problem, each by itself."""
+
+    def __init__(self, incumbent: Incumbent, search: PieceSearch, certificate: str) -> None:
+        self._incumbent = incumbent
+        self._search = search
+        self._certificate = certificate
+        self._proven = 0
+        self._shares = cycle(SHARES)
+        # The best heads so far, and where the highest block of each piece then ends.
+        self._heads = incumbent.problem.blocks.residue.copy()
+        self._peaks: list[int | None] = []
+
+    def run(self, length: int) -> None:
+        """Search for better plans of the pieces that end above the goal."""
+        if not self._falls_apart(self._pieces):
+            self._run_stretched(next(self._shares), length)
+            return
+        for index, piece in enumerate(self._pieces):
+            peak = self._peaks[index]
+            if peak is not None and peak <= self._goal:
+                continue
+            if self._incumbent.over:
+                return
+            heads, bound = self._plan(piece, length)
+            end = self._end(piece, heads)
+            if peak is None or end < peak:
+                self._heads[piece.blocks] = heads
+                self._peaks[index] = end
+            if self._nest.is_exact:
+                self._proven = max(self._proven, bound)
+                self._incumbent.prove(self._proven, self._certificate)
+        self._offer(self._heads, "pieces of a nest")
+
+    def _run_stretched(self, share: float, length: int) -> None:
+        """Plan the pieces into which a problem falls with some of its blocks stretched."""
+        heads = self._incumbent.problem.blocks.residue.copy()
+        pieces = self._nest.take_apart(self._goal, share, heads)
+        if not self._falls_apart(pieces):
+            return
+        for piece in pieces:
+            if self._incumbent.over:
+                return
+            heads[piece.blocks], _ = self._plan(piece, length)
+        self._offer(heads, "pieces of a stretched nest")
+
+    @cached_property
+    def _nest(self) -> Nest:
+        return Nest(self._incumbent.problem, self._incumbent.require_time)
+
+    @cached_property
+    def _pieces(self) -> list[Piece]:
+        pieces = self._nest.take_apart(0, NOT_STRETCHED, self._heads)
+        self._peaks = [None] * len(pieces)
+        return pieces
+
+    def _falls_apart(self, pieces: list[Piece]) -> bool:
+        most = MOST_IN_A_PIECE * self._incumbent.problem.blocks.count
+        return all(len(piece.blocks) <= most for piece in pieces)
+
+    @property
+    def _goal(self) -> int:
+        return max(self._incumbent.goal, self._proven)
+
+    def _end(self, piece: Piece, heads: IntColumn) -> int:
+        return int((heads + self._incumbent.problem.blocks.size[piece.blocks]).max())
+
+    def _offer(self, heads: IntColumn, found_by: str) -> None:
+        self._incumbent.offer(Plan.of_blocks(self._incumbent.problem, heads), found_by)
+
+    def _plan(self, piece: Piece, length: int) -> tuple[IntColumn, int]:
+        """Return heads for the blocks of a piece, and bytes that their ends cannot stay below."""
+        incumbent = self._incumbent
+        incumbent.require_time()
+        whole = incumbent.problem
+        blocks = whole.blocks
+        counts = np.diff(blocks.indptr)[piece.blocks]
+        first = np.cumsum(counts) - counts
+        entries = np.repeat(blocks.indptr[piece.blocks] - first, counts) + np.arange(counts.sum())
+        tensors = blocks.members[entries]
+        problem = whole.select(
+            tensors,
+            start=whole.start[tensors],
+            end=whole.end[tensors],
+            capacity=max(0, self._goal - piece.floor),
+            tensor_name=None,
+        )
+        nodes = max(LEAST_NODES, EFFORT_A_PIECE * length // len(piece.blocks))
+        findings = self._search(
+            problem, replace(incumbent.budget, node_limit=incumbent.most(nodes))
+        )
+        used = int(findings.statistics.get("attempts", nodes)) * len(piece.blocks)
+        incumbent.count += incumbent.most(-(-used // blocks.count))
+        if findings.interrupted:
+            raise KeyboardInterrupt
+        if findings.plan is None:
+            raise TimeoutError("the time limit passed before every piece had a plan")
+        return piece.floor + findings.plan.offsets[first], piece.floor + findings.lower_bound
+
+
+def may_nest(problem: Problem) -> bool:
+    """Return whether pieces are looked for."""
+    return lifetimes_decide(problem) and bool((problem.blocks.pinned == NOT_PINNED).all())

@@ -1,0 +1,101 @@
+"""Nests: pieces above flat floors, and plans and proofs made of theirs."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from instances.synthetic import neighbour_ring, scaling_family
+from instances.synthetic.variations import vary
+from planners import Budget, Problem, Safety, Status, run
+from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
+from planners.greedy.incumbent import Incumbent
+from planners.model.findings import Findings
+from planners.referee.naive import find_violation
+from planners.search.nests import Nests, may_nest
+from tests.planners.exact.brute_force import optimal_peak
+from tests.random_problems import SOLVABLE, random_problem
+
+STEPS = 12
+FOUND_BY = "pieces of a nest"
+
+
+def minimise(problem: Problem, budget: Budget) -> Findings:
+    return branch_and_bound(problem.with_capacity(None), budget)
+
+
+def nest_of(rng: Random) -> Problem:
+    """Return two groups side by side, below or between tensors that live as long as one or both."""
+    rows = [(rng.randint(1, 6), 0, 2 * STEPS)]
+    for begin in (0, STEPS):
+        rows.append((rng.randint(1, 6), begin, begin + STEPS))
+        for _ in range(3):
+            first, last = sorted(rng.sample(range(STEPS + 1), 2))
+            rows.append((rng.randint(1, 6), begin + first, begin + last))
+    rng.shuffle(rows)
+    size, start, end = zip(*rows, strict=True)
+    return Problem(size, start, end)
+
+
+def planned_in_pieces(problem: Problem) -> Incumbent:
+    incumbent = Incumbent(problem, Budget().started())
+    Nests(incumbent, minimise, "nests").run(1)
+    return incumbent
+
+
+def test_minima_of_pieces_make_the_minimum_of_the_whole() -> None:
+    for seed in range(60):
+        problem = nest_of(Random(f"nests {seed}"))
+        incumbent = planned_in_pieces(problem)
+        assert incumbent.found_by == FOUND_BY
+        assert incumbent.over
+        assert incumbent.best is not None
+        assert find_violation(problem, incumbent.best) is None
+        assert incumbent.best.peak == optimal_peak(problem)
+
+
+def test_plans_are_valid_and_proofs_right_whatever_a_problem_has() -> None:
+    planned = 0
+    for seed in range(300):
+        rng = Random(f"nests of anything {seed}")
+        problem = random_problem(rng, Safety.LIFETIMES, (2, 7), features=SOLVABLE)
+        if not may_nest(problem):
+            continue
+        incumbent = planned_in_pieces(problem)
+        if incumbent.best is None:
+            continue  # one piece
+        assert find_violation(problem, incumbent.best) is None
+        optimum = optimal_peak(problem)
+        assert optimum is not None
+        assert incumbent.findings().lower_bound <= optimum
+        planned += 1
+    assert planned > 50
+
+
+def test_what_a_piece_proves_holds_for_the_whole() -> None:
+    # Every step needs 4 units of the ring at most, and it takes 5; 3 bytes lie below it.
+    ring = neighbour_ring(2)
+    end = int(ring.end.max())
+    problem = Problem(
+        [*ring.size, 3, *ring.size[::-1]],
+        [*ring.start, 0, *(ring.start[::-1] + end)],
+        [*ring.end, 2 * end, *(ring.end[::-1] + end)],
+    )
+    incumbent = planned_in_pieces(problem)
+    assert incumbent.over
+    assert incumbent.findings().lower_bound == 5 * ring.size.min() + 3
+    assert incumbent.findings().certificate == "nests"
+
+
+@pytest.mark.parametrize("variation", ["mirrored", "smaller", "shorter"])
+def test_training_falls_into_pieces_that_meet_its_bound(variation: str) -> None:
+    problem = vary(scaling_family(1_000, seed=1), variation, 1)
+    result = run(problem, "auto", Budget(node_limit=5_000))
+    assert result.status is Status.OPTIMAL
+
+
+def test_parts_of_shorter_lifetimes_are_stretched_each_by_itself() -> None:
+    problem = vary(vary(scaling_family(500), "shorter", 1), "twice", 1)
+    result = run(problem, "auto", Budget(node_limit=5_000))
+    assert result.status is Status.OPTIMAL
