@@ -13,7 +13,7 @@ from planners.exact.branch_and_bound.branch_and_bound import search as branch_an
 from planners.greedy.incumbent import Incumbent
 from planners.model.findings import Findings
 from planners.referee.naive import find_violation
-from planners.search.nests import Nests, may_nest
+from planners.search.nests import Nest, Nests, may_nest
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -86,6 +86,20 @@ def test_what_a_piece_proves_holds_for_the_whole() -> None:
     assert incumbent.over
     assert incumbent.findings().lower_bound == 5 * ring.size.min() + 3
     assert incumbent.findings().certificate == "nests"
+
+
+@pytest.mark.parametrize(("goal", "stretched"), [(12, False), (13, True)])
+def test_nothing_is_stretched_above_the_goal(goal: int, stretched: bool) -> None:
+    """Stretch the longest, of 3, over the last section, which needs 10 without it.
+
+    1 1 1 1 1 1 1 1 8 8
+                  2 2
+    3 3 3 3 3 3 3 3
+    """
+    problem = Problem([1] * 8 + [2, 3, 8], [*range(8), 7, 0, 8], [*range(1, 9), 9, 8, 10])
+    heads = problem.blocks.residue.copy()
+    pieces = Nest(problem, lambda: None).take_apart(goal, 0.5, heads)
+    assert (not pieces) == stretched
 
 
 @pytest.mark.parametrize("variation", ["mirrored", "smaller", "shorter"])
