@@ -6,7 +6,7 @@ device refuses is an OSError, what it has no memory for a MemoryError, a call at
 breaks a rule a ValueError that names the rule.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import enum
 from typing import Annotated
 
@@ -845,3 +845,75 @@ class PlannedReplay:
 
     @property
     def out_of_memory_row(self) -> int: ...
+
+class KindRecord:
+    """What was seen of one kind of step."""
+
+    def __init__(self, number: int, label: int, stream: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], least: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], most: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], last: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], short_end: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], was_freed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], renewed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], later: Mapping[int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]], seen: int, last_seen: int) -> None: ...
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def label(self) -> int: ...
+
+    @property
+    def stream(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def least(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def most(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def last(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def end(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def short_end(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    @property
+    def was_freed(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
+
+    @property
+    def renewed(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
+
+    @property
+    def later(self) -> dict: ...
+
+    @property
+    def seen(self) -> int: ...
+
+    @property
+    def last_seen(self) -> int: ...
+
+MOST_KINDS: int = 16
+
+REPEATED: int = 2
+
+class ProgramRecord:
+    """The kinds of step of a program, learnt from the allocator's log."""
+
+    def __init__(self, kinds: Sequence[KindRecord]) -> None: ...
+
+    def add(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None, 6), order='C', device='cpu', writable=False)], in_book: Sequence[int]) -> None: ...
+
+    def lose_track(self) -> None: ...
+
+    def saw(self, numbers: Sequence[int]) -> None: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def knew_last_step(self) -> bool: ...
+
+    @property
+    def kinds(self) -> list[KindRecord]: ...
+
+    def stays(self, requests: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
+
+    def live_bytes(self) -> int: ...

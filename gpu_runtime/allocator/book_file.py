@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gpu_runtime._core import BETWEEN_STEPS, FIRST_ROLE
+from gpu_runtime._core import BETWEEN_STEPS, FIRST_ROLE, MOST_KINDS
 from gpu_runtime.allocator.book_plan import BookPlan
 from gpu_runtime.allocator.book_problem import BookProblem, book_problem
 from gpu_runtime.allocator.step_kind import StepKind
-from gpu_runtime.allocator.step_model import MOST_KINDS
 from planners.errors import InstanceError, InvalidPlanError, errors_at
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
 from planners.model.bounds import bounds_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from gpu_runtime.allocator.book_problem import LEAST_PEAK, NO_GUESTS
 from gpu_runtime.allocator.planning_thread import PlanningThread
 from gpu_runtime.allocator.step_kind import StepKind
 from gpu_runtime.allocator.step_model import StepModel
-from gpu_runtime.allocator.step_segment import REQUEST
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.registry import ChosenPlanner
@@ -36,6 +34,8 @@ QUIET_LOGS = 8
 # now and then: every 16th, then every 32nd, and so on.
 VAIN_LOGS = 16
 LONGEST_INTERVAL = 256
+# The column of a log that has the number of a request.
+REQUEST = 1
 # What lies where a book has not put it for so many logs is not about to go.
 OLD_LOGS = 4
 # Training goes on with a plan that was made in so many seconds; one that takes longer follows where
@@ -173,7 +173,7 @@ class BookPlanner:
 
     def adopt(self, book: BookPlan) -> None:
         """Adopt a book that was made elsewhere, before the first step."""
-        self._model = StepModel(copy.deepcopy(book.problem.kinds))
+        self._model = StepModel(book.problem.kinds)
         self._planned_version = self._model.version
         self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
         self._follow(book)
@@ -310,7 +310,7 @@ class BookPlanner:
                 self._thread.interrupt()
             return
         # The program goes on learning meanwhile.
-        kinds = copy.deepcopy(self._model.repeated)
+        kinds = self._model.repeated
         guests, self._guests_changed = self._guests, False
         self._planned_version = self._model.version
         self._judge_last()

@@ -15,7 +15,7 @@ namespace gapless::runtime {
 
 namespace {
 
-constexpr std::size_t kLogColumns = 6, kBlockColumns = 5;
+constexpr std::size_t kBlockColumns = 5;
 
 void bind_figures(nb::module_& module) {
     nb::class_<StepEnd>(module, "StepEnd", "How the requests of a step went.")
@@ -68,15 +68,12 @@ void bind_overwrites(nb::module_& module) {
 
 using Rows = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>;
 
-// Rows (what, request, bytes, stream, kind, slot).
-Rows rows_of(const std::vector<LogEntry>& log) {
-    std::vector<std::int64_t> rows;
-    rows.reserve(kLogColumns * log.size());
-    for (const LogEntry& entry : log) {
-        rows.insert(rows.end(), {static_cast<std::int64_t>(entry.what), entry.request, entry.bytes,
-                                 static_cast<std::int64_t>(entry.stream), entry.kind, entry.slot});
-    }
-    return to_rows(std::move(rows), kLogColumns);
+// Rows (what, request, bytes, stream, kind, slot), where they lie.
+Rows rows_of(std::vector<LogEntry>&& log) {
+    auto* kept = new std::vector<LogEntry>(std::move(log));
+    nb::capsule owner(kept,
+                      [](void* p) noexcept { delete static_cast<std::vector<LogEntry>*>(p); });
+    return {kept->data(), {kept->size(), kLogColumns}, owner};
 }
 
 // Rows (offset, bytes, request, kind, slot).

@@ -13,5 +13,6 @@ void bind_device(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_allocator(nb::module_& module);
 void bind_policies(nb::module_& module);
+void bind_program_record(nb::module_& module);
 
 }  // namespace gapless::runtime

@@ -26,4 +26,5 @@ NB_MODULE(_core, module) {
     bind_plan(module);
     bind_allocator(module);
     bind_policies(module);
+    bind_program_record(module);
 }

@@ -112,6 +112,7 @@ def test_what_stays_over_several_steps_has_a_place_and_a_spare_one() -> None:
     version = model.version
     model.add(log_of("| y900 h700 z10 -h -z -y | "), ())
     assert model.version > version
+    (kind,) = model.repeated
     assert segments(book_problem([kind], 0))[3] == [(1, 3)]
 
 
@@ -197,6 +198,7 @@ def test_ends_of_what_was_not_seen_to_be_made() -> None:
     )
     version = model.version
     model.add(rows, [kind.number])
+    (kind,) = model.repeated
     assert kind.later[kind.number][1] == 2
     assert model.version > version
 

@@ -101,8 +101,8 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     block->kind = planned.kind;
     block->slot = planned.slot;
     if (check_ != nullptr) check_->enter(*block, step_);
-    write({LogEntry::What::request, request, static_cast<std::int64_t>(bytes), stream, planned.kind,
-           planned.slot});
+    write({LogEntry::What::request, request, static_cast<std::int64_t>(bytes),
+           static_cast<std::int64_t>(stream), planned.kind, planned.slot});
     statistics_.allocated(bytes, block->bytes);
     requested_bytes_ += static_cast<std::int64_t>(bytes);
     allocated_bytes_ += static_cast<std::int64_t>(block->bytes);
@@ -126,7 +126,8 @@ bool PlannedAllocator::free(Address address) noexcept {
     Block* block = heap_.find(address);
     if (block == nullptr) return false;
     try {
-        write({LogEntry::What::free, block->request, 0, block->stream, block->kind, block->slot});
+        write({LogEntry::What::free, block->request, 0, static_cast<std::int64_t>(block->stream),
+               block->kind, block->slot});
         requested_bytes_ -= static_cast<std::int64_t>(block->requested);
         allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
         if (block->unknown_in == unknown_.number) unknown_.living -= block->bytes;

@@ -11,6 +11,7 @@
 
 #include "allocator/block_heap.h"
 #include "allocator/block_statistics.h"
+#include "allocator/log_entry.h"
 #include "allocator/mismatch.h"
 #include "allocator/overwrite_check.h"
 #include "allocator/serving_allocator.h"
@@ -18,18 +19,6 @@
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
-
-// What happened, in order. Kind and slot are those of the request, as the book took it, -1 for
-// none.
-struct LogEntry {
-    enum class What : std::uint8_t { request, free, step_begins, step_ends };
-    What what;
-    std::int64_t request = -1;  // its number, from the first of the process on
-    std::int64_t bytes = 0;     // of a request; of a step that begins, its label
-    Stream stream = 0;
-    std::int32_t kind = -1;
-    std::int32_t slot = -1;
-};
 
 // Bytes are those of the moment, peaks and counts those since reset_peaks().
 struct Figures {
