@@ -8,7 +8,7 @@ breaks a rule a ValueError that names the rule.
 
 from collections.abc import Callable, Mapping, Sequence
 import enum
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -412,7 +412,12 @@ class PlannedAllocator(ServingAllocator):
 
     def end_step(self) -> StepEnd: ...
 
+    @overload
     def adopt_book(self, kinds: Sequence[KindPlan], arena_bytes: int) -> None: ...
+
+    @overload
+    def adopt_book(self, book: StepBook) -> None:
+        """The book is used up; it has no kinds afterwards."""
 
     def drop_book(self) -> None: ...
 
@@ -882,7 +887,7 @@ class KindRecord:
     def renewed(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
 
     @property
-    def later(self) -> dict: ...
+    def later(self) -> dict[int, NDArray[numpy.int64]]: ...
 
     @property
     def seen(self) -> int: ...

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import NO_PLACE, KindPlan, with_hand_overs
+from gpu_runtime._core import NO_PLACE, KindPlan, StepBook, with_hand_overs
 from gpu_runtime.allocator.book_problem import NO_GUESTS, BookProblem, book_problem
 from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.errors import GaplessError
@@ -58,21 +60,19 @@ class BookPlan:
         """Number of each kind, in the order in which the allocator has them."""
         return [kind.number for kind in self.problem.kinds]
 
-    def offsets_of(self, index: int, *, spare: bool = False) -> IntColumn:
-        """Return the place of each slot of a kind, :data:`NO_PLACE` where it has none."""
-        offset = np.full(self.problem.kinds[index].slot_count, NO_PLACE, dtype=np.int64)
-        its = (self.problem.kind == index) & (self.problem.is_spare == spare)
-        offset[self.problem.slot[its]] = self.plan.offsets[its]
-        return offset
+    @cached_property
+    def places(self) -> list[tuple[IntColumn, IntColumn]]:
+        """The place and the spare one of each slot, by kind; :data:`NO_PLACE` where it has none."""
+        return [(self._offsets_of(index, 0), self._offsets_of(index, 1)) for index in self._indices]
 
     def has_at_places(self, blocks: NDArray[np.int64]) -> BoolColumn:
         """Whether blocks ``(offset, bytes, request, kind, slot)`` lie where this plan has them."""
         at_place = np.zeros(len(blocks), dtype=np.bool_)
-        for index in range(len(self.problem.kinds)):
+        for index in self._indices:
             its = np.flatnonzero(blocks[:, 3] == index)
             slot, offset = blocks[its, 4], blocks[its, 0]
-            places = (self.offsets_of(index), self.offsets_of(index, spare=True))
-            at_place[its] = np.any([place[slot] == offset for place in places], axis=0)
+            place, spare = self.places[index]
+            at_place[its] = (place[slot] == offset) | (spare[slot] == offset)
         return at_place
 
     @property
@@ -84,24 +84,34 @@ class BookPlan:
     def escaping_bytes(self) -> int:
         """Most bytes of the requests of a step that have no place, in whole blocks."""
         return max(
-            int(block_bytes(kind.most[self.offsets_of(index) == NO_PLACE]).sum())
-            for index, kind in enumerate(self.problem.kinds)
+            int(block_bytes(kind.most[place == NO_PLACE]).sum())
+            for kind, (place, _) in zip(self.problem.kinds, self.places, strict=True)
         )
 
-    def kind_plans(self) -> list[KindPlan]:
+    def step_book(self) -> StepBook:
         """Return the book as the allocator takes it."""
         plans = [
-            KindPlan(
-                kind.label,
-                kind.stream,
-                kind.least,
-                kind.most,
-                self.offsets_of(index),
-                self.offsets_of(index, spare=True),
-            )
-            for index, kind in enumerate(self.problem.kinds)
+            KindPlan(kind.label, kind.stream, kind.least, kind.most, place, spare)
+            for kind, (place, spare) in zip(self.problem.kinds, self.places, strict=True)
         ]
-        return with_hand_overs(plans, self.arena_bytes)
+        return StepBook(with_hand_overs(plans, self.arena_bytes), self.arena_bytes)
+
+    @property
+    def _indices(self) -> range:
+        return range(len(self.problem.kinds))
+
+    def _offsets_of(self, index: int, spare: int) -> IntColumn:
+        offset = np.full(self.problem.kinds[index].slot_count, NO_PLACE, dtype=np.int64)
+        its = (self.problem.kind == index) & (self.problem.is_spare == spare)
+        offset[self.problem.slot[its]] = self.plan.offsets[its]
+        return offset
+
+
+class ReadyBook(NamedTuple):
+    """A book, and the same one as the allocator takes it, once."""
+
+    plan: BookPlan
+    step_book: StepBook
 
 
 def plan_book(

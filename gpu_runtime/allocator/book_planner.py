@@ -12,9 +12,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import KindPlan, StepEnd
+from gpu_runtime._core import StepBook, StepEnd
 from gpu_runtime.allocator.book_judge import BookJudge
-from gpu_runtime.allocator.book_plan import BookPlan, plan_book
+from gpu_runtime.allocator.book_plan import BookPlan, ReadyBook, plan_book
 from gpu_runtime.allocator.book_problem import LEAST_PEAK, NO_GUESTS
 from gpu_runtime.allocator.planning_thread import PlanningThread
 from gpu_runtime.allocator.step_kind import StepKind
@@ -77,8 +77,8 @@ class SteppedAllocator(Protocol):
     def drop_log(self) -> None:
         """Forget the log."""
 
-    def adopt_book(self, kinds: list[KindPlan], arena_bytes: int) -> None:
-        """Serve by a book from now on."""
+    def adopt_book(self, book: StepBook) -> None:
+        """Serve by a book from now on, which is used up."""
 
     def drop_book(self) -> None:
         """Serve without a book from now on."""
@@ -123,7 +123,7 @@ class BookPlanner:
         self._planning = planning
         self._least_peak = least_peak
         self._model = StepModel()
-        self._thread: PlanningThread[BookPlan] = PlanningThread()
+        self._thread: PlanningThread[ReadyBook] = PlanningThread()
         self._planned_version = 0
         self._in_step = Lock()
         self._step = 0
@@ -141,7 +141,7 @@ class BookPlanner:
         self._guests_changed = False
         self._judge = BookJudge()
         # A book that waits for room, and for how many steps more.
-        self._waiting: BookPlan | None = None
+        self._waiting: ReadyBook | None = None
         self._patience = LONGEST_PATIENCE
         # The book in force that is planned again with more time, if one is.
         self._improved: BookPlan | None = None
@@ -175,7 +175,7 @@ class BookPlanner:
         """Adopt a book that was made elsewhere, before the first step."""
         self._model = StepModel(book.problem.kinds)
         self._planned_version = self._model.version
-        self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
+        self.allocator.adopt_book(book.step_book())
         self._follow(book)
 
     def begin_step(self, label: int) -> None:
@@ -317,7 +317,7 @@ class BookPlanner:
         if self._planning == "beside":
             self._thread.start(lambda: self._plan_soon(kinds, guests))
         else:
-            self._adopt_what(lambda: self._plan(kinds, guests))
+            self._adopt_what(lambda: self._plan(kinds, guests, self._budget))
 
     def _judge_last(self) -> None:
         """Wait longer where plans follow one another and serve no better."""
@@ -330,19 +330,22 @@ class BookPlanner:
             self._bytes_a_step = bytes_a_step
         self._bytes_at_plan, self._planned_at = fallback, self._step
 
-    def _plan(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> BookPlan:
-        return plan_book(kinds, self._planner, self._budget, self._least_peak, guests)
+    def _plan(
+        self, kinds: Sequence[StepKind], guests: NDArray[np.int64], budget: Budget
+    ) -> ReadyBook:
+        book = plan_book(kinds, self._planner, budget, self._least_peak, guests)
+        return ReadyBook(book, book.step_book())
 
-    def _plan_soon(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> BookPlan:
+    def _plan_soon(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> ReadyBook:
         """Return a plan that is not the best there is, if there is one soon."""
         limit = self._budget.time_limit_seconds
         if limit is None or limit > SOON_SECONDS:
             soon = replace(self._budget, time_limit_seconds=SOON_SECONDS)
             try:
-                return plan_book(kinds, self._planner, soon, self._least_peak, guests)
+                return self._plan(kinds, guests, soon)
             except GaplessError:
                 pass  # With more time there may be one.
-        return self._plan(kinds, guests)
+        return self._plan(kinds, guests, self._budget)
 
     def _adopt_if_ready(self, *, wait: bool = False) -> None:
         if self._improved is not None:
@@ -354,7 +357,8 @@ class BookPlanner:
         book = self.book
         if self.plans > plans and book is not None and book.gap > MUCH:
             self._improved = book
-            self._thread.start(lambda: self._plan(book.problem.kinds, book.problem.guests))
+            problem = book.problem
+            self._thread.start(lambda: self._plan(problem.kinds, problem.guests, self._budget))
 
     def _adopt_if_better(self, former: BookPlan, *, wait: bool) -> None:
         """Adopt what more time has made of a plan, where it saves enough."""
@@ -365,23 +369,24 @@ class BookPlanner:
         if self._thread.is_busy:
             return
         self._improved = None
-        saved = 0 if better is None else former.arena_bytes - better.arena_bytes
+        saved = 0 if better is None else former.arena_bytes - better.plan.arena_bytes
         if former is self.book and saved > MUCH * former.arena_bytes:
             self._adopt_what(lambda: better)
 
-    def _adopt_what(self, make: Callable[[], BookPlan | None]) -> None:
+    def _adopt_what(self, make: Callable[[], ReadyBook | None]) -> None:
         """Adopt what is made; whatever is in its way, training goes on as before."""
         try:
-            book = make()
-            if book is None or (self.plans and not self._judge.may_plan):
+            made = make()
+            if made is None or (self.plans and not self._judge.may_plan):
                 return
             self._waiting = None
+            book = made.plan
             outside = self.persisting_bytes - book.guest_bytes
             live = self.allocator.figures().live_peak
             if not self._judge.is_little_above(book.arena_bytes + outside, live):
                 if self.book is None and self._may_wait():
                     # The first steps of a program seldom have all that will live.
-                    self._waiting = book
+                    self._waiting = made
                     return
                 self._do_without()
                 self._go_on(
@@ -391,9 +396,9 @@ class BookPlanner:
                 )
                 return
             if self._waits_for_room(book, outside):
-                self._waiting = book
+                self._waiting = made
                 return
-            self.allocator.adopt_book(book.kind_plans(), book.arena_bytes)
+            self.allocator.adopt_book(made.step_book)
         except KeyboardInterrupt:
             # Whoever goes on after it gets the plan that was on its way.
             self._planned_version = 0

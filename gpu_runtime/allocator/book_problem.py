@@ -98,6 +98,9 @@ def book_problem(
     )
 
 
+_Hulls = tuple[IntColumn, IntColumn, NDArray[np.int64]]
+
+
 class _Tensors:
     """The tensors of kinds on the line of time, those of a kind by slot, then its spare ones."""
 
@@ -111,14 +114,47 @@ class _Tensors:
         columns = np.concatenate([np.empty((6, 0), dtype=np.int64), *parts], axis=1)
         self.kind, self.slot, spare, self.size, self._start, self._end = columns
         self.is_spare = spare.astype(np.bool_)
+        self._hulls: _Hulls | None = None
 
     @property
     def duration(self) -> int:
         """Requests on the line of time."""
         return int(self._base[-1])
 
-    def hulls(self) -> tuple[IntColumn, IntColumn, NDArray[np.int64]]:
+    def hulls(self) -> _Hulls:
         """Return lifetimes, and rows ``(tensor, start, end)`` of what they do without."""
+        if self._hulls is None:
+            self._hulls = self._made_hulls()
+        return self._hulls
+
+    def peaks(self) -> list[int]:
+        """Return the most bytes in use at once in each kind."""
+        live, base = self._live(), self._base.tolist()
+        return [int(live[begin:stop].max(initial=0)) for begin, stop in pairwise(base)]
+
+    def widen_side_streams(self) -> None:
+        """Let blocks of side streams begin earlier and end later, where there is room for it."""
+        is_side = np.concatenate([np.empty(0, dtype=np.bool_), *map(_is_side, self._kinds)])
+        sides = np.flatnonzero(is_side[self._base[self.kind] + self.slot])
+        if not len(sides):
+            return
+        live = self._live()
+        limit = int(live.max(initial=0) * (1 + MARGIN_SHARE))
+        for tensor in sides.tolist():
+            kind = self.kind[tensor]
+            base, size = self._base[kind], self.size[tensor]
+            begin, end = base + self._start[tensor], base + self._end[tensor]
+            after = live[end : min(end + SIDE_MARGIN, self._base[kind + 1])]
+            longer = _room(after, limit - size)
+            after[:longer] += size
+            before = live[max(begin - SIDE_MARGIN, base) : begin][::-1]
+            earlier = _room(before, limit - size)
+            before[:earlier] += size
+            self._start[tensor] -= earlier
+            self._end[tensor] += longer
+        self._hulls = None
+
+    def _made_hulls(self) -> _Hulls:
         rows = self._intervals()
         tensor, start, end = rows[:, np.lexsort((rows[1], rows[0]))]
         if not len(tensor):
@@ -131,31 +167,6 @@ class _Tensors:
         between = np.flatnonzero((np.diff(tensor) == 0) & (start[1:] > reach[:-1]))
         gaps = np.stack([tensor[between], reach[between], start[between + 1]], axis=1)
         return start[first], reach[last], gaps
-
-    def peaks(self) -> list[int]:
-        """Return the most bytes in use at once in each kind."""
-        live, base = self._live(), self._base.tolist()
-        return [int(live[begin:stop].max(initial=0)) for begin, stop in pairwise(base)]
-
-    def widen_side_streams(self) -> None:
-        """Let blocks of side streams begin earlier and end later, where there is room for it."""
-        live = self._live()
-        limit = int(live.max(initial=0) * (1 + MARGIN_SHARE))
-        sides = [_is_side(kind) for kind in self._kinds]
-        for tensor in range(len(self.kind)):
-            kind = self.kind[tensor]
-            if not sides[kind][self.slot[tensor]]:
-                continue
-            base, size = self._base[kind], self.size[tensor]
-            begin, end = base + self._start[tensor], base + self._end[tensor]
-            after = live[end : min(end + SIDE_MARGIN, self._base[kind + 1])]
-            longer = _room(after, limit - size)
-            after[:longer] += size
-            before = live[max(begin - SIDE_MARGIN, base) : begin][::-1]
-            earlier = _room(before, limit - size)
-            before[:earlier] += size
-            self._start[tensor] -= earlier
-            self._end[tensor] += longer
 
     def _intervals(self) -> NDArray[np.int64]:
         """Columns ``(tensor, start, end)``; those of a tensor may overlap."""

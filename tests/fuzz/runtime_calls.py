@@ -7,6 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from gpu_runtime import _core
 from tests.fuzz import policy_calls
 from tests.fuzz.case import Case
@@ -21,6 +23,7 @@ LABELS = (0, 0, 1, _core.BETWEEN_STEPS)
 
 Allocator = _core.PlannedAllocator
 Book = _core.StepBook
+Record = _core.ProgramRecord
 Simulated = _core.SimulatedMemory
 
 
@@ -61,8 +64,9 @@ def kinds(case: Case) -> tuple[list[Any], int]:
 
 
 def books(case: Case) -> None:
-    """Ask a book, which has no memory."""
+    """Ask a book, and what books are made from; neither has memory."""
     rng = case.rng
+    records(case)
     book = case.call("StepBook", Book, *kinds(case))
     if book is None:
         return
@@ -77,6 +81,45 @@ def books(case: Case) -> None:
         end = case.call("StepBook.end_step", Book.end_step, book)
         if end is not None:
             case.call("StepEnd", read, end)
+
+
+def records(case: Case) -> None:
+    """Read the logs of an allocator, and go on with the kinds that were learnt."""
+    rng = case.rng
+    record = case.call("ProgramRecord", Record, []) or Record([])
+    allocator = Allocator(Simulated(PAGE, 512 * PAGE))
+    addresses: list[int] = []
+    for _ in range(rng.randint(1, 12)):
+        allocator.begin_step(rng.choice((0, 0, 1)))
+        for size in SIZES[1 : rng.randint(2, len(SIZES))]:
+            addresses.append(allocator.allocate(size, rng.choice(STREAMS[:3])))
+            if rng.random() < 0.7:
+                allocator.free(addresses.pop(rng.randrange(len(addresses))))
+        allocator.end_step()
+        rows = allocator.take_log() if rng.random() < 0.9 else column(SIZES)
+        numbers = [rng.randint(-1, 3) for _ in range(rng.randint(0, 3))]
+        case.call("ProgramRecord.add", Record.add, record, rows, numbers)
+        case.call("ProgramRecord.saw", Record.saw, record, numbers)
+        case.call("ProgramRecord.stays", Record.stays, record, column(range(9)))
+        case.call("ProgramRecord", read, record)
+        case.call("ProgramRecord.live_bytes", Record.live_bytes, record)
+        for kind in record.kinds:
+            case.call("KindRecord", read, kind)
+        if rng.random() < 0.2:
+            case.call("ProgramRecord.lose_track", Record.lose_track, record)
+        if rng.random() < 0.2:
+            record = case.call("ProgramRecord", Record, record.kinds) or record
+    columns = (column(SIZES[: rng.choice((2, 2, 3))]) for _ in range(6))
+    flags = np.ones(2, dtype=np.uint8)
+    later = {rng.randint(0, 3): column(SIZES[:2])}
+    kind = case.call("KindRecord", _core.KindRecord, 3, 0, *columns, flags, flags, later, 2, 1)
+    if kind is not None:
+        case.call("ProgramRecord", Record, [kind])
+    made = case.call("StepBook", Book, *kinds(case))
+    if made is not None:
+        case.call("adopt_book", Allocator.adopt_book, allocator, made)
+        case.call("StepBook", read, made)
+        case.call("StepBook.request", Book.request, made, 0, BLOCK)
 
 
 def device(case: Case) -> Any:
@@ -281,7 +324,9 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     ),
     books: (
         "StepBook", *of(Book), "StepBook.begin_step", "StepBook.request", "StepBook.end_step",
-        "Place", *of(_core.Place),
+        "Place", *of(_core.Place), "ProgramRecord", *of(Record), "ProgramRecord.add",
+        "ProgramRecord.saw", "ProgramRecord.stays", "ProgramRecord.live_bytes",
+        "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord), "MOST_KINDS", "REPEATED",
     ),
     overwrites: (
         "PlannedAllocator.take_overwrites", "Overwrite", *of(_core.Overwrite), "Tenant",

@@ -58,14 +58,16 @@ void bind_kind_record(nb::module_& module) {
     def("was_freed", &KindRecord::was_freed);
     def("renewed", &KindRecord::renewed);
     bound
-        .def_prop_ro("later",
-                     [](const KindRecord& kind) {
-                         nb::dict later;
-                         for (const auto& [number, ends] : kind.later) {
-                             later[nb::int_(number)] = column(ends);
-                         }
-                         return later;
-                     })
+        .def_prop_ro(
+            "later",
+            [](const KindRecord& kind) {
+                nb::dict later;
+                for (const auto& [number, ends] : kind.later) {
+                    later[nb::int_(number)] = column(ends);
+                }
+                return later;
+            },
+            nb::sig("def later(self) -> dict[int, NDArray[numpy.int64]]"))
         .def_ro("seen", &KindRecord::seen)
         .def_ro("last_seen", &KindRecord::last_seen);
 }

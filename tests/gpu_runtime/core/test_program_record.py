@@ -161,7 +161,10 @@ def test_a_step_that_repeats_is_news_twice() -> None:
     record = ProgramRecord([])
     versions = []
     for number in range(5):
-        rows = [(LogKind.REQUEST, number, 600, 0, -1, -1), (LogKind.FREE, number, 0, 0, -1, -1)]
+        rows: list[Row] = [
+            (LogKind.REQUEST, number, 600, 0, -1, -1),
+            (LogKind.FREE, number, 0, 0, -1, -1),
+        ]
         record.add(log_of((0, rows)), [])
         versions.append(record.version)
     assert versions == [0, 1, 1, 1, 1]
@@ -169,7 +172,7 @@ def test_a_step_that_repeats_is_news_twice() -> None:
 
 
 def test_a_kind_of_a_file_goes_on_where_it_was() -> None:
-    rows = [(LogKind.REQUEST, 0, 600, 0, -1, -1), (LogKind.REQUEST, 1, 700, 7, -1, -1)]
+    rows: list[Row] = [(LogKind.REQUEST, 0, 600, 0, -1, -1), (LogKind.REQUEST, 1, 700, 7, -1, -1)]
     first = ProgramRecord([])
     first.add(log_of((0, rows)), [])
     (kind,) = first.kinds
@@ -211,7 +214,7 @@ def test_columns_have_an_entry_a_request() -> None:
 
 def test_a_free_of_a_slot_that_no_kind_has_teaches_nothing() -> None:
     record = ProgramRecord([])
-    rows = [(LogKind.REQUEST, 10, 600, 0, -1, -1), (LogKind.FREE, 10, 0, 0, -1, -1)]
+    rows: list[Row] = [(LogKind.REQUEST, 10, 600, 0, -1, -1), (LogKind.FREE, 10, 0, 0, -1, -1)]
     record.add(log_of((0, rows)), [])
     for kind, slot in ((0, 99), (0, -5), (9, 0)):
         record.add(log_of((0, [(LogKind.FREE, 1, 0, 0, kind, slot)])), [0])

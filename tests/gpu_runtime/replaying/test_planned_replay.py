@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpu_runtime._core import PlannedAllocator
+from gpu_runtime._core import PlannedAllocator, StepBook
 from gpu_runtime.replaying import planned_replay
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
@@ -49,9 +49,9 @@ def test_steps_are_served_by_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     adopted: list[int] = []
     real = PlannedAllocator.adopt_book
 
-    def adopt(allocator: PlannedAllocator, kinds: list[object], arena_bytes: int) -> None:
-        adopted.append(arena_bytes)
-        real(allocator, kinds, arena_bytes)  # type: ignore[arg-type]
+    def adopt(allocator: PlannedAllocator, book: StepBook) -> None:
+        adopted.append(book.arena_bytes)
+        real(allocator, book)
 
     monkeypatch.setattr(PlannedAllocator, "adopt_book", adopt)
     result = replay_planned(training(), OnlineTerms(), "greedy-size-best", 5.0)

@@ -241,11 +241,17 @@ void PlannedAllocator::adopt_book(StepBook book) {
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
     // A plain arena does not grow, and is not to lie beside the one that comes.
-    const bool is_replaced = heap_.is_plain() && heap_.arena_missing(0, wanted) > 0;
+    const std::size_t missing = heap_.arena_missing(0, wanted);
+    const bool is_replaced = heap_.is_plain() && missing > 0;
+    // An arena that has its memory, or gets as little as may be taken, waits for nobody.
+    const bool needs_none = missing == 0 || !is_above(kShare, 0, missing);
+    const bool is_kept = former > 0 && wanted >= former && !heap_.is_plain() && needs_none;
     try {
         // What the heap had for these requests goes to the arena.
-        if (heap_.has_withheld()) settle(lock);
-        take_out(lock, heap_.take_idle(is_replaced ? 0 : std::min(former, wanted)));
+        if (!is_kept) {
+            if (heap_.has_withheld()) settle(lock);
+            take_out(lock, heap_.take_idle(is_replaced ? 0 : std::min(former, wanted)));
+        }
         map_arena(wanted);
         heap_.release_spare();
     } catch (...) {
