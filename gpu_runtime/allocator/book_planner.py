@@ -310,21 +310,22 @@ class BookPlanner:
                 self._thread.interrupt()
             return
         # The program goes on learning meanwhile.
-        kinds = self._model.repeated
+        kinds = self._model.repeated_now()
         guests, self._guests_changed = self._guests, False
         self._planned_version = self._model.version
         self._judge_last()
         if self._planning == "beside":
-            self._thread.start(lambda: self._plan_soon(kinds, guests))
+            self._thread.start(lambda: self._plan_soon(kinds(), guests))
         else:
-            self._adopt_what(lambda: self._plan(kinds, guests, self._budget))
+            self._adopt_what(lambda: self._plan(kinds(), guests, self._budget))
 
     def _judge_last(self) -> None:
         """Wait longer where plans follow one another and serve no better."""
         fallback = self.allocator.figures().fallback_bytes
         steps = max(self._step - self._planned_at, 1)
         bytes_a_step = (fallback - self._bytes_at_plan) / steps
-        if self.plans:
+        # Without a book nothing is served, neither better nor worse.
+        if self.book is not None:
             is_better = bytes_a_step < self._bytes_a_step
             self._wait = 1 if is_better else min(2 * self._wait, LONGEST_WAIT)
             self._bytes_a_step = bytes_a_step
@@ -376,6 +377,7 @@ class BookPlanner:
     def _adopt_what(self, make: Callable[[], ReadyBook | None]) -> None:
         """Adopt what is made; whatever is in its way, training goes on as before."""
         try:
+            waiting = self._waiting
             made = make()
             if made is None or (self.plans and not self._judge.may_plan):
                 return
@@ -385,7 +387,10 @@ class BookPlanner:
             live = self.allocator.figures().live_peak
             if not self._judge.is_little_above(book.arena_bytes + outside, live):
                 if self.book is None and self._may_wait():
-                    # The first steps of a program seldom have all that will live.
+                    # The first steps of a program seldom have all that will live. Sizes of the
+                    # moment are news in each step, and their plans would all be too large.
+                    if made is not waiting:
+                        self._wait = min(2 * self._wait, LONGEST_WAIT)
                     self._waiting = made
                     return
                 self._do_without()
@@ -432,6 +437,8 @@ class BookPlanner:
         return True
 
     def _follow(self, book: BookPlan) -> None:
+        if self.book is None:
+            self._wait = 1
         numbers = self.book.numbers if self.book else []
         # What was made by the book before has its numbers, when it is freed. Kinds keep their
         # places as long as none is forgotten; the next log then says nothing of older requests.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,17 @@ class StepModel:
     @property
     def kinds(self) -> list[StepKind]:
         """All kinds with any requests."""
-        return [StepKind.of(record) for record in self._record.kinds]
+        return [StepKind.of(record) for record in self._record.kinds()]
 
     @property
     def repeated(self) -> list[StepKind]:
         """Those of which there was more than one step, in the order in which there first was."""
-        return [kind for kind in self.kinds if kind.seen >= REPEATED]
+        return self.repeated_now()()
+
+    def repeated_now(self) -> Callable[[], list[StepKind]]:
+        """Copy those; whoever needs them makes columns of them, in whichever thread."""
+        records = self._record.kinds(REPEATED)
+        return lambda: [StepKind.of(record) for record in records]
 
     def add(self, rows: NDArray[np.int64], in_book: Sequence[int]) -> None:
         """Learn from the log of a step and of what ran before it.

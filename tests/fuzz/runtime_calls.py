@@ -103,12 +103,12 @@ def records(case: Case) -> None:
         case.call("ProgramRecord.stays", Record.stays, record, column(range(9)))
         case.call("ProgramRecord", read, record)
         case.call("ProgramRecord.live_bytes", Record.live_bytes, record)
-        for kind in record.kinds:
+        for kind in record.kinds():
             case.call("KindRecord", read, kind)
         if rng.random() < 0.2:
             case.call("ProgramRecord.lose_track", Record.lose_track, record)
         if rng.random() < 0.2:
-            record = case.call("ProgramRecord", Record, record.kinds) or record
+            record = case.call("ProgramRecord", Record, record.kinds()) or record
     columns = (column(SIZES[: rng.choice((2, 2, 3))]) for _ in range(6))
     flags = np.ones(2, dtype=np.uint8)
     later = {rng.randint(0, 3): column(SIZES[:2])}
@@ -326,7 +326,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "StepBook", *of(Book), "StepBook.begin_step", "StepBook.request", "StepBook.end_step",
         "Place", *of(_core.Place), "ProgramRecord", *of(Record), "ProgramRecord.add",
         "ProgramRecord.saw", "ProgramRecord.stays", "ProgramRecord.live_bytes",
-        "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord), "MOST_KINDS", "REPEATED",
+        "ProgramRecord.kinds", "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord),
+        "MOST_KINDS", "REPEATED",
     ),
     overwrites: (
         "PlannedAllocator.take_overwrites", "Overwrite", *of(_core.Overwrite), "Tenant",

@@ -52,7 +52,8 @@ void bind_book(nb::module_& module) {
         .def_ro("mismatch", &StepBook::Place::mismatch);
     nb::class_<StepBook>(module, "StepBook",
                          "The kinds of step of a program; it predicts, and holds no memory.")
-        .def(nb::init<std::vector<KindPlan>, std::size_t>(), "kinds"_a, "arena_bytes"_a)
+        .def(nb::init<std::vector<KindPlan>, std::size_t>(), "kinds"_a, "arena_bytes"_a,
+             WithoutPython())
         .def_prop_ro("arena_bytes", &StepBook::arena_bytes)
         .def("begin_step", &StepBook::begin_step, "label"_a)
         .def("request", &StepBook::request, "stream"_a, "bytes"_a)

@@ -93,7 +93,7 @@ void bind_program_record(nb::module_& module) {
         .def("saw", &ProgramRecord::saw, "numbers"_a, WithoutPython())
         .def_prop_ro("version", &ProgramRecord::version)
         .def_prop_ro("knew_last_step", &ProgramRecord::knew_last_step)
-        .def_prop_ro("kinds", &ProgramRecord::kinds)
+        .def("kinds", &ProgramRecord::kinds, "least_seen"_a = 0, WithoutPython())
         .def(
             "stays",
             [](const ProgramRecord& record, const Column& requests) {

@@ -133,7 +133,7 @@ def check(kind: KindRecord, account: Account, names: dict[int, Name]) -> None:
 
 def what_a_plan_knows(record: ProgramRecord) -> list[object]:
     known: list[object] = []
-    for kind in record.kinds:
+    for kind in record.kinds():
         if kind.seen >= REPEATED:
             columns = (kind.most, kind.end, kind.short_end, kind.was_freed, kind.renewed)
             later = {number: ends.tolist() for number, ends in kind.later.items()}
@@ -152,8 +152,8 @@ def test_random_logs_by_an_account_of_each_request(seed: int) -> None:
             accounts.add(label, rows)
         if record.version == version:
             assert what_a_plan_knows(record) == before
-        names = {kind.number: (kind.label, len(kind.stream)) for kind in record.kinds}
-        for kind in record.kinds:
+        names = {kind.number: (kind.label, len(kind.stream)) for kind in record.kinds()}
+        for kind in record.kinds():
             check(kind, accounts.of[names[kind.number]], names)
 
 
@@ -175,7 +175,7 @@ def test_a_kind_of_a_file_goes_on_where_it_was() -> None:
     rows: list[Row] = [(LogKind.REQUEST, 0, 600, 0, -1, -1), (LogKind.REQUEST, 1, 700, 7, -1, -1)]
     first = ProgramRecord([])
     first.add(log_of((0, rows)), [])
-    (kind,) = first.kinds
+    (kind,) = first.kinds()
     role = FIRST_ROLE + 1
     named = KindRecord(
         4, 0, np.array([0, role]), kind.least, kind.most, kind.last, kind.end, kind.short_end,
@@ -184,11 +184,11 @@ def test_a_kind_of_a_file_goes_on_where_it_was() -> None:
     record = ProgramRecord([named])
     assert record.version == 1
     record.add(log_of((0, rows)), [])
-    (kind,) = record.kinds
+    (kind,) = record.kinds()
     assert (kind.number, kind.seen, kind.stream.tolist()) == (4, 4, [0, 7])
     # Once it is somebody it is nobody else.
     record.add(log_of((0, [rows[0], (*rows[1][:3], 8, -1, -1)])), [])
-    assert [other.seen for other in record.kinds] == [4, 1]
+    assert [other.seen for other in record.kinds()] == [4, 1]
 
 
 def test_the_kind_that_was_not_seen_for_longest_is_forgotten() -> None:
@@ -200,8 +200,8 @@ def test_the_kind_that_was_not_seen_for_longest_is_forgotten() -> None:
             rows.append((LogKind.REQUEST, number, 600, 0, -1, -1))
             number += 1
         record.add(log_of((0, rows)), [])
-    assert [len(kind.stream) for kind in record.kinds] == list(range(3, MOST_KINDS + 3))
-    assert all(number >= 2 for kind in record.kinds for number in kind.later)
+    assert [len(kind.stream) for kind in record.kinds()] == list(range(3, MOST_KINDS + 3))
+    assert all(number >= 2 for kind in record.kinds() for number in kind.later)
 
 
 def test_columns_have_an_entry_a_request() -> None:
@@ -218,4 +218,4 @@ def test_a_free_of_a_slot_that_no_kind_has_teaches_nothing() -> None:
     record.add(log_of((0, rows)), [])
     for kind, slot in ((0, 99), (0, -5), (9, 0)):
         record.add(log_of((0, [(LogKind.FREE, 1, 0, 0, kind, slot)])), [0])
-    assert record.kinds[0].later == {}
+    assert record.kinds()[0].later == {}

@@ -75,11 +75,12 @@ bool ProgramRecord::knew_last_step() const {
     return knew_last_step_;
 }
 
-std::vector<KindRecord> ProgramRecord::kinds() const {
+std::vector<KindRecord> ProgramRecord::kinds(std::int64_t least_seen) const {
     const std::lock_guard lock(mutex_);
     std::vector<KindRecord> found;
-    std::ranges::copy_if(kinds_, std::back_inserter(found),
-                         [](const KindRecord& kind) { return kind.slot_count() > 0; });
+    std::ranges::copy_if(kinds_, std::back_inserter(found), [&](const KindRecord& kind) {
+        return kind.slot_count() > 0 && kind.seen >= least_seen;
+    });
     return found;
 }
 
@@ -208,24 +209,26 @@ bool ProgramRecord::end_earlier(std::int64_t kind, const std::vector<std::int64_
             living_end_[known - living_.begin()] = at;
         } else if (in_kind >= 0 && in_kind < static_cast<std::int64_t>(in_book.size())) {
             // What the book knows of requests whose log nobody read.
-            is_news |= take_end(in_book[in_kind], slot, kind, at, true);
+            is_news |= take_end(find(in_book[in_kind]), slot, kind, at, true);
         }
     }
     std::size_t kept = 0;
+    std::ptrdiff_t owner = -1;
     for (std::size_t index = 0; index < living_.size(); ++index) {
         const Living living = living_[index];
         const bool is_freed = living_end_[index] != kNotFreed;
         const std::int64_t end = is_freed ? living_end_[index] : last;
-        is_news |= take_end(living.number, living.slot, kind, end, is_freed);
+        // Those of one segment lie together.
+        if (owner < 0 || kinds_[owner].number != living.number) owner = find(living.number);
+        is_news |= take_end(owner, living.slot, kind, end, is_freed);
         if (!is_freed) living_[kept++] = living;
     }
     living_.resize(kept);
     return is_news;
 }
 
-bool ProgramRecord::take_end(std::int64_t number, std::int64_t slot, std::int64_t kind,
+bool ProgramRecord::take_end(std::ptrdiff_t place, std::int64_t slot, std::int64_t kind,
                              std::int64_t end, bool is_freed) {
-    const std::ptrdiff_t place = find(number);
     if (place < 0) return false;
     KindRecord& owner = kinds_[place];
     if (slot < 0 || slot >= static_cast<std::int64_t>(owner.slot_count())) return false;

@@ -39,8 +39,9 @@ class ProgramRecord {
     std::int64_t version() const;
     // Whether the last step was of a kind that was seen before.
     bool knew_last_step() const;
-    // Those with any requests; the order of those that count is that in which they began to.
-    std::vector<KindRecord> kinds() const;
+    // Those with any requests that were seen so often; the order of those that count is that in
+    // which they began to.
+    std::vector<KindRecord> kinds(std::int64_t least_seen = 0) const;
     // Which requests in use are known to stay: of no kind that counts, or never freed.
     std::vector<std::uint8_t> stays(std::span<const std::int64_t> requests) const;
     // In use of earlier steps, in whole blocks, as far as it was seen.
@@ -69,7 +70,7 @@ class ProgramRecord {
     void name_streams(const Roles& roles);
     bool end_earlier(std::int64_t kind, const std::vector<std::int64_t>& in_book);
     bool end_own(KindRecord& kind);
-    bool take_end(std::int64_t number, std::int64_t slot, std::int64_t kind, std::int64_t end,
+    bool take_end(std::ptrdiff_t place, std::int64_t slot, std::int64_t kind, std::int64_t end,
                   bool is_freed);
     void forget(bool counting);
     // Where a kind is in `kinds_`, -1 where it is forgotten.
