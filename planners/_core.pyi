@@ -83,10 +83,12 @@ class Instance:
     def from_rows(size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], blocks: Blocks, unsafe: BitRows) -> Instance:
         """Rows of unsafe pairs decide."""
 
+    @staticmethod
+    def from_graph(size: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], blocks: Blocks, graph: Graph) -> Instance:
+        """A graph decides, by a number a tensor and stream and without rows."""
+
     def with_rows(self) -> Instance:
-        """
-        The same problem with rows of unsafe pairs, also where lifetimes decide.
-        """
+        """The same problem with rows of unsafe pairs, whatever decides."""
 
     def conflicting_pins(self) -> tuple[int, int] | None: ...
 
@@ -397,7 +399,7 @@ def find_overlap_in_time(offset: Annotated[NDArray[numpy.int64], dict(shape=(Non
     """Two tensors that share a byte and a step, if any."""
 
 class DescendantSafety:
-    """What a graph lets share bytes, by descendant sets."""
+    """What a graph lets share bytes, by what descends from each node."""
 
     def __init__(self, stream: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], producer: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], consumer_offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], consumers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], control: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None: ...
 

@@ -6,10 +6,13 @@ import numpy as np
 
 from planners import _core
 from planners.errors import InstanceError
+from planners.model.graph import Graph
 from planners.model.problem import Problem, Safety
-from planners.safety.algorithms import DEFAULT_ALGORITHM, unsafe_rows
+from planners.safety.algorithms import DEFAULT_ALGORITHM, core_graph, unsafe_rows
 
 MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
+# Rows of a graph that are made without a question, of 20,000 tensors.
+QUICK_ROW_BYTES = 50_000_000
 
 
 def make_core_instance(problem: Problem) -> _core.Instance:
@@ -25,13 +28,16 @@ def make_core_instance(problem: Problem) -> _core.Instance:
     )
     if lifetimes_decide(problem):
         return _core.Instance.from_segments(problem.size, blocks, problem.segments())
-    _require_room_for_rows(problem)
     if problem.unsafe_pairs is not None:
+        _require_room_for_rows(problem)
         rows = _core.rows_from_pairs(problem.tensor_count, problem.unsafe_pairs)
-    else:
-        assert problem.graph is not None
-        rows = unsafe_rows(problem.graph, DEFAULT_ALGORITHM)
-    return _core.Instance.from_rows(problem.size, blocks, rows)
+        return _core.Instance.from_rows(problem.size, blocks, rows)
+    graph = problem.graph
+    assert graph is not None
+    if _rows_are_small(graph):
+        rows = unsafe_rows(graph, DEFAULT_ALGORITHM)
+        return _core.Instance.from_rows(problem.size, blocks, rows)
+    return _core.Instance.from_graph(problem.size, blocks, core_graph(graph))
 
 
 def lifetimes_decide(problem: Problem) -> bool:
@@ -45,13 +51,16 @@ def lifetimes_decide(problem: Problem) -> bool:
     )
 
 
+def _rows_are_small(graph: Graph) -> bool:
+    """Return whether a bit a pair is taken; the other way is a number a tensor and stream."""
+    row_bytes = graph.tensor_count**2 // 8
+    return row_bytes <= max(QUICK_ROW_BYTES, 8 * graph.node_count * graph.stream_count)
+
+
 def _require_room_for_rows(problem: Problem) -> None:
-    tensors = problem.tensor_count
-    nodes = 0 if problem.graph is None else problem.graph.node_count
-    # The relation itself, and what the referee's twin keeps of a graph.
-    needed = max(tensors * tensors, nodes * (nodes + tensors)) // 8
+    needed = problem.tensor_count**2 // 8
     if needed > MAX_ROW_BYTES:
         raise InstanceError(
-            f"field size: {tensors} tensors and {nodes} nodes with general unsafe pairs would take "
+            f"field size: {problem.tensor_count} tensors with explicit unsafe pairs would take "
             f"{needed} bytes of rows, and at most {MAX_ROW_BYTES} are taken"
         )

@@ -11,8 +11,8 @@ from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.referee.naive import describe_overlap, find_wrong_offset, overlap_of_pairs
 
-# Every answer to a problem is judged, and its descendant sets cost more than a plan; they go with
-# the problem.
+# Every answer to a problem is judged, and what follows from a graph takes longer than that; it goes
+# with the problem.
 _safety_of: WeakKeyDictionary[Problem, _core.DescendantSafety] = WeakKeyDictionary()
 
 

@@ -32,9 +32,9 @@ def seconds(rng: Random) -> float:
 class Graph:
     """A random graph as columns."""
 
-    def __init__(self, rng: Random) -> None:
-        nodes = rng.randint(0, 9)
-        self.tensors = rng.randint(0, 12) if nodes else 0
+    def __init__(self, rng: Random, tensors: int | None = None) -> None:
+        nodes = rng.randint(1 if tensors else 0, 9)
+        self.tensors = tensors if tensors is not None else rng.randint(0, 12) if nodes else 0
         streams = rng.randint(1, 3)
         drawn = [rng.randrange(streams) for _ in range(nodes)]
         dense = {stream: number for number, stream in enumerate(sorted(set(drawn)))}
@@ -212,9 +212,11 @@ def instance(case: Case) -> None:
     if blocks is None:
         return
     unsafe = _core.rows_from_pairs(drawn.tensors, drawn.pairs)
+    ordered = _core.Graph(*Graph(rng, drawn.tensors).columns)
     makers = (
         ("Instance.from_segments", _core.Instance.from_segments, drawn.segments),
         ("Instance.from_rows", _core.Instance.from_rows, unsafe),
+        ("Instance.from_graph", _core.Instance.from_graph, ordered),
     )
     for name, maker, safety in makers:
         made = case.call(name, maker, drawn.size, blocks, safety)
@@ -401,6 +403,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     homosize: ("fuse_local_plans", "memory_layers", "plan_in_layers"),
     instance: (
         "section_ranges", "Blocks", "Instance", "Instance.from_segments", "Instance.from_rows",
+        "Instance.from_graph",
         "Instance.with_rows", "Instance.conflicting_pins", "Instance.unsafe",
         "Instance.unsafe_with", "Instance.unsafe_degrees", "Instance.unsafe_pairs",
         "Instance.grow_clique", "place_single_object",

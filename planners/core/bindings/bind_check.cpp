@@ -20,7 +20,7 @@ void bind_check(nb::module_& module) {
         "Two tensors that share a byte and a step, if any.");
 
     nb::class_<DescendantSafety>(module, "DescendantSafety",
-                                 "What a graph lets share bytes, by descendant sets.")
+                                 "What a graph lets share bytes, by what descends from each node.")
         .def(
             "__init__",
             [](DescendantSafety* self, Array<std::int32_t> stream, Array<std::int32_t> producer,

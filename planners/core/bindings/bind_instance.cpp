@@ -98,6 +98,19 @@ void bind_instance(nb::module_& module) {
                 return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("unsafe"), "Rows of unsafe pairs decide.")
+        .def_static(
+            "from_graph",
+            [](Array<std::int64_t> size, std::shared_ptr<const BlockColumns> blocks,
+               std::shared_ptr<const Graph> graph) {
+                Instance instance = see(size, std::move(blocks));
+                require_length("producer", graph->tensor_count(), "tensor", instance.size.size());
+                Stop stop = stop_after(std::numeric_limits<double>::infinity());
+                nb::gil_scoped_release without_python;
+                instance.stream_order = std::make_shared<const StreamOrder>(std::move(graph), stop);
+                return instance;
+            },
+            nb::arg("size"), nb::arg("blocks"), nb::arg("graph"),
+            "A graph decides, by a number a tensor and stream and without rows.")
         .def(
             "with_rows",
             [](const Instance& instance) {
@@ -105,7 +118,7 @@ void bind_instance(nb::module_& module) {
                 nb::gil_scoped_release without_python;
                 return instance.with_rows(stop);
             },
-            "The same problem with rows of unsafe pairs, also where lifetimes decide.")
+            "The same problem with rows of unsafe pairs, whatever decides.")
         .def("conflicting_pins",
              [](const Instance& instance) {
                  Stop stop = stop_after(std::numeric_limits<double>::infinity());

@@ -153,6 +153,10 @@ BROKEN: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         ValueError, "field unsafe: one entry a tensor is needed, found 1 for 2",
         lambda: _core.Instance.from_rows(i64(3, 4), blocks(), related(1)),
     ),
+    "a graph of other tensors": (
+        ValueError, "field producer: one entry a tensor is needed, found 1 for 2",
+        lambda: _core.Instance.from_graph(i64(3, 4), blocks(), graph()),
+    ),
     "a tensor that an instance does not have": (
         IndexError, "field tensor: tensors are numbered 0 to 1", lambda: instance().unsafe_with(2),
     ),

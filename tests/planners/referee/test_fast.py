@@ -80,6 +80,28 @@ def test_a_large_graph_is_judged(referee: Referee) -> None:
         assert referee(problem, Plan.of(problem, offsets)) is not None
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_graphs_much_longer_than_wide_are_judged_alike(seed: int) -> None:
+    # Of these the twin keeps a node a stream instead of a bit a node.
+    rng = Random(seed)
+    nodes, streams = rng.randint(100, 160), rng.choice([2, 3])
+    producer = [rng.randrange(nodes) for _ in range(120)]
+    graph = Graph(
+        op=["op"] * nodes,
+        stream=[rng.randrange(streams) for _ in range(nodes)],
+        producer=producer,
+        consumers=[
+            [rng.randint(node, min(nodes - 1, node + 30)) for _ in range(rng.randrange(3))]
+            for node in producer
+        ],
+    )
+    problem = Problem([rng.randint(0, 9) for _ in range(120)], graph=graph)
+    plan = place(problem)
+    verdicts = [assert_judged(problem, plan)]
+    verdicts += [assert_judged(problem, corrupt(rng, problem, plan)) for _ in range(5)]
+    assert verdicts[0]
+
+
 def test_it_keeps_no_problem_alive() -> None:
     two_streams = Graph(op=["a", "b"], stream=[0, 1], producer=[0, 1], consumers=[[], []])
     problem = Problem([4, 4], graph=two_streams)

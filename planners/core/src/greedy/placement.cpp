@@ -1,13 +1,16 @@
 #include "greedy/placement.h"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <string>
 
 #include "greedy/address_tree.h"
+#include "greedy/chunked_list.h"
 #include "greedy/fit.h"
 #include "greedy/free_space.h"
 #include "greedy/placed_list.h"
+#include "greedy/unsafe_rows.h"
 #include "model/require.h"
 
 namespace gapless {
@@ -114,23 +117,157 @@ class SectionSpace {
 
 // ---- Rows of unsafe pairs -------------------------------------------------------------------
 
-class RowSpace {
+template <class Rows>
+void occupy_in(ChunkedList& placed, const Instance& instance, const Rows& rows, std::int32_t block,
+               std::int64_t head) {
+    const auto members = instance.blocks.members_of(block);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        const std::int64_t begin = head + instance.blocks.before_of(block, m);
+        const std::int64_t bytes = instance.size[members[m]];
+        if (bytes > 0) placed.insert({{begin, begin + bytes}, rows.number(members[m])});
+    }
+}
+
+bool is_in(const std::uint64_t* row, std::int32_t number) {
+    const auto at = static_cast<std::size_t>(number);
+    return (row[at / kWordBits] & BitRows::bit(at)) != 0;
+}
+
+// Offers free ranges of starts until the choice is final, given what forbids some from low to high.
+class FreeRanges {
   public:
-    explicit RowSpace(const Instance& instance) : instance_(instance) {}
+    FreeRanges(FitChoice& choice, std::int64_t floor, std::int64_t limit)
+        : choice_(choice), lower_(floor), limit_(limit) {}
+
+    // What ends at or below forbids nothing more.
+    const std::int64_t& lower() const { return lower_; }
+    // Returns whether the choice is final.
+    bool pass(std::int64_t begin, std::int64_t end) {
+        if (begin > lower_ && choice_.offer(lower_, begin, limit_)) return true;
+        lower_ = std::max(lower_, end);
+        return false;
+    }
+    void end() { choice_.offer(lower_, kNoLimit, limit_); }
+
+  private:
+    FitChoice& choice_;
+    std::int64_t lower_, limit_;
+};
+
+// The same for what forbids some starts in any order.
+void offer_sorted(std::vector<Interval>& forbidden, FreeRanges& ranges) {
+    std::sort(forbidden.begin(), forbidden.end(),
+              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+    for (const Interval& interval : forbidden) {
+        if (ranges.pass(interval.begin, interval.end)) return;
+    }
+    ranges.end();
+}
+
+// Offers every free range of starts in [floor, limit) until the choice is final.
+template <class Rows>
+void offer_all(const Instance& instance, const ChunkedList& placed, Rows& rows, std::int32_t block,
+               std::int64_t floor, std::int64_t limit, std::vector<Interval>& scratch,
+               FitChoice& choice) {
+    const auto members = instance.blocks.members_of(block);
+    FreeRanges ranges(choice, floor, limit);
+    if (members.size() == 1) {
+        // One tensor meets the placed ones in the order of its forbidden starts: no sort is needed.
+        const std::int64_t bytes = instance.size[members[0]];
+        const std::uint64_t* row = rows.of(block, 0);
+        if (bytes > 0 && placed.visit_above(ranges.lower(), [&](const ChunkedList::Placed& other) {
+                return is_in(row, other.number) &&
+                       ranges.pass(other.interval.begin - bytes + 1, other.interval.end);
+            })) {
+            return;
+        }
+        ranges.end();
+        return;
+    }
+    scratch.clear();
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        const std::int64_t bytes = instance.size[members[m]];
+        if (bytes == 0) continue;
+        const std::uint64_t* row = rows.of(block, m);
+        const std::int64_t before = instance.blocks.before_of(block, m);
+        placed.visit_above(floor + before, [&](const ChunkedList::Placed& other) {
+            if (is_in(row, other.number)) {
+                scratch.push_back({std::max(floor, other.interval.begin - bytes + 1 - before),
+                                   other.interval.end - before});
+            }
+            return false;
+        });
+    }
+    offer_sorted(scratch, ranges);
+}
+
+// Note [Few unsafe pairs]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// A walk along the placed tensors looks at all of them, and most of a long graph are safe with any
+// given one. Where a row has few ones, these are looked up one by one and sorted instead: the same
+// starts are forbidden, so the plan is the same.
+template <class Rows>
+class PairSpace {
+  public:
+    explicit PairSpace(const Instance& instance)
+        : instance_(instance), rows_(instance), at_(rows_.words() * kWordBits) {}
 
     void occupy(std::int32_t block, std::int64_t head) {
         top_ = std::max(top_, head + instance_.blocks.size[block]);
-        occupy_in(placed_, instance_, block, head);
+        occupy_in(placed_, instance_, rows_, block, head);
+        const auto members = instance_.blocks.members_of(block);
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            const std::int64_t begin = head + instance_.blocks.before_of(block, m);
+            at_[rows_.number(members[m])] = {begin, begin + instance_.size[members[m]]};
+        }
     }
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
         FitChoice choice(instance_, block, rules, top_);
-        offer_all(instance_, placed_, block, 0, kNoLimit, scratch_, choice);
+        if (ones(block) * kStepsAOne < placed_.size()) {
+            collect(block);
+            FreeRanges ranges(choice, 0, kNoLimit);
+            offer_sorted(scratch_, ranges);
+        } else {
+            offer_all(instance_, placed_, rows_, block, 0, kNoLimit, scratch_, choice);
+        }
         return choice.chosen();
     }
 
   private:
+    // A one that is looked up and sorted takes as long as so many steps of a walk.
+    static constexpr std::size_t kStepsAOne = 16;
+
+    std::size_t ones(std::int32_t block) {
+        std::size_t count = 0;
+        for (std::size_t m = 0; m < instance_.blocks.members_of(block).size(); ++m) {
+            const std::uint64_t* row = rows_.of(block, m);
+            for (std::size_t w = 0; w < rows_.words(); ++w) count += std::popcount(row[w]);
+        }
+        return count;
+    }
+
+    void collect(std::int32_t block) {
+        scratch_.clear();
+        const auto members = instance_.blocks.members_of(block);
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            const std::int64_t bytes = instance_.size[members[m]];
+            if (bytes == 0) continue;
+            const std::int64_t before = instance_.blocks.before_of(block, m);
+            for_each_one({rows_.of(block, m), rows_.words()}, [&](std::size_t number) {
+                const auto [begin, end] = at_[number];
+                if (begin < end && end > before) {
+                    scratch_.push_back(
+                        {std::max<std::int64_t>(0, begin - bytes + 1 - before), end - before});
+                }
+            });
+        }
+    }
+
     const Instance& instance_;
-    PlacedList placed_;
+    Rows rows_;
+    ChunkedList placed_;
+    // Where each tensor lies, by number; empty where it is not placed or has no bytes.
+    std::vector<Interval> at_;
     std::int64_t top_ = 0;
     std::vector<Interval> scratch_;
 };
@@ -213,33 +350,34 @@ class SectionObjects {
 };
 
 // Objects over rows: each keeps its own tensors, and is skipped by its head.
-class RowObjects {
+template <class Rows>
+class PairObjects {
   public:
-    explicit RowObjects(const Instance& instance) : instance_(instance) {}
+    explicit PairObjects(const Instance& instance) : instance_(instance), rows_(instance) {}
 
     std::int64_t place(std::int32_t block, PlacementRules rules) {
         const Blocks& blocks = instance_.blocks;
-        const auto members = blocks.members_of(block);
+        // A block without bytes takes no room: it rules nothing out, nor is it ruled out by any.
+        const bool single = blocks.members_of(block).size() == 1 && blocks.size[block] > 0;
         for (Object& object : objects_) {
-            if (members.size() == 1 && blocks.size[block] > 0 && object.single_head >= 0 &&
-                instance_.unsafe_rows->test(members[0], object.single_head)) {
+            if (single && object.single_head >= 0 &&
+                is_in(rows_.of(block, 0), object.single_head)) {
                 continue;
             }
             const std::int64_t limit = start_limit(object.range, blocks.size[block]);
             if (limit <= object.range.begin) continue;
             FitChoice choice(instance_, block, rules);
-            offer_all(instance_, object.placed, block, object.range.begin, limit, scratch_, choice);
+            offer_all(instance_, object.placed, rows_, block, object.range.begin, limit, scratch_,
+                      choice);
             if (!choice.found()) continue;
-            occupy_in(object.placed, instance_, block, choice.chosen());
+            occupy_in(object.placed, instance_, rows_, block, choice.chosen());
             return choice.chosen();
         }
         const std::int64_t end = objects_.empty() ? 0 : objects_.back().range.end;
         const std::int64_t head = blocks.align(block, end);
-        // A head without bytes takes no room: it rules nothing out, nor is a block without bytes
-        // ruled out by any.
-        const bool single = members.size() == 1 && blocks.size[block] > 0;
-        objects_.push_back({{head, head + blocks.size[block]}, single ? members[0] : -1, {}});
-        occupy_in(objects_.back().placed, instance_, block, head);
+        const std::int32_t number = single ? rows_.number(blocks.members_of(block)[0]) : -1;
+        objects_.push_back({{head, head + blocks.size[block]}, number, {}});
+        occupy_in(objects_.back().placed, instance_, rows_, block, head);
         return head;
     }
 
@@ -247,9 +385,10 @@ class RowObjects {
     struct Object {
         Interval range;
         std::int32_t single_head;
-        PlacedList placed;
+        ChunkedList placed;
     };
     const Instance& instance_;
+    Rows rows_;
     std::vector<Object> objects_;
     std::vector<Interval> scratch_;
 };
@@ -291,8 +430,9 @@ void require_partial_order(const Instance& instance, std::span<const std::int32_
 Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
                               PlacementRules rules, Stop& stop) {
     require_order(instance, order);
-    return instance.sections ? single_object<SectionSpace>(instance, order, rules, stop)
-                             : single_object<RowSpace>(instance, order, rules, stop);
+    if (instance.sections) return single_object<SectionSpace>(instance, order, rules, stop);
+    return instance.unsafe_rows ? single_object<PairSpace<KeptRows>>(instance, order, rules, stop)
+                                : single_object<PairSpace<MadeRows>>(instance, order, rules, stop);
 }
 
 Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
@@ -303,8 +443,9 @@ Placement place_many_objects(const Instance& instance, std::span<const std::int3
         throw std::invalid_argument("field pinned: Many Objects places no pinned block, found " +
                                     std::to_string(pin));
     }
-    return instance.sections ? many_objects<SectionObjects>(instance, order, rules, stop)
-                             : many_objects<RowObjects>(instance, order, rules, stop);
+    if (instance.sections) return many_objects<SectionObjects>(instance, order, rules, stop);
+    return instance.unsafe_rows ? many_objects<PairObjects<KeptRows>>(instance, order, rules, stop)
+                                : many_objects<PairObjects<MadeRows>>(instance, order, rules, stop);
 }
 
 std::vector<Interval> forbidden_starts(const Instance& instance,

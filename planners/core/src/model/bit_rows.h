@@ -14,6 +14,16 @@ namespace gapless {
 
 inline constexpr std::size_t kWordBits = 64;
 
+// Calls `see` with the place of every one, rising.
+template <class See>
+void for_each_one(std::span<const std::uint64_t> words, See see) {
+    for (std::size_t w = 0; w < words.size(); ++w) {
+        for (std::uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+            see(w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits)));
+        }
+    }
+}
+
 // Dense rows of bits, each row padded to whole words. Bits past `count` are zero.
 class BitRows {
   public:
@@ -41,11 +51,7 @@ class BitRows {
     // Calls `see` with the column of every one in a row, rising.
     template <class See>
     void for_each_in_row(std::size_t r, See see) const {
-        for (std::size_t w = 0; w < words_; ++w) {
-            for (std::uint64_t bits = row(r)[w]; bits != 0; bits &= bits - 1) {
-                see(w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits)));
-            }
-        }
+        for_each_one({row(r), words_}, see);
     }
 
     static std::uint64_t bit(std::size_t c) { return std::uint64_t{1} << (c % kWordBits); }

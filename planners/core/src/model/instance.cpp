@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/require.h"
+#include "safety/safety.h"
 
 namespace gapless {
 
@@ -98,6 +99,10 @@ void require_sizes(std::span<const std::int64_t> size, const Blocks& blocks) {
 
 Instance Instance::with_rows(Stop& stop) const {
     if (unsafe_rows) return *this;
+    if (stream_order) {
+        return {columns, size, blocks, std::nullopt,
+                std::make_shared<const BitRows>(unsafe_by_clocks(stream_order->graph(), stop))};
+    }
     auto rows = std::make_shared<BitRows>(size.size(), size.size());
     for_each_overlap(*sections, tensor_count(), stop, [&](std::int32_t a, std::int32_t b) {
         rows->set(a, b);
@@ -124,14 +129,29 @@ std::optional<std::pair<std::int32_t, std::int32_t>> Instance::conflicting_pins(
 
 std::vector<std::int32_t> Instance::unsafe_with(std::int32_t tensor) const {
     std::vector<std::int32_t> others;
+    if (unsafe_rows) {
+        unsafe_rows->for_each_in_row(
+            tensor, [&](std::size_t t) { others.push_back(static_cast<std::int32_t>(t)); });
+        return others;
+    }
+    if (stream_order) {
+        std::vector<std::uint64_t> row;
+        stream_order->find_row(tensor, row);
+        for_each_one(row, [&](std::size_t number) {
+            others.push_back(stream_order->tensor(static_cast<std::int32_t>(number)));
+        });
+        std::sort(others.begin(), others.end());
+        return others;
+    }
     for (std::int32_t t = 0; t < tensor_count(); ++t) {
-        if (t != tensor && unsafe(tensor, t)) others.push_back(t);
+        if (t != tensor && sections->overlap(tensor, t)) others.push_back(t);
     }
     return others;
 }
 
 std::vector<std::int64_t> Instance::unsafe_degrees(Stop& stop) const {
     if (sections) return sections->degrees(stop);
+    if (stream_order) return stream_order->degrees(stop);
     std::vector<std::int64_t> degree(size.size());
     for (std::size_t t = 0; t < size.size(); ++t) degree[t] = unsafe_rows->count_row(t);
     return degree;
@@ -157,10 +177,9 @@ std::vector<std::int64_t> Instance::unsafe_pairs(Stop& stop) const {
         for (std::int32_t a = 0; a < tensor_count(); ++a) {
             stop.poll();
             if (size[a] == 0) continue;
-            unsafe_rows->for_each_in_row(a, [&](std::size_t b) {
-                if (static_cast<std::int32_t>(b) > a && size[b] > 0)
-                    add(a, static_cast<std::int64_t>(b));
-            });
+            for (const std::int32_t b : unsafe_with(a)) {
+                if (b > a && size[b] > 0) add(a, b);
+            }
         }
     }
     std::vector<std::int64_t> flat;

@@ -11,6 +11,7 @@
 #include "model/bit_rows.h"
 #include "model/sections.h"
 #include "model/stop.h"
+#include "safety/stream_order.h"
 
 namespace gapless {
 
@@ -50,17 +51,20 @@ struct Instance {
     std::shared_ptr<const void> columns;
     std::span<const std::int64_t> size;
     Blocks blocks;
-    // Exactly one decides safety: sections of lifetimes, or the rows of unsafe pairs.
+    // Exactly one decides safety: sections of lifetimes, the rows of unsafe pairs, or the order
+    // that a graph gives, which takes less memory where the rows would be large.
     std::optional<Sections> sections;
     std::shared_ptr<const BitRows> unsafe_rows;
+    std::shared_ptr<const StreamOrder> stream_order = nullptr;
 
     std::int32_t tensor_count() const { return static_cast<std::int32_t>(size.size()); }
 
     bool unsafe(std::int32_t a, std::int32_t b) const {
-        return sections ? sections->overlap(a, b) : unsafe_rows->test(a, b);
+        if (sections) return sections->overlap(a, b);
+        return unsafe_rows ? unsafe_rows->test(a, b) : stream_order->unsafe(a, b);
     }
 
-    // The same problem with rows of unsafe pairs, also where lifetimes decide.
+    // The same problem with rows of unsafe pairs, whatever decides.
     Instance with_rows(Stop& stop) const;
 
     // Two unsafe tensors whose pins share a byte, if any.

@@ -44,8 +44,6 @@ void require_arcs(const ArcList& graph) {
                "an arc leads from a node to a later one, above " + std::to_string(graph.control[p]),
                graph.control[p + 1]);
     }
-    require_table("descendants of nodes and tensors", nodes,
-                  nodes + static_cast<std::int64_t>(graph.producer.size()), 1);
 }
 
 }  // namespace
@@ -108,21 +106,20 @@ std::optional<TensorPair> find_overlap_in_time(PlacedTensors plan,
 }
 
 DescendantSafety::DescendantSafety(const ArcList& graph, Stop& stop)
-    : words_((graph.stream.size() + 63) / 64),
-      producer_(graph.producer.begin(), graph.producer.end()) {
+    : stream_(graph.stream.begin(), graph.stream.end()),
+      producer_(graph.producer.begin(), graph.producer.end()),
+      words_((graph.stream.size() + 63) / 64) {
     require_arcs(graph);
-    const std::size_t nodes = graph.stream.size();
-    const std::size_t tensors = producer_.size();
-    std::vector<std::vector<std::int32_t>> successors(nodes);
-    std::int32_t streams = 0;
-    for (const std::int32_t s : graph.stream) streams = std::max(streams, s + 1);
-    std::vector<std::int32_t> last(streams, -1);
+    const std::size_t nodes = stream_.size();
+    Successors successors(nodes);
+    for (const std::int32_t s : stream_) streams_ = std::max<std::size_t>(streams_, s + 1);
+    std::vector<std::int32_t> last(streams_, -1);
     for (std::size_t v = 0; v < nodes; ++v) {
-        std::int32_t& previous = last[graph.stream[v]];
+        std::int32_t& previous = last[stream_[v]];
         if (previous >= 0) successors[previous].push_back(static_cast<std::int32_t>(v));
         previous = static_cast<std::int32_t>(v);
     }
-    for (std::size_t t = 0; t < tensors; ++t) {
+    for (std::size_t t = 0; t < producer_.size(); ++t) {
         for (std::int64_t c = graph.consumer_offsets[t]; c < graph.consumer_offsets[t + 1]; ++c) {
             if (graph.consumers[c] != producer_[t]) {
                 successors[producer_[t]].push_back(graph.consumers[c]);
@@ -132,21 +129,36 @@ DescendantSafety::DescendantSafety(const ArcList& graph, Stop& stop)
     for (std::size_t p = 0; p + 1 < graph.control.size(); p += 2) {
         successors[graph.control[p]].push_back(graph.control[p + 1]);
     }
-    std::vector<std::uint64_t> descendants(nodes * words_, 0);
-    for (std::size_t v = nodes; v-- > 0;) {
+    for (std::vector<std::int32_t>& of_node : successors) {
+        std::sort(of_node.begin(), of_node.end());
+        of_node.erase(std::unique(of_node.begin(), of_node.end()), of_node.end());
+    }
+    const auto rows = static_cast<std::int64_t>(nodes + producer_.size());
+    if (32 * streams_ < nodes) {
+        require_table("first descendants of nodes and tensors", rows,
+                      static_cast<std::int64_t>(streams_), 32);
+        collect_firsts(graph, successors, stop);
+    } else {
+        require_table("descendants of nodes and tensors", rows, static_cast<std::int64_t>(nodes),
+                      1);
+        collect_bits(graph, successors, stop);
+    }
+}
+
+void DescendantSafety::collect_bits(const ArcList& graph, const Successors& successors,
+                                    Stop& stop) {
+    std::vector<std::uint64_t> descendants(successors.size() * words_, 0);
+    for (std::size_t v = successors.size(); v-- > 0;) {
         stop.poll();
         std::uint64_t* row = descendants.data() + v * words_;
-        std::sort(successors[v].begin(), successors[v].end());
-        successors[v].erase(std::unique(successors[v].begin(), successors[v].end()),
-                            successors[v].end());
         for (const std::int32_t w : successors[v]) {
             const std::uint64_t* below = descendants.data() + static_cast<std::size_t>(w) * words_;
             for (std::size_t i = 0; i < words_; ++i) row[i] |= below[i];
             row[w / 64] |= std::uint64_t{1} << (w % 64);
         }
     }
-    after_.assign(tensors * words_, 0);
-    for (std::size_t t = 0; t < tensors; ++t) {
+    after_.assign(producer_.size() * words_, 0);
+    for (std::size_t t = 0; t < producer_.size(); ++t) {
         stop.poll();
         std::uint64_t* row = after_.data() + t * words_;
         const std::uint64_t* of_producer =
@@ -156,6 +168,32 @@ DescendantSafety::DescendantSafety(const ArcList& graph, Stop& stop)
             const std::uint64_t* of_user =
                 descendants.data() + static_cast<std::size_t>(graph.consumers[c]) * words_;
             for (std::size_t i = 0; i < words_; ++i) row[i] &= of_user[i];
+        }
+    }
+}
+
+void DescendantSafety::collect_firsts(const ArcList& graph, const Successors& successors,
+                                      Stop& stop) {
+    const auto never = std::numeric_limits<std::int32_t>::max();
+    std::vector<std::int32_t> descendants(successors.size() * streams_, never);
+    for (std::size_t v = successors.size(); v-- > 0;) {
+        stop.poll();
+        std::int32_t* row = descendants.data() + first_at(v, 0);
+        for (const std::int32_t w : successors[v]) {
+            const std::int32_t* below = descendants.data() + first_at(w, 0);
+            for (std::size_t s = 0; s < streams_; ++s) row[s] = std::min(row[s], below[s]);
+            row[stream_[w]] = std::min(row[stream_[w]], w);
+        }
+    }
+    first_.resize(producer_.size() * streams_);
+    for (std::size_t t = 0; t < producer_.size(); ++t) {
+        stop.poll();
+        std::int32_t* row = first_.data() + first_at(t, 0);
+        const std::int32_t* of_producer = descendants.data() + first_at(producer_[t], 0);
+        std::copy(of_producer, of_producer + streams_, row);
+        for (std::int64_t c = graph.consumer_offsets[t]; c < graph.consumer_offsets[t + 1]; ++c) {
+            const std::int32_t* of_user = descendants.data() + first_at(graph.consumers[c], 0);
+            for (std::size_t s = 0; s < streams_; ++s) row[s] = std::max(row[s], of_user[s]);
         }
     }
 }
