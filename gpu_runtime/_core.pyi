@@ -239,6 +239,9 @@ class StepBook:
 
     def __init__(self, kinds: Sequence[KindPlan], arena_bytes: int) -> None: ...
 
+    @staticmethod
+    def with_hand_overs(kinds: Sequence[KindPlan], arena_bytes: int) -> StepBook: ...
+
     @property
     def arena_bytes(self) -> int: ...
 

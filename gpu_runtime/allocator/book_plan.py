@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import NO_PLACE, KindPlan, StepBook, with_hand_overs
+from gpu_runtime._core import NO_PLACE, KindPlan, StepBook
 from gpu_runtime.allocator.book_problem import NO_GUESTS, BookProblem, book_problem
 from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.errors import GaplessError
@@ -94,7 +94,7 @@ class BookPlan:
             KindPlan(kind.label, kind.stream, kind.least, kind.most, place, spare)
             for kind, (place, spare) in zip(self.problem.kinds, self.places, strict=True)
         ]
-        return StepBook(with_hand_overs(plans, self.arena_bytes), self.arena_bytes)
+        return StepBook.with_hand_overs(plans, self.arena_bytes)
 
     @property
     def _indices(self) -> range:

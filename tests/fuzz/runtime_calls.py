@@ -115,7 +115,7 @@ def records(case: Case) -> None:
     kind = case.call("KindRecord", _core.KindRecord, 3, 0, *columns, flags, flags, later, 2, 1)
     if kind is not None:
         case.call("ProgramRecord", Record, [kind])
-    made = case.call("StepBook", Book, *kinds(case))
+    made = case.call("StepBook.with_hand_overs", Book.with_hand_overs, *kinds(case))
     if made is not None:
         case.call("adopt_book", Allocator.adopt_book, allocator, made)
         case.call("StepBook", read, made)
@@ -324,6 +324,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     ),
     books: (
         "StepBook", *of(Book), "StepBook.begin_step", "StepBook.request", "StepBook.end_step",
+        "StepBook.with_hand_overs",
         "Place", *of(_core.Place), "ProgramRecord", *of(Record), "ProgramRecord.add",
         "ProgramRecord.saw", "ProgramRecord.stays", "ProgramRecord.live_bytes",
         "ProgramRecord.kinds", "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord),

@@ -2,6 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "allocator/block.h"
@@ -54,6 +55,14 @@ void bind_book(nb::module_& module) {
                          "The kinds of step of a program; it predicts, and holds no memory.")
         .def(nb::init<std::vector<KindPlan>, std::size_t>(), "kinds"_a, "arena_bytes"_a,
              WithoutPython())
+        .def_static(
+            "with_hand_overs",
+            [](std::vector<KindPlan> kinds, std::size_t arena_bytes) {
+                require_kinds(kinds, arena_bytes);
+                mark_hand_overs(kinds);
+                return StepBook(std::move(kinds), arena_bytes);
+            },
+            "kinds"_a, "arena_bytes"_a, WithoutPython())
         .def_prop_ro("arena_bytes", &StepBook::arena_bytes)
         .def("begin_step", &StepBook::begin_step, "label"_a)
         .def("request", &StepBook::request, "stream"_a, "bytes"_a)

@@ -67,30 +67,34 @@ class KindRules {
 
     void require_place(std::size_t slot) const {
         const std::int64_t least = kind_.least[slot], most = kind_.most[slot];
-        const std::string found = ", found " + std::to_string(least) + " to " +
-                                  std::to_string(most) + ", request " + std::to_string(slot);
         if (least <= 0 || most < least) {
-            refuse("a request has at least one byte, and at most its most" + found);
+            refuse("a request has at least one byte, and at most its most" + found_at(slot));
         }
         if (static_cast<std::size_t>(most) > kMostBytes) {
             throw OutOfDeviceMemory("no device has as much");
         }
-        require_offset(kind_.offset[slot], most, found);
-        require_offset(kind_.spare[slot], most, found);
+        require_offset(kind_.offset[slot], slot);
+        require_offset(kind_.spare[slot], slot);
     }
 
-    void require_offset(std::int64_t offset, std::int64_t most, const std::string& request) const {
+    void require_offset(std::int64_t offset, std::size_t slot) const {
         if (offset == kNoPlace) return;
-        const std::string found = request + " at " + std::to_string(offset);
         if (offset < 0 || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
-            refuse("offsets are multiples of 512" + found);
+            refuse("offsets are multiples of 512" + found_at(slot) + " at " +
+                   std::to_string(offset));
         }
         const auto begin = static_cast<std::size_t>(offset);
-        const std::size_t needed = round_up(static_cast<std::size_t>(most), kBlockAlignment);
+        const std::size_t needed =
+            round_up(static_cast<std::size_t>(kind_.most[slot]), kBlockAlignment);
         if (begin > arena_bytes_ || needed > arena_bytes_ - begin) {
             refuse("places lie within the arena of " + std::to_string(arena_bytes_) + " bytes" +
-                   found);
+                   found_at(slot) + " at " + std::to_string(offset));
         }
+    }
+
+    std::string found_at(std::size_t slot) const {
+        return ", found " + std::to_string(kind_.least[slot]) + " to " +
+               std::to_string(kind_.most[slot]) + ", request " + std::to_string(slot);
     }
 
     const KindPlan& kind_;

@@ -48,6 +48,8 @@ std::size_t enough_at(std::int32_t distance) {
 KindProgress::KindProgress(const KindPlan& plan, const std::vector<std::int32_t>& stream,
                            std::size_t streams)
     : slot_(plan.slot_count()), lanes_(streams) {
+    least_.reserve(slot_.size());
+    most_.reserve(slot_.size());
     std::iota(slot_.begin(), slot_.end(), 0);
     std::ranges::stable_sort(slot_, {}, [&](std::int32_t slot) { return stream[slot]; });
     for (const std::int32_t slot : slot_) {

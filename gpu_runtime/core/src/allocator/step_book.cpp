@@ -32,7 +32,7 @@ StepBook::StepBook(std::vector<KindPlan> kinds, std::size_t arena_bytes)
         its.reserve(kind.slot_count());
         for (const Stream name : kind.stream) {
             const auto [found, added] =
-                numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
+                numbers.try_emplace(name, static_cast<std::int32_t>(numbers.size()));
             if (added) {
                 names_.push_back(name);
                 bound_.push_back(name < kFirstRole);
@@ -41,6 +41,7 @@ StepBook::StepBook(std::vector<KindPlan> kinds, std::size_t arena_bytes)
         }
     }
     handles_ = names_;
+    progress_.reserve(kinds_.size());
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
         progress_.emplace_back(kinds_[kind], streams[kind], names_.size());
     }
