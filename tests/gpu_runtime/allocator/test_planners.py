@@ -202,6 +202,24 @@ def test_an_arena_that_is_not_worth_it(own: Callable[[PlannerFunction], str]) ->
     check_unplanned(training, small_program(True), "would be more than the ")
 
 
+def test_what_is_not_worth_it_is_planned_less_and_less_often(
+    own: Callable[[PlannerFunction], str],
+) -> None:
+    calls = []
+
+    def wasteful(problem: Problem, _budget: Budget) -> Plan:
+        calls.append(problem)
+        return Plan.of(problem, np.arange(problem.tensor_count) << 26)
+
+    training = Training(own(wasteful))
+    for number in range(LONGEST_PATIENCE - 4):
+        # Sizes are news in every step.
+        training.step([Request(600 * (number + 1), 0, Life.WITHIN, 5) for _ in range(5)])
+    assert 2 <= len(calls) <= 3
+    assert training.memory.report().status == "profiling"
+    training.free_all()
+
+
 def test_an_arena_larger_than_all_addresses(own: Callable[[PlannerFunction], str]) -> None:
     def boundless(problem: Problem, _budget: Budget) -> Plan:
         return Plan.of(problem, np.arange(problem.tensor_count) << 58)

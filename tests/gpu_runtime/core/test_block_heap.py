@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, SimulatedMemory
+from gpu_runtime._core import BLOCK_ALIGNMENT, CountingMemory, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.small_plans import small_kind
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
 from tests.gpu_runtime.core.step_books import Slot, kind_plan
@@ -426,6 +426,25 @@ def test_an_arena_gets_no_memory_that_is_needed_elsewhere_yet() -> None:
     heap.allocator.end_step()
     assert heap.allocator.figures().arena_bytes == 100 * FRAME
     assert memory.created_bytes <= 102 * FRAME
+
+
+def test_an_arena_that_has_its_memory_waits_for_nobody() -> None:
+    counted = CountingMemory(SimulatedMemory(PAGE, PLENTY))
+    heap = StampedBlocks(PlannedAllocator(counted))
+    pass_first_steps(heap.allocator)
+    heap.allocator.adopt_book([small_kind([(100 * FRAME, 0)])], 100 * FRAME)
+    heap.allocator.begin_step()
+    heap.free(heap.allocate(100 * FRAME))
+    heap.allocator.end_step()
+    # What is idle beside the arena stays where it is, for as long as it is little.
+    heap.free(heap.allocate(FRAME))
+    waited, mapped = counted.calls.synchronize, counted.calls.map
+    heap.allocator.adopt_book([small_kind([(60 * FRAME, 40 * FRAME)])], 100 * FRAME)
+    assert (counted.calls.synchronize, counted.calls.map) == (waited, mapped)
+    # More than may be taken comes from there.
+    heap.allocator.adopt_book([small_kind([(110 * FRAME, 0)])], 110 * FRAME)
+    assert counted.calls.synchronize == waited + 1
+    heap.check_all()
 
 
 def test_the_arena_of_a_dropped_book_is_given_back_when_its_last_block_goes() -> None:
