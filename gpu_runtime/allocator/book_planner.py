@@ -34,8 +34,6 @@ QUIET_LOGS = 8
 # now and then: every 16th, then every 32nd, and so on.
 VAIN_LOGS = 16
 LONGEST_INTERVAL = 256
-# The column of a log that has the number of a request.
-REQUEST = 1
 # What lies where a book has not put it for so many logs is not about to go.
 OLD_LOGS = 4
 # Training goes on with a plan that was made in so many seconds; one that takes longer follows where
@@ -226,10 +224,9 @@ class BookPlanner:
                 self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
             return
         known = self._model.version
-        rows = self.allocator.take_log()
+        self._model.add(self.allocator.take_log(), self._in_log)
         self.logs_read += 1
-        self._model.add(rows, self._in_log)
-        self._look_for_guests(rows, is_in_the_way=any(one.in_use for one in ends))
+        self._look_for_guests(is_in_the_way=any(one.in_use for one in ends))
         if self._model.version > known:
             self._vain_logs = self._quiet_logs = 0
         else:
@@ -241,10 +238,10 @@ class BookPlanner:
         self._in_log = self.book.numbers if self.book else []
         self.persisting_bytes = figures.allocated_bytes - self._model.live_bytes()
 
-    def _look_for_guests(self, rows: NDArray[np.int64], *, is_in_the_way: bool) -> None:
+    def _look_for_guests(self, *, is_in_the_way: bool) -> None:
         """Note what lies in the arena for good and is in the way, such as an optimizer's state."""
         older, oldest = self._newest[-1], self._newest[0]
-        self._newest.append(int(rows[:, REQUEST].max(initial=older)))
+        self._newest.append(self._model.newest_request)
         if self.book is None or not is_in_the_way:
             return
         blocks = self.allocator.blocks_in_arena()

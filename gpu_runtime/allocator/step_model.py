@@ -28,6 +28,11 @@ class StepModel:
         return self._record.version
 
     @property
+    def newest_request(self) -> int:
+        """The number of the last request of a log that was read, -1 before the first."""
+        return self._record.newest_request
+
+    @property
     def knew_last_step(self) -> bool:
         """Whether the last step was of a kind that was seen before."""
         return self._record.knew_last_step

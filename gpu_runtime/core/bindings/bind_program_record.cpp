@@ -92,6 +92,7 @@ void bind_program_record(nb::module_& module) {
         .def("lose_track", &ProgramRecord::lose_track, WithoutPython())
         .def("saw", &ProgramRecord::saw, "numbers"_a, WithoutPython())
         .def_prop_ro("version", &ProgramRecord::version)
+        .def_prop_ro("newest_request", &ProgramRecord::newest_request)
         .def_prop_ro("knew_last_step", &ProgramRecord::knew_last_step)
         .def("kinds", &ProgramRecord::kinds, "least_seen"_a = 0, WithoutPython())
         .def(

@@ -168,6 +168,7 @@ def test_a_step_that_repeats_is_news_twice() -> None:
         record.add(log_of((0, rows)), [])
         versions.append(record.version)
     assert versions == [0, 1, 1, 1, 1]
+    assert record.newest_request == 4
     assert record.knew_last_step
 
 

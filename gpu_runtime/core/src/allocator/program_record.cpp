@@ -75,6 +75,11 @@ bool ProgramRecord::knew_last_step() const {
     return knew_last_step_;
 }
 
+std::int64_t ProgramRecord::newest_request() const {
+    const std::lock_guard lock(mutex_);
+    return newest_request_;
+}
+
 std::vector<KindRecord> ProgramRecord::kinds(std::int64_t least_seen) const {
     const std::lock_guard lock(mutex_);
     std::vector<KindRecord> found;
@@ -128,6 +133,7 @@ void ProgramRecord::read(std::span<const LogEntry> rows, std::int64_t label) {
             segment_.freed.push_back({row.request, now, row.kind, row.slot});
         }
     }
+    if (!segment_.request.empty()) newest_request_ = segment_.request.back();
 }
 
 void ProgramRecord::add_segment(const std::vector<std::int64_t>& in_book) {

@@ -39,6 +39,8 @@ class ProgramRecord {
     std::int64_t version() const;
     // Whether the last step was of a kind that was seen before.
     bool knew_last_step() const;
+    // The number of the last request of a log that was read, -1 before the first.
+    std::int64_t newest_request() const;
     // Those with any requests that were seen so often; the order of those that count is that in
     // which they began to.
     std::vector<KindRecord> kinds(std::int64_t least_seen = 0) const;
@@ -79,6 +81,7 @@ class ProgramRecord {
     mutable std::mutex mutex_;
     std::vector<KindRecord> kinds_;
     std::int64_t next_number_ = 0, segments_ = 0, version_ = 0;
+    std::int64_t newest_request_ = -1;
     bool knew_last_step_ = false;
     std::vector<Living> living_;
     // Kept so that their memory is.
