@@ -58,7 +58,10 @@ struct Arc {
 class AntichainSearch::Network {
   public:
     Network(const Graph& graph, const std::vector<std::int64_t>& size, Stop& stop)
-        : graph_(graph), clocks_(graph, stop), vertices_(2 * graph.node_count()) {
+        : graph_(graph),
+          clocks_(graph, stop),
+          vertices_(2 * graph.node_count()),
+          nodes_of_stream_(graph.stream_count()) {
         add_node_arcs();
         add_tensor_arcs(size, stop);
         route_greedily();
@@ -91,6 +94,7 @@ class AntichainSearch::Network {
 
     void add_node_arcs() {
         for (std::int32_t v = 0; v < graph_.node_count(); ++v) {
+            nodes_of_stream_[graph_.stream(v)].push_back(v);
             add(in(v), out(v));
             for (const std::int32_t u : graph_.predecessors(v)) add(out(u), in(v));
         }
@@ -124,19 +128,18 @@ class AntichainSearch::Network {
         if (is_new) {
             const std::int32_t join = vertices_++;
             join_order_.push_back(*std::max_element(last.begin(), last.end()));
-            const std::int32_t first = *std::max_element(last.begin(), last.end()) + 1;
-            std::vector<bool> stream_done(graph_.stream_count(), false);
-            std::int32_t streams_left = graph_.stream_count();
-            for (std::int32_t w = first; w < graph_.node_count() && streams_left > 0; ++w) {
+            for (const std::vector<std::int32_t>& nodes : nodes_of_stream_) {
                 stop.poll();
-                if (stream_done[graph_.stream(w)] || !all_precede(last, w)) continue;
-                stream_done[graph_.stream(w)] = true;
-                --streams_left;
-                const auto before = graph_.predecessors(w);
+                // Those that wait for all users are the last of a stream.
+                const auto first = std::partition_point(
+                    nodes.begin(), nodes.end(),
+                    [&](std::int32_t node) { return !all_precede(last, node); });
+                if (first == nodes.end()) continue;
+                const auto before = graph_.predecessors(*first);
                 const bool minimal =
                     std::none_of(before.begin(), before.end(),
                                  [&](std::int32_t p) { return all_precede(last, p); });
-                if (minimal) add(join, in(w));
+                if (minimal) add(join, in(*first));
             }
         }
         return at->second;
@@ -197,6 +200,7 @@ class AntichainSearch::Network {
     const Graph& graph_;
     Clocks clocks_;
     std::int32_t vertices_;
+    std::vector<std::vector<std::int32_t>> nodes_of_stream_;
     std::vector<Arc> arcs_, from_source_, to_sink_;
     std::vector<std::int32_t> group_of_arc_, join_order_;
     std::vector<std::vector<std::int32_t>> groups_;
