@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from evaluation.findings.file_costs import FILES
 from evaluation.report.gap_tables import cell
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.instance_name import settings_in
@@ -15,9 +16,11 @@ from planners.text.table import Row, Table, columns_of
 # The planner that times the parts, from the study's own file, and the parts.
 PARTS = "planning-parts"
 SAFETY, BOUND, REFEREE = "safety", "bound", "referee"
+MEMORY = "memory, MiB"
+MIB = 1 << 20
 NOTHING = "-"
 
-# Seconds of all runs, by planner or part.
+# Seconds of all runs, by planner or part; and what the parts took of memory together.
 Costs = dict[str, list[float]]
 
 
@@ -29,15 +32,21 @@ def _planning_costs(material: PageMaterial) -> str:
         found = sorted(by_tensors.items())
         planners = list(dict.fromkeys(
             planner for _, costs in found for planner in costs
-            if planner not in (SAFETY, BOUND, REFEREE)
+            if planner not in (SAFETY, BOUND, REFEREE, MEMORY)
         ))  # fmt: skip
         columns = [SAFETY, BOUND, *planners, REFEREE]
         rows = [
-            Row((f"{tensors:,}", *(_cost(costs.get(column), tensors) for column in columns)))
+            Row(
+                (
+                    f"{tensors:,}",
+                    *(_cost(costs.get(column), tensors) for column in columns),
+                    _memory(costs.get(MEMORY)),
+                )
+            )
             for tensors, costs in found
         ]
         tables.append(
-            Table(columns_of(f"{cell(name)}: tensors", *columns, left=0), rows).markdown()
+            Table(columns_of(f"{cell(name)}: tensors", *columns, MEMORY, left=0), rows).markdown()
         )
     return "\n\n".join(tables)
 
@@ -49,12 +58,14 @@ def _by_family(records: Sequence[Record]) -> dict[str, dict[int, Costs]]:
         family, settings = settings_in(record.instance)
         others = [f"{key}={value}" for key, value in settings.items()
                   if key not in ("tensors", "seed")]  # fmt: skip
-        if record.status not in ANSWERED or not record.timed:
+        if record.status not in ANSWERED or not record.timed or record.planner == FILES:
             continue
         costs = families.setdefault(":".join([family, *others]), {}).setdefault(record.tensors, {})
         if record.planner == PARTS:
             for part in (SAFETY, BOUND, REFEREE):
                 costs.setdefault(part, []).append(float(record.statistics[f"{part}_seconds"]))
+            if record.peak_resident_bytes is not None:
+                costs.setdefault(MEMORY, []).append(record.peak_resident_bytes / MIB)
         elif record.processor_seconds is not None:
             costs.setdefault(record.planner, []).append(record.processor_seconds)
     return families
@@ -66,3 +77,7 @@ def _cost(seconds: Sequence[float] | None, tensors: int) -> str:
         return NOTHING
     middle = median(seconds)
     return f"{three_digits(1e3 * middle)} ({three_digits(1e6 * middle / max(1, tensors))})"
+
+
+def _memory(mib: Sequence[float] | None) -> str:
+    return three_digits(median(mib)) if mib else NOTHING

@@ -38,6 +38,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.chain_rules",
     "evaluation.findings.cost_by_size",
     "evaluation.findings.family_tables",
+    "evaluation.findings.file_costs",
     "evaluation.findings.homosize_aims",
     "evaluation.findings.homosize_quality",
     "evaluation.findings.instance_lines",

@@ -15,7 +15,7 @@ def timed(tensors: int, planner: str, milliseconds: float, **changes: object) ->
 
 def parts(tensors: int, safety: float) -> Record:
     seconds = {"safety_seconds": safety, "bound_seconds": 0.004, "referee_seconds": 0.002}
-    return timed(tensors, "planning-parts", 90, statistics=seconds)
+    return timed(tensors, "planning-parts", 90, statistics=seconds, peak_resident_bytes=20 << 20)
 
 
 def cells(*records: Record) -> list[list[str]]:
@@ -33,10 +33,12 @@ def test_a_number_of_tensors_is_a_line_with_medians() -> None:
         timed(1000, "auto", 2, status=RunStatus.CRASHED, processor_seconds=None),
         timed(1000, "naive", 1, timed=False),
     )
-    assert found[0] == ["graph:streams=2: tensors", "safety", "bound", "auto", "referee"]
+    assert found[0] == [
+        "graph:streams=2: tensors", "safety", "bound", "auto", "referee", "memory, MiB",
+    ]  # fmt: skip
     assert found[2:] == [
-        ["1,000", "3 (3)", "4 (4)", "2 (2)", "2 (2)"],
-        ["4,000", "-", "-", "8 (2)", "-"],
+        ["1,000", "3 (3)", "4 (4)", "2 (2)", "2 (2)", "20"],
+        ["4,000", "-", "-", "8 (2)", "-", "-"],
     ]
 
 
