@@ -29,14 +29,18 @@ def plan_exactly(
         return incumbent.findings()
     if incumbent.best is None:
         return incumbent.findings("the time limit passed before the first greedy plan")
+
+    def offer(plan: Plan) -> None:
+        incumbent.offer(plan, planner)
+
     try:
-        outcome = search(WarmStart(incumbent.best, incumbent.bound))
+        outcome = search(WarmStart(incumbent.best, incumbent.bound, offer))
     except (TimeoutError, ModelTooLargeError) as error:
         outcome = SearchOutcome(reason=f"the search was not started: {error}")
     except KeyboardInterrupt:
         outcome = SearchOutcome(reason="interrupted while the model was built", interrupted=True)
     if outcome.plan is not None:
-        incumbent.offer(outcome.plan, planner)
+        offer(outcome.plan)
     incumbent.prove(outcome.lower_bound, planner)
     if outcome.exhausted:
         incumbent.exhaust(planner)

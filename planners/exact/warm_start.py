@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,8 @@ class WarmStart:
     plan: Plan
     # The best lower bound.
     bound: Bound
+    # Takes every better plan as soon as a search has it.
+    offer: Callable[[Plan], None]
 
 
 def warm_incumbent(problem: Problem, budget: Budget, known: Plan | None = None) -> Incumbent:

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +26,9 @@ INTERRUPT_GRACE_SECONDS = 2.0
 # What a child that has closed its pipe without an answer has to end.
 CLOSED_GRACE_SECONDS = 1.0
 
-# In front of an answer stands its length.
+# In front of an answer stands its length; of what is sent before it, that and one bit more.
 PREFIX_BYTES = 8
+BEFORE_THE_ANSWER = 1 << 63
 PIECE_BYTES = 1 << 20
 MOST_WAIT_SECONDS = 3600.0
 # Of a child whose call raised: it has said on standard error what it was.
@@ -61,6 +62,30 @@ def call_isolated(
     limit like any other that hangs. The answer comes as bytes and not as a pickle, for who wrote
     it may have been led astray by what it ran: the caller checks it like a file.
     """
+    return stream_isolated(
+        lambda _: call(),
+        lambda _: None,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
+        most_bytes=most_bytes,
+        interrupt_grace_seconds=interrupt_grace_seconds,
+    )
+
+
+def stream_isolated(
+    call: Callable[[Callable[[bytes], None]], bytes],
+    receive: Callable[[bytes], None],
+    *,
+    seconds: float = math.inf,
+    memory_bytes: int | None = None,
+    most_bytes: int,
+    interrupt_grace_seconds: float = INTERRUPT_GRACE_SECONDS,
+) -> bytes | Ended:
+    """Run a call as :func:`call_isolated` does, and receive what it sends while it runs.
+
+    The call is given what sends, and what it sent before it was ended is not lost. ``most_bytes``
+    holds for each message.
+    """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()  # or the child would write it once more
@@ -81,7 +106,7 @@ def call_isolated(
         os.close(writer)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise
-    child = _Child(pid, reader)
+    child = _Child(pid, reader, receive)
     try:
         os.close(writer)
         try:
@@ -101,17 +126,18 @@ def call_isolated(
 class _Child:
     """What the parent holds of its child."""
 
-    def __init__(self, pid: int, reader: int) -> None:
+    def __init__(self, pid: int, reader: int, receive: Callable[[bytes], None]) -> None:
         self.pid = pid
         self.late = False
         self.too_long = False
         self.status: int | None = None
         self._reader = reader
+        self._receive = receive
+        self._received = bytearray()
         self._process = os.pidfd_open(pid)
 
     def receive(self, deadline: float, most_bytes: int) -> bytes | None:
         """Return the answer; None where the child ends, or its time is over, before it is whole."""
-        received = bytearray()
         while True:
             wait = min(MOST_WAIT_SECONDS, deadline - time.monotonic())
             if wait <= 0:
@@ -122,16 +148,28 @@ class _Child:
                 piece = os.read(self._reader, PIECE_BYTES)
                 if not piece:
                     return None
-                received += piece
+                self._received += piece
             elif ready:
                 return None  # it has ended, and nothing more is in the pipe
-            if len(received) >= PREFIX_BYTES:
-                length = int.from_bytes(received[:PREFIX_BYTES], "little")
-                self.too_long = length > most_bytes
-                if self.too_long:
-                    return None
-                if len(received) >= PREFIX_BYTES + length:
-                    return bytes(received[PREFIX_BYTES : PREFIX_BYTES + length])
+            for answers, message in self._messages(most_bytes):
+                if answers:
+                    return message
+                self._receive(message)
+            if self.too_long:
+                return None
+
+    def _messages(self, most_bytes: int) -> Iterator[tuple[bool, bytes]]:
+        """Take the messages that are whole; yield each, and whether it is the answer."""
+        while len(self._received) >= PREFIX_BYTES:
+            prefix = int.from_bytes(self._received[:PREFIX_BYTES], "little")
+            length = prefix & ~BEFORE_THE_ANSWER
+            self.too_long = length > most_bytes
+            end = PREFIX_BYTES + length
+            if self.too_long or len(self._received) < end:
+                return
+            message = bytes(self._received[PREFIX_BYTES:end])
+            del self._received[:end]
+            yield prefix == length, message
 
     def how_it_ended(self) -> Ended:
         if self.late:
@@ -161,7 +199,7 @@ class _Child:
 
 
 def _be_child(
-    call: Callable[[], bytes],
+    call: Callable[[Callable[[bytes], None]], bytes],
     writer: int,
     end_with_parent: Callable[[], None],
     memory_bytes: int | None,
@@ -180,8 +218,8 @@ def _be_child(
         if memory_bytes is not None:
             most = _address_space_bytes() + memory_bytes
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        answer = call()
-        _write(writer, len(answer).to_bytes(PREFIX_BYTES, "little") + answer)
+        answer = call(lambda message: _write(writer, message, BEFORE_THE_ANSWER))
+        _write(writer, answer)
         code = 0
     except KeyboardInterrupt:
         pass  # the parent knows
@@ -195,8 +233,8 @@ def _be_child(
         os._exit(code)
 
 
-def _write(writer: int, answer: bytes) -> None:
-    rest = memoryview(answer)
+def _write(writer: int, message: bytes, mark: int = 0) -> None:
+    rest = memoryview((len(message) | mark).to_bytes(PREFIX_BYTES, "little") + message)
     while rest:
         rest = rest[os.write(writer, rest) :]
 

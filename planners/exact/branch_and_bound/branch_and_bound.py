@@ -368,6 +368,9 @@ class _Search:
             part.heads = np.array(decision.offsets, dtype=np.int64)
             part.most = self._end(part.part, part.heads)
             self.order = ", ".join(question.order)
+            better = self._plan()
+            if better is not None:
+                self.start.offer(better)
         elif decision.verdict == _core.Verdict.REFUTED:
             part.least = capacity + 1
             self.least = max(self.least, part.least)

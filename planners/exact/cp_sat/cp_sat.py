@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import Any
+
+import numpy as np
 
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.cp_sat.offset_model import OffsetModel, build_model, require_room_for_pairs
+from planners.exact.cp_sat.tie_orders import TIE_ORDERS, TieOrder
 from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import require_time, solver_seconds
 from planners.exact.plan_exactly import plan_exactly
@@ -16,18 +21,26 @@ from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time, require_package
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
+from planners.model.columns import IntColumn
 from planners.model.findings import Findings
-from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.registry import register
-from planners.third_party.isolated_process import Ended, call_isolated
+from planners.third_party.isolated_process import Ended, stream_isolated
 
 NAME = "cp-sat"
 
-# The first question, whether a plan meets the bound, gets this share of what there is to spend,
-# and at most this much of CP-SAT's own, deterministic, clock: about two minutes of one thread.
-FIRST_SHARE = 0.5
-FIRST_DETERMINISTIC_TIME = 60.0
+# In the first turn a question gets this much of CP-SAT's own, deterministic, clock: some seconds.
+# With a tie order it gets this many conflicts as well; and none more than a share of what is left
+# of the time.
+FIRST_CONFLICTS = 128
+FIRST_DETERMINISTIC_TIME = 0.25
+GROWTH = 4
+# CP-SAT looks at its clocks between steps; one that takes this many times its time is ended.
+PATIENCE = 2
+SHARE_OF_AN_ORDER = 0.125
+SHARE_WITHOUT_ORDER = 0.5
+# On the way to the bound: how often the way is halved, in turn.
+HALVINGS = 4
 
 # More than an offset takes as text; and room for what is no offset.
 MOST_BYTES_A_HEAD = 1000
@@ -44,10 +57,13 @@ GRACE_SECONDS = 10.0
 def cp_sat(problem: Problem, budget: Budget) -> Findings:
     """Search with OR-Tools' CP-SAT, between the best bound and the best greedy plan.
 
-    Note: two questions. Most best plans meet the bound, and a peak that is fixed there prunes far
-    more than one that may still move. So the first question is whether a plan meets the bound,
-    and the second, with what is left of the budget, which plan is best. With a capacity there is
-    one question, whether a plan fits.
+    Note: who leads. Left to itself CP-SAT does not close tight packings of 150 tensors in an hour.
+    Told to place next what can lie lowest, and of several what comes first in one of the orders
+    that `branch-and-bound` knows, it needs some hundred conflicts, as long as the order is one that
+    suits. So every order gets its turn, with few conflicts, at a fixed peak, which prunes far more
+    than one that may still move: first at the bound or the capacity, then at peaks on the way to
+    it. Between them CP-SAT leads, with all of its strategies, and each turn is longer than the one
+    before.
 
     Parameters
     ----------
@@ -58,7 +74,8 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
     Returns
     -------
     Findings
-        ``statistics``: ``branches`` and ``conflicts``.
+        ``statistics``: ``branches``, ``conflicts``, ``questions``, and the ``order`` that led to
+        the best plan.
 
     Raises
     ------
@@ -87,38 +104,45 @@ def _load_cp_model() -> Any:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    plan: Plan | None = None
-    infeasible: bool = False
-    bound: int = 0
-
-
-@dataclass(frozen=True)
 class _Solved:
-    """What CP-SAT did, as it comes from its process."""
+    """What CP-SAT did, as it comes from its process; its plans have come before."""
 
     status: int
     conflicts: int
     branches: int
     bound: float
-    heads: list[int] | None
     interrupted: bool
 
 
-def _solve(cp_model: Any, solver: Any, model: OffsetModel) -> bytes:
+def _solve(cp_model: Any, solver: Any, model: OffsetModel, send: Callable[[bytes], None]) -> bytes:
+    class Sender(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+        def on_solution_callback(self) -> None:
+            heads = [x if isinstance(x, int) else self.value(x) for x in model.head]
+            send(json.dumps(heads).encode())
+
     status, interrupted = run_interruptibly(
-        lambda: solver.solve(model.model), solver.stop_search, GRACE_SECONDS
+        lambda: solver.solve(model.model, Sender()), solver.stop_search, GRACE_SECONDS
     )
     if status is None:
         raise KeyboardInterrupt
-    heads = None
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        heads = [x if isinstance(x, int) else solver.value(x) for x in model.head]
     solved = _Solved(
         int(status), solver.num_conflicts, solver.num_branches, solver.best_objective_bound,
-        heads, interrupted,
+        interrupted,
     )  # fmt: skip
     return json.dumps(asdict(solved)).encode()
+
+
+@dataclass(frozen=True)
+class _Question:
+    # Units: the least and the most that the peak may be.
+    peaks: tuple[int, int]
+    decide: bool = True
+    # None where CP-SAT leads.
+    tie_order: TieOrder | None = None
+
+
+class _StoppedError(Exception):
+    """Ctrl-C came, or CP-SAT's process ended before it answered."""
 
 
 @dataclass
@@ -129,102 +153,177 @@ class _Search:
     budget: Budget
     conflicts: int = 0
     branches: int = 0
+    questions: int = 0
+    order: str = ""
     interrupted: bool = False
     reason: str = "the budget was spent before the proof"
     scaled: ScaledBlocks = field(init=False)
+    # Units: no plan is below ``least``, and one has ``most``, with these offsets.
+    least: int = field(init=False)
+    most: int = field(init=False)
+    heads: IntColumn = field(init=False)
 
     def outcome(self) -> SearchOutcome:
         self.scaled = scale_blocks(self.problem)
-        least = self.scaled.up(self.start.bound.bytes)
-        capacity = self.problem.capacity
-        if capacity is not None:
-            most = self.scaled.down(capacity)
-            answer = self._ask((min(least, most), most), decide=True, share=1.0)
-            return self._outcome(answer, least)
-        answer = self._ask((least, least), decide=True, share=FIRST_SHARE)
-        least += answer.infeasible
-        incumbent = self.scaled.up(self.start.plan.peak)
-        if answer.plan is not None or self.interrupted or least == incumbent:
-            return self._outcome(_Answer(answer.plan), least)
+        self.least = self.scaled.up(self.start.bound.bytes)
+        self.heads = self.scaled.heads(self.problem, self.start.plan)
+        self.most = self._peak(self.heads)
         try:
-            answer = self._ask((least, incumbent), decide=False, share=1.0)
+            for turn in count():
+                self._take_turn(turn)
+                if self._over:
+                    break
         except TimeoutError:
-            answer = _Answer()
-        return self._outcome(answer, max(least, answer.bound))
-
-    def _outcome(self, answer: _Answer, least: int) -> SearchOutcome:
-        """Answer with what was found, and with the bound in units that was proven."""
+            if not self.questions:
+                raise
+        except _StoppedError:
+            pass
         return SearchOutcome(
-            answer.plan,
-            exhausted=answer.infeasible,
-            lower_bound=least * self.scaled.unit,
-            reason="interrupted" if self.interrupted else self.reason,
-            statistics={"branches": self.branches, "conflicts": self.conflicts},
+            self.scaled.plan(self.problem, self.heads),
+            lower_bound=self.least * self.scaled.unit,
+            reason="" if self._over else "interrupted" if self.interrupted else self.reason,
+            statistics={
+                "branches": self.branches,
+                "conflicts": self.conflicts,
+                "questions": self.questions,
+                "order": self.order,
+            },
             interrupted=self.interrupted,
         )
 
-    def _ask(self, peaks: tuple[int, int], *, decide: bool, share: float) -> _Answer:
+    @property
+    def _capacity(self) -> int | None:
+        capacity = self.problem.capacity
+        return None if capacity is None else self.scaled.down(capacity)
+
+    @property
+    def _over(self) -> bool:
+        capacity = self._capacity
+        if capacity is None:
+            return self.most <= self.least
+        return self.most <= capacity or self.least > capacity
+
+    @property
+    def _goal(self) -> int:
+        capacity = self._capacity
+        return self.least if capacity is None else capacity
+
+    def _take_turn(self, turn: int) -> None:
+        for index, order in enumerate(TIE_ORDERS):
+            self._ask(_Question((self._goal, self._goal), tie_order=order), turn)
+            if self._capacity is None:
+                self._descend(order, 1 + index % HALVINGS, turn)
+        self._ask(_Question((min(self.least, self._goal), self._goal)), turn)
+        if self._capacity is None:
+            self._ask(_Question((self.least, self.most), decide=False), turn)
+            return
+        for index, order in enumerate(TIE_ORDERS):
+            self._descend(order, 1 + index % HALVINGS, turn)
+
+    def _descend(self, order: TieOrder, halvings: int, turn: int) -> None:
+        """Ask on the way from the best plan to the bound, as long as that moves one of them."""
+        ends = None
+        while not self._over and ends != (self.least, self.most):
+            ends = self.least, self.most
+            above = self.most if self._capacity is None else min(self.most, self._capacity + 1)
+            peak = above - max(1, (above - self.least) >> halvings)
+            if peak in (self.least - 1, self._goal):
+                return  # it has been asked
+            self._ask(_Question((peak, peak), tie_order=order), turn)
+
+    def _ask(self, question: _Question, turn: int) -> None:
+        if self._over:
+            return
         model = build_model(
             self.cp_model.CpModel(),
             self.problem,
             self.scaled,
-            self.scaled.heads(self.problem, self.start.plan),
-            peaks,
+            self.heads,
+            question.peaks,
             self.budget,
-            decide=decide,
+            decide=question.decide,
+            tie_order=question.tie_order,
         )
         solver = self.cp_model.CpSolver()
-        self._set_parameters(solver.parameters, share)
+        seconds = self._share_of_time(question)
+        self._set_parameters(solver.parameters, question, turn, seconds)
+        self.questions += 1
         # A process can be ended, also in the middle of a long presolve; a thread could not.
         try:
-            answer = call_isolated(
-                lambda: _solve(self.cp_model, solver, model),
-                seconds=self.budget.remaining_seconds(),
+            answer = stream_isolated(
+                lambda send: _solve(self.cp_model, solver, model, send),
+                lambda heads: self._keep(json.loads(heads), question),
+                seconds=min(self.budget.remaining_seconds(), PATIENCE * seconds),
                 most_bytes=MOST_BYTES_A_HEAD * (1 + self.scaled.count),
                 interrupt_grace_seconds=GRACE_SECONDS,
             )
         except KeyboardInterrupt:
             self.interrupted = True
-            return _Answer()
+            raise _StoppedError from None
         if isinstance(answer, Ended):
             self.reason = f"CP-SAT {answer.how}"
-            return _Answer()
-        return self._read(_Solved(**json.loads(answer)), model, decide)
+            if answer.late:
+                return  # the next question may be an easier one
+            raise _StoppedError
+        self._read(_Solved(**json.loads(answer)), model, question)
 
-    def _set_parameters(self, parameters: Any, share: float) -> None:
+    def _share_of_time(self, question: _Question) -> float:
+        require_time(self.budget)
+        share = SHARE_WITHOUT_ORDER if question.tie_order is None else SHARE_OF_AN_ORDER
+        return share * solver_seconds(self.budget)
+
+    def _set_parameters(
+        self, parameters: Any, question: _Question, turn: int, seconds: float
+    ) -> None:
         budget = self.budget
-        require_time(budget)
-        if math.isfinite(budget.remaining_seconds()):
-            parameters.max_time_in_seconds = share * solver_seconds(budget)
-        if share < 1:
-            parameters.max_deterministic_time = FIRST_DETERMINISTIC_TIME
+        led = question.tie_order is None
+        if math.isfinite(seconds):
+            parameters.max_time_in_seconds = seconds
+        parameters.max_deterministic_time = FIRST_DETERMINISTIC_TIME * GROWTH**turn
+        if not led:
+            parameters.max_number_of_conflicts = FIRST_CONFLICTS * GROWTH**turn
+            parameters.search_branching = self.cp_model.FIXED_SEARCH
+            # Presolve would make rows of the rectangles.
+            parameters.cp_model_presolve = False
         if budget.node_limit is not None:
             left = budget.node_limit - self.conflicts
             if left <= 0:
                 # Taking turns without a conflict to spend, CP-SAT would never end.
                 raise TimeoutError("the node limit is spent")
-            parameters.max_number_of_conflicts = math.ceil(share * left)
-        parameters.num_workers = budget.threads
+            most = math.ceil(SHARE_WITHOUT_ORDER * left) if led else FIRST_CONFLICTS * GROWTH**turn
+            parameters.max_number_of_conflicts = min(left, most)
+        parameters.num_workers = budget.threads if led else 1
         parameters.random_seed = budget.seed
         # One thread alone would follow one strategy; taking turns, it follows the whole portfolio.
-        parameters.interleave_search = budget.threads == 1 or budget.node_limit is not None
+        parameters.interleave_search = led and (
+            budget.threads == 1 or budget.node_limit is not None
+        )
         # Ctrl-C comes through Python; CP-SAT's own handler would leave none behind.
         parameters.catch_sigint_signal = False
 
-    def _read(self, solved: _Solved, model: OffsetModel, decide: bool) -> _Answer:
+    def _peak(self, heads: IntColumn) -> int:
+        return int((heads + self.scaled.size).max(initial=0))
+
+    def _keep(self, heads: list[int], question: _Question) -> None:
+        found = np.array(heads, dtype=np.int64)
+        if self._peak(found) < self.most:
+            self.heads, self.most = found, self._peak(found)
+            self.order = ", ".join(question.tie_order or ())
+            self.start.offer(self.scaled.plan(self.problem, found))
+
+    def _read(self, solved: _Solved, model: OffsetModel, question: _Question) -> None:
         cp_model = self.cp_model
-        self.interrupted |= solved.interrupted
         if solved.status == cp_model.MODEL_INVALID:
             raise ValueError(f"CP-SAT rejects the model: {model.model.validate()}")
         self.conflicts += solved.conflicts
         self.branches += solved.branches
         if solved.status == cp_model.INFEASIBLE:
-            return _Answer(infeasible=True)
-        plan = None if solved.heads is None else self.scaled.plan(self.problem, solved.heads)
-        if decide:
-            return _Answer(plan)
-        if solved.status == cp_model.OPTIMAL and plan is not None:
-            return _Answer(plan, bound=plan.peak // self.scaled.unit)
-        # The bound comes as a double, exact up to 2**53; above that it may have been rounded up.
-        bound = solved.bound
-        return _Answer(plan, bound=math.floor(bound) if 0 <= bound < 1 << 53 else 0)
+            self.least = max(self.least, question.peaks[1] + 1)
+        elif not question.decide and solved.status == cp_model.OPTIMAL:
+            self.least = self.most
+        elif not question.decide and 0 <= solved.bound < 1 << 53:
+            # The bound comes as a double, exact so far; above that it may have been rounded up.
+            self.least = max(self.least, math.floor(solved.bound))
+        if solved.interrupted:
+            self.interrupted = True
+            raise _StoppedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from planners.exact.cliques import clique_cover
 from planners.exact.common_unit import ScaledBlocks
+from planners.exact.cp_sat.tie_orders import TieOrder, blocks_in_order
 from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import Sections, sections_of
 from planners.exact.symmetry import Symmetry, symmetry_of
@@ -53,6 +54,7 @@ def build_model(
     budget: Budget,
     *,
     decide: bool,
+    tie_order: TieOrder | None = None,
 ) -> OffsetModel:
     """Fill an empty model.
 
@@ -60,6 +62,12 @@ def build_model(
     ``NoOverlap2D`` holds them all; every section is a one-dimensional ``NoOverlap`` besides.
     Elsewhere a cover of the unsafe pairs by cliques is one ``NoOverlap`` each, which CP-SAT
     orders by precedence Booleans of its own where it has to branch.
+
+    With a tie order the model asks for any plan and says how to branch: of the blocks that are not
+    placed, the one that can lie lowest comes next, and of several the first of the order. There
+    is no hint, which would come before that. Rectangles are then alone: beside the sections' rows,
+    where the capacity leaves room, CP-SAT's bounds creep up unit by unit for seconds between two
+    branches.
     """
     incumbent = int((hint + scaled.size).max(initial=0))
     require_room("units of bytes", incumbent, MOST_UNITS)
@@ -69,10 +77,18 @@ def build_model(
     for offset, size in zip(head, scaled.size.tolist(), strict=True):
         model.add(offset + size <= peak)
     if lifetimes_decide(problem):
-        symmetry = _add_rectangles(model, problem, scaled, head, budget)
+        rows = tie_order is None
+        symmetry, live = _add_rectangles(model, problem, scaled, head, budget, rows=rows)
     else:
-        symmetry = _add_cliques(model, problem, scaled, head, budget)
+        symmetry, live = _add_cliques(model, problem, scaled, head, budget)
+    if tie_order is not None:
+        # An order already says what lies at the bottom.
+        symmetry = replace(symmetry, anchor=None)
     _break_symmetry(model, scaled, symmetry, head, peak)
+    if tie_order is not None:
+        order = blocks_in_order(problem, scaled, live, tie_order).tolist()
+        _place_lowest_first(model, [steps[block] for block in order if block in steps])
+        return OffsetModel(model, head)
     if not decide:
         model.minimize(peak)
     heads = symmetry.representative(scaled, hint, incumbent)
@@ -116,7 +132,10 @@ def _add_rectangles(
     scaled: ScaledBlocks,
     head: list[Any],
     budget: Budget,
-) -> Symmetry:
+    *,
+    rows: bool,
+) -> tuple[Symmetry, list[IntColumn]]:
+    """Add rectangles, and sections as rows besides; return the sections as well."""
     sections = sections_of(problem)
     segments = sections.segments.tolist()
     addresses = _address_intervals(
@@ -126,11 +145,12 @@ def _add_rectangles(
         model.new_fixed_size_interval_var(first, last - first, "") for _, first, last in segments
     ]
     model.add_no_overlap_2d(times, [addresses[tensor] for tensor, _, _ in segments])
-    if sections.member_count <= MOST_SECTION_MEMBERS:
-        for live in sections.live_sets():
+    live_sets = sections.live_sets()
+    if rows and sections.member_count <= MOST_SECTION_MEMBERS:
+        for live in live_sets:
             require_time(budget)
             model.add_no_overlap([addresses[tensor] for tensor in live.tolist()])
-    return symmetry_of(problem, scaled, _segments_of_tensors(problem, sections))
+    return symmetry_of(problem, scaled, _segments_of_tensors(problem, sections)), live_sets
 
 
 def _add_cliques(
@@ -139,7 +159,8 @@ def _add_cliques(
     scaled: ScaledBlocks,
     head: list[Any],
     budget: Budget,
-) -> Symmetry:
+) -> tuple[Symmetry, list[IntColumn]]:
+    """Add a cover by cliques; return the cliques as well."""
     pairs = list_unsafe_pairs(problem, MOST_PAIRS)
     known = sections_of(problem).live_sets() if problem.safety is Safety.GRAPH else []
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
@@ -149,7 +170,15 @@ def _add_cliques(
     for clique in cliques:
         require_time(budget)
         model.add_no_overlap([addresses[tensor] for tensor in clique])
-    return symmetry_of(problem, scaled, neighbourhoods(problem.tensor_count, pairs))
+    symmetry = symmetry_of(problem, scaled, neighbourhoods(problem.tensor_count, pairs))
+    return symmetry, [np.array(clique) for clique in cliques]
+
+
+def _place_lowest_first(model: cp_model.CpModel, steps: list[Any]) -> None:
+    # OR-Tools is here already, with the model.
+    from ortools.sat.python import cp_model
+
+    model.add_decision_strategy(steps, cp_model.CHOOSE_LOWEST_MIN, cp_model.SELECT_MIN_VALUE)
 
 
 def _address_intervals(

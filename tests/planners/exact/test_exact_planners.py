@@ -15,6 +15,7 @@ import pytest
 from ortools.sat.python import cp_model
 from scipy import optimize
 
+from instances.synthetic import tight_capacity
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, place, run
 from planners.exact import plan_exactly
 from planners.exact.branch_and_bound import components
@@ -24,7 +25,7 @@ from planners.exact.ilp import big_m
 from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.test_agreement import PLANNERS
-from tests.planners.exact.weak_start import Given
+from tests.planners.exact.weak_start import Given, worst_start
 from tests.random_problems import random_problem
 from tests.slow import in_parts
 
@@ -160,8 +161,9 @@ def test_no_bound_is_above_an_optimum_known_by_construction(
     assert bound.bytes == height
     bad = place(problem, [rng.random() for _ in rectangles])
     monkeypatch.setattr(plan_exactly, "warm_incumbent", lambda p, b, _: Given(p, b, bad, bound))
-    # CP-SAT's first question stays open.
+    # CP-SAT's first questions stay open.
     monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST_DETERMINISTIC_TIME", 1e-6)
+    monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST_CONFLICTS", 0)
     result = answer(planner, problem, node_limit=nodes, time_limit_seconds=3.0)
     assert result.status in (Status.FEASIBLE, Status.OPTIMAL)
     assert result.lower_bound == height
@@ -344,3 +346,35 @@ def test_a_solver_that_crashes_costs_no_greedy_plan(
 def test_an_answer_survives_judgement_against_all_bounds(planner: str, hard: Problem) -> None:
     result = run(hard, get(planner), Budget(time_limit_seconds=0.5), bounds_of(hard))
     assert result.status is Status.FEASIBLE
+
+
+@pytest.mark.parametrize("planner", ["branch-and-bound", "cp-sat"])
+def test_better_plans_are_told_of_as_they_come(
+    planner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = tight_capacity(40, seed=1)
+    monkeypatch.setattr(plan_exactly, "warm_incumbent", worst_start)
+    found = get(planner).info.build()(problem, Budget(time_limit_seconds=30).started())
+    seconds, peaks = zip(*found.incumbents, strict=True)
+    assert list(seconds) == sorted(seconds)
+    assert list(peaks) == sorted(set(peaks), reverse=True)
+    assert len(peaks) > 1
+    assert found.plan is not None
+    assert peaks[-1] == found.plan.peak
+
+
+def test_a_plan_that_cp_sat_had_before_it_was_ended_is_kept(
+    hard: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = cp_model.CpSolver.solve
+
+    def goes_on(solver: cp_model.CpSolver, *rest: Any) -> None:
+        honest(solver, *rest)
+        time.sleep(600)
+
+    monkeypatch.setattr(cp_model.CpSolver, "solve", goes_on)
+    monkeypatch.setattr(plan_exactly, "warm_incumbent", worst_start)
+    result = answer("cp-sat", hard, time_limit_seconds=8.0)
+    assert "was killed" in result.reason
+    assert result.peak is not None
+    assert result.peak < int(hard.size.sum())

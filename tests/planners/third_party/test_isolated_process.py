@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import pytest
 
-from planners.third_party.isolated_process import Ended, call_isolated
+from planners.third_party.isolated_process import Ended, call_isolated, stream_isolated
 
 LONG = 600
 
@@ -231,3 +231,42 @@ def test_a_parent_that_died_before_the_child_could_ask_takes_it_along() -> None:
         return b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     assert call(body) == b"-9"
+
+
+def test_what_is_sent_comes_in_order_and_before_the_answer() -> None:
+    messages = [b"", b"a", os.urandom(1 << 17), b"b" * (1 << 20)]
+    received: list[bytes] = []
+
+    def body(send: Callable[[bytes], None]) -> bytes:
+        for message in messages:
+            send(message)
+        return b"answer"
+
+    assert stream_isolated(body, received.append, most_bytes=1 << 20) == b"answer"
+    assert received == messages
+
+
+def test_what_was_sent_before_the_end_of_the_time_is_not_lost() -> None:
+    received: list[bytes] = []
+
+    def body(send: Callable[[bytes], None]) -> bytes:
+        send(b"early")
+        return hang()
+
+    answer = stream_isolated(body, received.append, seconds=1, most_bytes=10)
+    assert isinstance(answer, Ended)
+    assert answer.late
+    assert received == [b"early"]
+
+
+def test_a_message_that_is_too_long_ends_the_call() -> None:
+    received: list[bytes] = []
+
+    def body(send: Callable[[bytes], None]) -> bytes:
+        send(bytes(5))
+        send(bytes(6))
+        return hang()
+
+    answer = stream_isolated(body, received.append, most_bytes=5)
+    assert answer == Ended("sent more than an answer")
+    assert received == [bytes(5)]
