@@ -34,7 +34,7 @@ def plan_exactly(
         incumbent.offer(plan, planner)
 
     try:
-        outcome = search(WarmStart(incumbent.best, incumbent.bound, offer))
+        outcome = search(WarmStart(incumbent.best, incumbent.bound, offer, incumbent.tell))
     except (TimeoutError, ModelTooLargeError) as error:
         outcome = SearchOutcome(reason=f"the search was not started: {error}")
     except KeyboardInterrupt:

@@ -24,6 +24,8 @@ class WarmStart:
     bound: Bound
     # Takes every better plan as soon as a search has it.
     offer: Callable[[Plan], None]
+    # Takes when a solver had reached which peak, where its plans do not come one by one.
+    tell: Callable[[float, int], None]
 
 
 def warm_incumbent(problem: Problem, budget: Budget, known: Plan | None = None) -> Incumbent:

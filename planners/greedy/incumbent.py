@@ -131,7 +131,12 @@ class Incumbent:
         """Keep a plan if it is better than the best so far."""
         if self.best is None or plan.peak < self.best.peak:
             self.best, self.found_by = plan, found_by
-            self._history.append((time.perf_counter() - self._begun, plan.peak))
+            self.tell(time.perf_counter(), plan.peak)
+
+    def tell(self, when: float, peak: int) -> None:
+        """Note when a peak was reached, a moment of ``time.perf_counter``; for the curve alone."""
+        if not self._history or peak < self._history[-1][1]:
+            self._history.append((when - self._begun, peak))
 
     def prove(self, lower_bound: int, certificate: str) -> None:
         """Keep what a search proved: bytes that no plan can stay below."""

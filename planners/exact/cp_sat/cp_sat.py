@@ -15,7 +15,7 @@ from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.cp_sat.offset_model import OffsetModel, build_model, require_room_for_pairs
 from planners.exact.cp_sat.tie_orders import TIE_ORDERS, TieOrder
 from planners.exact.interruptible import run_interruptibly
-from planners.exact.model_limits import require_time, solver_seconds
+from planners.exact.model_limits import RESERVE_SECONDS, require_time, solver_seconds
 from planners.exact.plan_exactly import plan_exactly
 from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time, require_package
@@ -41,6 +41,8 @@ SHARE_OF_AN_ORDER = 0.125
 SHARE_WITHOUT_ORDER = 0.5
 # On the way to the bound: how often the way is halved, in turn.
 HALVINGS = 4
+
+SPENT = "the budget was spent before the proof"
 
 # More than an offset takes as text; and room for what is no offset.
 MOST_BYTES_A_HEAD = 1000
@@ -156,7 +158,7 @@ class _Search:
     questions: int = 0
     order: str = ""
     interrupted: bool = False
-    reason: str = "the budget was spent before the proof"
+    reason: str = SPENT
     scaled: ScaledBlocks = field(init=False)
     # Units: no plan is below ``least``, and one has ``most``, with these offsets.
     least: int = field(init=False)
@@ -265,10 +267,13 @@ class _Search:
             if answer.late:
                 return  # the next question may be an easier one
             raise _StoppedError
+        self.reason = SPENT
         self._read(_Solved(**json.loads(answer)), model, question)
 
     def _share_of_time(self, question: _Question) -> float:
         require_time(self.budget)
+        if self.questions and self.budget.remaining_seconds() < RESERVE_SECONDS:
+            raise TimeoutError("the time limit leaves no room for another question")
         share = SHARE_WITHOUT_ORDER if question.tie_order is None else SHARE_OF_AN_ORDER
         return share * solver_seconds(self.budget)
 

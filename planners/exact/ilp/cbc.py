@@ -85,11 +85,11 @@ def _solve(
     if math.isfinite(left):
         command += ["-sec", f"{given:.3f}"]
     command += ["-solve", "-solution", str(solution_path)]
-    begun = time.monotonic()
+    begun = time.perf_counter()
     ended, interrupted = _run(command, (mps, solution), log.fileno(), left)
     # CBC may take a limit that passes while it prepares the model for a proof, so a proof counts
     # only where it came before the limit. The log rounds the limit, hence the margin.
-    stopped = interrupted or time.monotonic() - begun > given - 1e-3
+    stopped = interrupted or time.perf_counter() - begun > given - 1e-3
     said = solution_path.read_text().splitlines()
     if not said:
         reason = "interrupted" if interrupted else "CBC did not end within its time limit"
@@ -97,7 +97,9 @@ def _solve(
             reason = "CBC wrote no solution"
         return MilpAnswer(reason=reason, interrupted=interrupted)
     log.seek(0)
-    answer = _read_answer(model, log.read(), said)
+    answer = replace(
+        _read_answer(model, text := log.read(), said), incumbents=_read_incumbents(begun, text)
+    )
     if stopped:
         claimed = not answer.reason
         reason = "interrupted" if interrupted else answer.reason or "CBC stopped on its time limit"
@@ -160,6 +162,11 @@ def _read_answer(model: MilpModel, log: str, solution: list[str]) -> MilpAnswer:
 def _number(log: str, pattern: str) -> float | None:
     found = re.findall(pattern, log)
     return float(found[-1]) if found else None
+
+
+def _read_incumbents(begun: float, log: str) -> list[tuple[float, float]]:
+    found = re.findall(r"Integer solution of (\S+) found .*[(](\S+) seconds[)]", log)
+    return [(begun + float(seconds), float(objective)) for objective, seconds in found]
 
 
 def write_mps(model: MilpModel, path: Path) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import time
 from collections.abc import Callable
 from dataclasses import asdict
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
 
@@ -55,7 +59,7 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
         ),
         shape=(len(lengths), columns),
     )
-    options: dict[str, float] = {"mip_rel_gap": 0}
+    options: dict[str, float] = {"mip_rel_gap": 0, "disp": True}
     require_time(budget)
     if math.isfinite(budget.remaining_seconds()):
         options["time_limit"] = solver_seconds(budget)
@@ -63,18 +67,25 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
         options["node_limit"] = budget.node_limit
 
     def search() -> bytes:
-        found = optimize.milp(
-            objective,
-            integrality=np.array(model.integer, dtype=np.int64),
-            bounds=optimize.Bounds(np.array(model.lower), np.array(model.upper)),
-            constraints=optimize.LinearConstraint(matrix, model.row_lower, model.row_upper),
-            options=options,
-        )
+        with TemporaryFile("w+") as log:
+            # SciPy hands over no solution but the last; when the others came stands in the log.
+            os.dup2(log.fileno(), 1)
+            begun = time.perf_counter()
+            found = optimize.milp(
+                objective,
+                integrality=np.array(model.integer, dtype=np.int64),
+                bounds=optimize.Bounds(np.array(model.lower), np.array(model.upper)),
+                constraints=optimize.LinearConstraint(matrix, model.row_lower, model.row_upper),
+                options=options,
+            )
+            log.seek(0)
+            incumbents = _read_incumbents(begun, log.read())
         answer = MilpAnswer(
             values=None if found.x is None else found.x.tolist(),
             infeasible=found.status == INFEASIBLE,
             bound=-INFINITE if found.mip_dual_bound is None else float(found.mip_dual_bound),
             reason="" if found.status in (0, INFEASIBLE) else _reason(found.message),
+            incumbents=incumbents,
             statistics={"nodes": int(found.mip_node_count or 0)},
         )
         return json.dumps(asdict(answer)).encode()
@@ -93,6 +104,13 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
     if isinstance(answer, Ended):
         return MilpAnswer(reason=f"HiGHS {answer.how}")
     return MilpAnswer(**json.loads(answer))
+
+
+def _read_incumbents(begun: float, log: str) -> list[tuple[float, float]]:
+    """Return when which objective was reached: rows that begin with the letter of a heuristic."""
+    row = re.compile(r"^ [A-Za-z] +\d+ +\d+ +\d+ +\S+% +\S+ +(\S+) .* (\S+)s$", re.MULTILINE)
+    found = row.findall(log)
+    return [(begun + float(seconds), float(objective)) for objective, seconds in found]
 
 
 def _reason(message: str) -> str:

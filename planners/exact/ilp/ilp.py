@@ -21,6 +21,8 @@ from planners.registry import register
 
 # Both solvers take a row as satisfied, and a number as whole, within this much of its magnitude.
 TOLERANCE = 1e-6
+# CBC's log has six digits of an objective.
+LOG_TOLERANCE = 1e-5
 
 
 def _register(
@@ -54,7 +56,18 @@ def _search(
         return SearchOutcome(exhausted=True)
     # The import comes last: most models are too large, which is found out sooner.
     solve = load_in_time(load, solver, budget)
-    return _outcome(program, scaled, most, solve(program.milp, budget))
+    answer = solve(program.milp, budget)
+    outcome = _outcome(program, scaled, most, answer)
+    if outcome.plan is not None and not decide:
+        for when, objective in answer.incumbents:
+            start.tell(when, max(outcome.plan.peak, _whole(objective) * scaled.unit))
+    return outcome
+
+
+def _whole(objective: float) -> int:
+    """Return units that are no less than an objective of which a log has the first digits."""
+    exact = objective < 1 / LOG_TOLERANCE
+    return math.ceil(objective if exact else objective * (1 + LOG_TOLERANCE))
 
 
 def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer) -> SearchOutcome:

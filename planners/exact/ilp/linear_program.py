@@ -65,3 +65,5 @@ class MilpAnswer:
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
     # Whether Ctrl-C ended it.
     interrupted: bool = False
+    # Moments of ``time.perf_counter``, and the objective that the solver had reached then.
+    incumbents: Sequence[tuple[float, float]] = ()
