@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.ilp.big_m import BigM
@@ -46,18 +47,66 @@ def _register(
 def _search(
     problem: Problem, budget: Budget, start: WarmStart, solver: str, load: Callable[[], Solver]
 ) -> SearchOutcome:
-    """Look for a plan that beats the incumbent, or, with a capacity, for one that fits."""
+    """Look for a plan that beats the incumbent, or, with a capacity, for one that fits.
+
+    Note: two questions. Most best plans meet the bound, and a peak that is fixed there leaves the
+    binaries less room than one that may still move. So without a capacity the first question is
+    whether a plan meets the bound, and has half of what there is to spend.
+    """
     scaled = scale_blocks(problem)
-    decide = problem.capacity is not None
-    most = scaled.down(start.plan.peak - 1 if problem.capacity is None else problem.capacity)
     least = scaled.up(start.bound.bytes)
-    program = BigM(problem, scaled, least, most, decide=decide, budget=budget)
+    if problem.capacity is not None:
+        most = scaled.down(problem.capacity)
+        return _ask(problem, budget, start, (least, most), solver, load, decide=True)
+    most = scaled.down(start.plan.peak - 1)
+    nodes = 0
+    if least < most:
+        first = _ask(problem, _half(budget), start, (least, least), solver, load, decide=True)
+        if first.plan is not None or first.interrupted:
+            return replace(first, exhausted=False)
+        least += first.exhausted
+        nodes = int(first.statistics.get("nodes", 0))
+        if budget.node_limit is not None:
+            budget = replace(budget, node_limit=max(0, budget.node_limit - nodes))
+    try:
+        second = _ask(problem, budget, start, (least, most), solver, load, decide=False)
+    except TimeoutError:
+        second = SearchOutcome(reason="the budget was spent before the proof")
+    return replace(
+        second,
+        lower_bound=max(second.lower_bound, least * scaled.unit),
+        statistics={"nodes": nodes + int(second.statistics.get("nodes", 0))},
+    )
+
+
+def _half(budget: Budget) -> Budget:
+    left, limit = budget.remaining_seconds(), budget.node_limit
+    return replace(
+        budget,
+        deadline=budget.deadline - left / 2 if math.isfinite(left) else math.inf,
+        node_limit=None if limit is None else -(-limit // 2),
+    )
+
+
+def _ask(
+    problem: Problem,
+    budget: Budget,
+    start: WarmStart,
+    peaks: tuple[int, int],
+    solver: str,
+    load: Callable[[], Solver],
+    *,
+    decide: bool,
+) -> SearchOutcome:
+    """Ask for a plan with a peak between two numbers of units, or for the best such plan."""
+    scaled = scale_blocks(problem)
+    program = BigM(problem, scaled, *peaks, decide=decide, budget=budget)
     if program.contradiction:
         return SearchOutcome(exhausted=True)
     # The import comes last: most models are too large, which is found out sooner.
     solve = load_in_time(load, solver, budget)
     answer = solve(program.milp, budget)
-    outcome = _outcome(program, scaled, most, answer)
+    outcome = _outcome(program, scaled, peaks[1], answer)
     if outcome.plan is not None and not decide:
         for when, objective in answer.incumbents:
             start.tell(when, max(outcome.plan.peak, _whole(objective) * scaled.unit))
