@@ -83,8 +83,14 @@ def asked(record: Record) -> Question:
     name, settings = settings_in(record.instance)
     capacity = settings.get("capacity")
     left_out = [key for key, value in record.parameters.items() if value is False]
+    # Problems of one family that differ by their seed alone are asked together, like variants.
+    family = [
+        f"{key}={value}"
+        for key, value in settings.items()
+        if key not in ("capacity", "variation", "seed")
+    ]
     return Question(
-        name,
+        ", ".join([name, *family]),
         None if capacity is None else int(capacity),
         settings.get("variation", ""),
         ", ".join(left_out),
@@ -93,7 +99,7 @@ def asked(record: Record) -> Question:
 
 def runs_by_question(records: Iterable[Record]) -> dict[Question, ExactRuns]:
     """Return the runs of our planner by what they were asked, in the order of the records."""
-    return _by_question(record for record in records if record.planner == OURS)
+    return exact_runs(record for record in records if record.planner == OURS)
 
 
 def peers_by_threads(records: Iterable[Record]) -> dict[int, dict[Question, ExactRuns]]:
@@ -102,7 +108,7 @@ def peers_by_threads(records: Iterable[Record]) -> dict[int, dict[Question, Exac
     for record in records:
         if record.planner == PEER:
             by_threads.setdefault(int(record.parameters["threads"]), []).append(record)
-    return {threads: _by_question(found) for threads, found in sorted(by_threads.items())}
+    return {threads: exact_runs(found) for threads, found in sorted(by_threads.items())}
 
 
 def counters_of(record: Record) -> Mapping[str, int]:
@@ -136,7 +142,8 @@ def time_or_why_not(runs: ExactRuns, shown: str, *, best: bool) -> str:
     return f"**{shown}**" if best else shown
 
 
-def _by_question(records: Iterable[Record]) -> dict[Question, ExactRuns]:
+def exact_runs(records: Iterable[Record]) -> dict[Question, ExactRuns]:
+    """Return the runs of one planner by what they were asked, in the order of the records."""
     found: dict[Question, list[Record]] = {}
     for record in records:
         found.setdefault(asked(record), []).append(record)

@@ -37,6 +37,7 @@ SLOT_MODULES: Final = (
     "evaluation.findings.allocator_times",
     "evaluation.findings.chain_rules",
     "evaluation.findings.cost_by_size",
+    "evaluation.findings.exact_planners",
     "evaluation.findings.family_tables",
     "evaluation.findings.file_costs",
     "evaluation.findings.homosize_aims",

@@ -37,7 +37,7 @@ FIRST_DETERMINISTIC_TIME = 0.25
 GROWTH = 4
 # CP-SAT looks at its clocks between steps; one that takes this many times its time is ended.
 PATIENCE = 2
-SHARE_OF_AN_ORDER = 0.125
+SHARE_OF_AN_ORDER = 0.2
 SHARE_WITHOUT_ORDER = 0.5
 # On the way to the bound: how often the way is halved, in turn.
 HALVINGS = 4

@@ -22,6 +22,7 @@ from planners.exact.branch_and_bound import components
 from planners.exact.cp_sat import offset_model
 from planners.exact.cp_sat.cp_sat import cp_sat
 from planners.exact.ilp import big_m
+from planners.model.findings import Findings
 from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.test_agreement import PLANNERS
@@ -356,6 +357,7 @@ def test_better_plans_are_told_of_as_they_come(
     monkeypatch.setattr(plan_exactly, "warm_incumbent", worst_start)
     problem = Problem(tight.size, tight.start, tight.end)
     found = get(planner).info.build()(problem, Budget(time_limit_seconds=60).started())
+    assert isinstance(found, Findings)
     seconds, peaks = zip(*found.incumbents, strict=True)
     assert list(seconds) == sorted(seconds)
     assert list(peaks) == sorted(set(peaks), reverse=True)
