@@ -11,6 +11,7 @@ namespace {
 
 // Beyond the addresses that a process has.
 constexpr Address kFirstAddress = Address{1} << 48;
+constexpr Address kLastAddress = Address{1} << 63;
 constexpr std::size_t kPlainAlignment = std::size_t{2} << 20;
 
 void add_dictated(std::deque<Address>& dictated, const std::vector<Address>& addresses) {
@@ -39,7 +40,10 @@ LedgerMemory::LedgerMemory(std::size_t page_bytes, std::size_t capacity_bytes,
       capacity_bytes_(capacity_bytes),
       is_done_at_once_(streams == LedgerStreams::at_once),
       next_address_(kFirstAddress) {
-    if (page_bytes == 0) throw std::invalid_argument("field page_bytes: at least 1, found 0");
+    if (page_bytes == 0 || page_bytes > kFirstAddress) {
+        throw std::invalid_argument("field page_bytes: from 1 to " + std::to_string(kFirstAddress) +
+                                    ", found " + std::to_string(page_bytes));
+    }
 }
 
 void LedgerMemory::dictate_plain(const std::vector<Address>& addresses) {
@@ -59,6 +63,9 @@ Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t by
     const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
     if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
     const Address address = (next_address_ + multiple - 1) / multiple * multiple;
+    if (address + bytes > kLastAddress) {
+        throw OutOfDeviceMemory("no address range: all addresses are taken");
+    }
     next_address_ = address + bytes;
     return address;
 }
