@@ -58,7 +58,7 @@ Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t by
     if (!dictated.empty()) {
         const Address address = dictated.front();
         dictated.pop_front();
-        if (!overlaps(plain_, address, bytes)) return address;
+        if (!overlaps(plain_, address, bytes) && !overlaps(ranges_, address, bytes)) return address;
     }
     const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
     if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
@@ -78,8 +78,12 @@ void LedgerMemory::take(std::size_t bytes) {
 }
 
 Address LedgerMemory::reserve_range(std::size_t bytes) {
-    return next_address(dictated_ranges_, bytes);
+    const Address address = next_address(dictated_ranges_, bytes);
+    ranges_.emplace(address, bytes);
+    return address;
 }
+
+void LedgerMemory::release_range(Address address, std::size_t /*bytes*/) { ranges_.erase(address); }
 
 Pages LedgerMemory::create_pages(std::size_t bytes) {
     take(bytes);

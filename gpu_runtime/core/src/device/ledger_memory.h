@@ -26,7 +26,7 @@ class LedgerMemory final : public DeviceMemory {
                  LedgerStreams streams = LedgerStreams::at_once);
 
     // The next plain allocations, or reserved ranges, lie at these addresses, as they did in a
-    // recorded run; where there is plain memory already, at a new one. Throws
+    // recorded run; where there is plain memory or a range already, at a new one. Throws
     // std::invalid_argument for 0 and what could be an address that is made up here.
     void dictate_plain(const std::vector<Address>& addresses);
     void dictate_ranges(const std::vector<Address>& addresses);
@@ -40,7 +40,7 @@ class LedgerMemory final : public DeviceMemory {
     std::size_t free_bytes() override { return capacity_bytes_ - created_bytes_; }
     std::size_t total_bytes() override { return capacity_bytes_; }
     Address reserve_range(std::size_t bytes) override;
-    void release_range(Address /*address*/, std::size_t /*bytes*/) override {}
+    void release_range(Address address, std::size_t bytes) override;
     Pages create_pages(std::size_t bytes) override;
     void release_pages(Pages pages) override;
     void map(Address address, Pages pages, std::size_t bytes) override;
@@ -80,6 +80,7 @@ class LedgerMemory final : public DeviceMemory {
     std::vector<std::size_t> pages_;         // bytes by handle; 0 where they were released
     std::map<Address, std::size_t> mapped_;  // bytes by address
     std::map<Address, std::size_t> plain_;   // the same
+    std::map<Address, std::size_t> ranges_;  // those that are reserved
     std::unordered_map<Stream, std::size_t> stream_index_;
     std::vector<StreamState> streams_;
     std::vector<EventState> events_;  // by handle
