@@ -58,7 +58,7 @@ Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t by
     if (!dictated.empty()) {
         const Address address = dictated.front();
         dictated.pop_front();
-        if (!overlaps(plain_, address, bytes) && !overlaps(ranges_, address, bytes)) return address;
+        if (!overlaps(plain_, address, bytes) && !ranges_.contains(address)) return address;
     }
     const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
     if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
@@ -79,7 +79,7 @@ void LedgerMemory::take(std::size_t bytes) {
 
 Address LedgerMemory::reserve_range(std::size_t bytes) {
     const Address address = next_address(dictated_ranges_, bytes);
-    ranges_.emplace(address, bytes);
+    ranges_.insert(address);
     return address;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -26,7 +27,7 @@ class LedgerMemory final : public DeviceMemory {
                  LedgerStreams streams = LedgerStreams::at_once);
 
     // The next plain allocations, or reserved ranges, lie at these addresses, as they did in a
-    // recorded run; where there is plain memory or a range already, at a new one. Throws
+    // recorded run; where there is plain memory, or a range begins, already, at a new one. Throws
     // std::invalid_argument for 0 and what could be an address that is made up here.
     void dictate_plain(const std::vector<Address>& addresses);
     void dictate_ranges(const std::vector<Address>& addresses);
@@ -80,7 +81,8 @@ class LedgerMemory final : public DeviceMemory {
     std::vector<std::size_t> pages_;         // bytes by handle; 0 where they were released
     std::map<Address, std::size_t> mapped_;  // bytes by address
     std::map<Address, std::size_t> plain_;   // the same
-    std::map<Address, std::size_t> ranges_;  // those that are reserved
+    // Where ranges begin. How long they are depends on the device: recorded ones may be shorter.
+    std::set<Address> ranges_;
     std::unordered_map<Stream, std::size_t> stream_index_;
     std::vector<StreamState> streams_;
     std::vector<EventState> events_;  // by handle
