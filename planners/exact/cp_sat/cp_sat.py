@@ -35,6 +35,8 @@ NAME = "cp-sat"
 FIRST_CONFLICTS = 128
 FIRST_DETERMINISTIC_TIME = 0.25
 GROWTH = 4
+# Turns that grow; what is never reached in fact keeps within CP-SAT's 64 bits.
+MOST_GROWTHS = 20
 # CP-SAT looks at its clocks between steps; one that takes this many times its time is ended.
 PATIENCE = 2
 SHARE_OF_AN_ORDER = 0.2
@@ -282,11 +284,12 @@ class _Search:
     ) -> None:
         budget = self.budget
         led = question.tie_order is None
+        growth = GROWTH ** min(turn, MOST_GROWTHS)
         if math.isfinite(seconds):
             parameters.max_time_in_seconds = seconds
-        parameters.max_deterministic_time = FIRST_DETERMINISTIC_TIME * GROWTH**turn
+        parameters.max_deterministic_time = FIRST_DETERMINISTIC_TIME * growth
         if not led:
-            parameters.max_number_of_conflicts = FIRST_CONFLICTS * GROWTH**turn
+            parameters.max_number_of_conflicts = FIRST_CONFLICTS * growth
             parameters.search_branching = self.cp_model.FIXED_SEARCH
             # Presolve would make rows of the rectangles.
             parameters.cp_model_presolve = False
@@ -295,7 +298,7 @@ class _Search:
             if left <= 0:
                 # Taking turns without a conflict to spend, CP-SAT would never end.
                 raise TimeoutError("the node limit is spent")
-            most = math.ceil(SHARE_WITHOUT_ORDER * left) if led else FIRST_CONFLICTS * GROWTH**turn
+            most = math.ceil(SHARE_WITHOUT_ORDER * left) if led else FIRST_CONFLICTS * growth
             parameters.max_number_of_conflicts = min(left, most)
         parameters.num_workers = budget.threads if led else 1
         parameters.random_seed = budget.seed

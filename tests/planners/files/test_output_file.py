@@ -228,13 +228,14 @@ def test_a_page_replaces_no_instance(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-# What writes in place: beneath the writer itself, files of a folder that is thrown away, and a lock
-# that has no bytes.
+# What writes in place: beneath the writer itself, files of a folder that is thrown away, what one
+# process tells another, and a lock that has no bytes.
 WRITE_IN_PLACE = {
     "planners/files/output_file.py",
     "planners/exact/ilp/cbc.py",
     "planners/files/replayed_pipe.py",
     "evaluation/measuring/cores.py",
+    "evaluation/measuring/measured_command.py",
     "evaluation/measuring/resident_memory.py",
     "evaluation/study/plugins.py",
     "gpu_runtime/allocator/pytorch/compiled_decorator.py",

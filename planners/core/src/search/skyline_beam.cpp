@@ -16,7 +16,7 @@ constexpr std::int64_t kWall = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t kNowhere = -1;
 constexpr std::int32_t kNone = -1;
 // Plans of one level, those with a place left empty among them, per plan that is kept.
-constexpr std::int32_t kMostRaised = 2;
+constexpr std::int64_t kMostRaised = 2;
 
 // A tensor in one range of its sections.
 struct Rectangle {
@@ -145,6 +145,7 @@ class Beam {
                 }
                 ++answer.nodes;
                 stop.poll();
+                make_room(numbers_, bits_, count_ + 1);
                 expand(k);
             }
             if (!select()) answer.whole = false;
@@ -177,8 +178,7 @@ class Beam {
     };
 
     void begin() {
-        make_room(numbers_, bits_);
-        make_room(next_numbers_, next_bits_);
+        make_room(numbers_, bits_, 1);
         const Skyline flat = at(numbers_, bits_, 0);
         for (std::int32_t s = 0; s < sections_; ++s) flat.slack[s] = capacity_ - needed_[s];
         for (std::size_t i = 0; i < linked_.size(); ++i) {
@@ -188,10 +188,10 @@ class Beam {
         count_ = 1;
     }
 
-    void make_room(std::vector<std::int64_t>& numbers, std::vector<std::uint64_t>& bits) const {
-        const std::size_t plans = static_cast<std::size_t>(kMostRaised) * width_;
-        numbers.assign(plans * row_, 0);
-        bits.assign(plans * words_, 0);
+    void make_room(std::vector<std::int64_t>& numbers, std::vector<std::uint64_t>& bits,
+                   std::size_t plans) const {
+        if (numbers.size() < plans * row_) numbers.resize(plans * row_);
+        if (bits.size() < plans * words_) bits.resize(plans * words_);
     }
 
     Skyline at(std::vector<std::int64_t>& numbers, std::vector<std::uint64_t>& bits,
@@ -507,6 +507,7 @@ class Beam {
 
     void advance() {
         next_nodes_.clear();
+        make_room(next_numbers_, next_bits_, grown_.size());
         for (const Grown& grown : grown_) {
             const Choice& choice = grown.choice;
             const Rectangle& rectangle = rectangles_[choice.rectangle];
