@@ -145,6 +145,13 @@ void ledger_memory() {
             "there is no address 0");
     require(refuses<std::invalid_argument>([&] { memory.dictate_plain({plain}); }),
             "an address is not used twice");
+    memory.dictate_ranges({20 * kPage, 21 * kPage});
+    const Address left = memory.reserve_range(2 * kPage);
+    const Address right = memory.reserve_range(2 * kPage);
+    const Pages shared = memory.create_pages(kPage);
+    memory.map(left + kPage, shared, kPage);
+    require(refuses<std::invalid_argument>([&] { memory.map(right, shared, kPage); }),
+            "dictated ranges hold no memory in common");
 
     const Event first = memory.record_event(1);
     require(!memory.is_done(first), "a stream is at work until told");

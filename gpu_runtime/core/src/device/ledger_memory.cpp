@@ -52,6 +52,7 @@ void LedgerMemory::dictate_plain(const std::vector<Address>& addresses) {
 
 void LedgerMemory::dictate_ranges(const std::vector<Address>& addresses) {
     add_dictated(dictated_ranges_, addresses);
+    are_ranges_dictated_ = true;
 }
 
 Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t bytes) {
@@ -97,7 +98,12 @@ void LedgerMemory::release_pages(Pages pages) {
 }
 
 void LedgerMemory::map(Address address, Pages /*pages*/, std::size_t bytes) {
-    if (overlaps(mapped_, address, bytes)) throw std::logic_error("mapped twice");
+    if (overlaps(mapped_, address, bytes)) {
+        if (!are_ranges_dictated_) throw std::logic_error("mapped twice");
+        throw std::invalid_argument(
+            "field addresses: dictated ranges that share no memory are needed, found some at " +
+            std::to_string(address));
+    }
     mapped_.emplace(address, bytes);
 }
 

@@ -28,7 +28,8 @@ class LedgerMemory final : public DeviceMemory {
 
     // The next plain allocations, or reserved ranges, lie at these addresses, as they did in a
     // recorded run; where there is plain memory, or a range begins, already, at a new one. Throws
-    // std::invalid_argument for 0 and what could be an address that is made up here.
+    // std::invalid_argument for 0 and what could be an address that is made up here, and so does
+    // map() where two dictated ranges would hold memory at one address.
     void dictate_plain(const std::vector<Address>& addresses);
     void dictate_ranges(const std::vector<Address>& addresses);
     // The stream is done with all that it was given so far.
@@ -78,6 +79,7 @@ class LedgerMemory final : public DeviceMemory {
     std::size_t created_bytes_ = 0;
     std::deque<Address> dictated_plain_;
     std::deque<Address> dictated_ranges_;
+    bool are_ranges_dictated_ = false;
     std::vector<std::size_t> pages_;         // bytes by handle; 0 where they were released
     std::map<Address, std::size_t> mapped_;  // bytes by address
     std::map<Address, std::size_t> plain_;   // the same
