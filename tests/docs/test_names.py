@@ -39,7 +39,7 @@ def files_of(text: str) -> set[str]:
 
 def dotted_of(text: str) -> set[str]:
     ours = "|".join(PACKAGES)
-    written = re.findall(rf"\b((?:{ours})(?:\.\w+)+)", " ".join(CODE.findall(text)))
+    written = re.findall(rf"(?<![\w-])((?:{ours})(?:\.\w+)+)", " ".join(CODE.findall(text)))
     imported = re.findall(rf"^(?:from|import) ((?:{ours})[\w.]*)", text, re.MULTILINE)
     commands = [name for name in COMMAND.findall(text) if name.split(".")[0] in PACKAGES]
     return {*written, *imported, *commands}
