@@ -16,6 +16,25 @@ import numpy
 from numpy.typing import NDArray
 
 
+class StopSignal:
+    """
+    Ends the calls of every thread that has taken it, as the time limit does.
+    """
+
+    def __init__(self) -> None: ...
+
+    def give(self) -> None: ...
+
+    @property
+    def given(self) -> bool: ...
+
+    def take(self) -> None:
+        """From now on this thread's calls heed it, instead of the one before."""
+
+    @staticmethod
+    def drop() -> None:
+        """From now on this thread's calls heed none."""
+
 MOST_TABLE_BYTES: int = 4294967296
 
 class Graph:

@@ -1,5 +1,7 @@
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <memory>
 
 #include "arrays.h"
 
@@ -19,6 +21,18 @@ std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t t
     return segments;
 }
 
+namespace {
+
+// Ends what runs in the threads that have taken it, as a time limit would.
+struct StopSignal {
+    // Apart from Python's object, which may be gone before the thread is.
+    std::shared_ptr<std::atomic<bool>> given = std::make_shared<std::atomic<bool>>(false);
+};
+
+thread_local std::shared_ptr<const std::atomic<bool>> taken_signal;
+
+}  // namespace
+
 Stop stop_after(double seconds) {
     using Clock = std::chrono::steady_clock;
     if (std::isnan(seconds)) {
@@ -26,9 +40,9 @@ Stop stop_after(double seconds) {
     }
     const auto begun = Clock::now();
     auto asked = begun;
-    return Stop([=]() mutable {
+    return Stop([=, signal = taken_signal]() mutable {
         const auto now = Clock::now();
-        if (std::chrono::duration<double>(now - begun).count() > seconds) {
+        if (std::chrono::duration<double>(now - begun).count() > seconds || (signal && *signal)) {
             throw TimeLimitReached("the time limit passed before a plan was complete");
         }
         if (now - asked < std::chrono::milliseconds(20)) return;
@@ -51,6 +65,17 @@ NB_MODULE(_core, module) {
         "run; in the main thread they notice\nsignals. `seconds` is a limit, which may be "
         "infinite; "
         "a TimeoutError says that it has passed.";
+    nb::class_<StopSignal>(module, "StopSignal",
+                           "Ends the calls of every thread that has taken it, as the time limit "
+                           "does.")
+        .def(nb::init<>())
+        .def("give", [](StopSignal& signal) { *signal.given = true; })
+        .def_prop_ro("given", [](const StopSignal& signal) { return signal.given->load(); })
+        .def(
+            "take", [](const StopSignal& signal) { taken_signal = signal.given; },
+            "From now on this thread's calls heed it, instead of the one before.")
+        .def_static(
+            "drop", []() { taken_signal.reset(); }, "From now on this thread's calls heed none.");
     // Problems cache what the core made of them, and a problem kept in a module's globals lives
     // until the interpreter is gone: no leak, and nothing to warn of.
     nb::set_leak_warnings(false);
