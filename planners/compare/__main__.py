@@ -136,7 +136,9 @@ def compare(
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
     ] = DEFAULT_TIME_LIMIT_SECONDS,
-    threads: Annotated[int, typer.Option(help="Threads that a planner may use.")] = 1,
+    threads: Annotated[
+        int, typer.Option(help="Threads that a planner may use; auto, cp-sat and ilp-cbc do.")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
     sort: Annotated[SortBy, typer.Option(help="What the rows are sorted by.")] = SortBy.PEAK,
     capacity: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -47,8 +47,27 @@ class Incumbent:
         self.best: Plan | None = None
         self.found_by = ""
         self.count = 0
+        # Where others search beside this one: whether what they did ends it.
+        self.ended_outside: Callable[[], bool] = lambda: False
         self._begun = time.perf_counter()
         self._history: list[tuple[float, int]] = []
+
+    def apart(self, budget: Budget) -> Incumbent:
+        """Return an incumbent that begins with what this one has, and goes its own way."""
+        other = Incumbent(self.problem, budget, self._target)
+        other._bound, other.best, other.found_by = self._bound, self.best, self.found_by
+        other._proven, other._certificate = self._proven, self._certificate
+        other.count, other._begun = self.count, self._begun
+        return other
+
+    def take_from(self, other: Incumbent, found_by: str) -> None:
+        """Keep the plan of one that went its own way if it is better, and when it came that far."""
+        when_told = self._history + other._history
+        if other.best is not None:
+            self.offer(other.best, found_by)
+        self._history = []
+        for seconds, peak in sorted(when_told):
+            self.tell(self._begun + seconds, peak)
 
     @property
     def bound(self) -> Bound:
@@ -80,7 +99,12 @@ class Incumbent:
         """
         if self.best is None:
             return False
-        if self.best.peak <= max(self.goal, self._proven) or self.most(1) == 0:
+        return self.is_decided or self.most(1) == 0 or self.ended_outside()
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the best plan is good enough, or no plan can be."""
+        if self.best is not None and self.best.peak <= max(self.goal, self._proven):
             return True
         known = 0 if self._bound is None else self._bound.bytes
         return self._target is not None and max(known, self._proven) > self._target

@@ -25,6 +25,7 @@ from planners.search.largest_first import LargestFirst
 from planners.search.nests import Nests, may_nest
 from planners.search.order_search import OrderSearch
 from planners.search.parts import Parts, may_have_parts
+from planners.search.side_searches import search_in_threads
 from planners.search.skyline import SkylineBeams, reason_against
 
 NAME = "auto"
@@ -65,8 +66,9 @@ def auto(problem: Problem, budget: Budget) -> Findings:
     problem
         Any. With a capacity the first plan that fits is the answer.
     budget
-        All of it but ``threads``; ``node_limit`` counts attempts and nodes. The best plan so far is
-        the answer when the time is over or Ctrl-C comes.
+        ``node_limit`` counts attempts and nodes, of each thread; further threads search with
+        other seeds, and under a node limit the answer is never worse for them. The best plan so far
+        is the answer when the time is over or Ctrl-C comes.
 
     Returns
     -------
@@ -86,6 +88,8 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Findings:
     prove nothing they end sooner.
     """
     budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_ATTEMPTS)
+    # Whatever is asked below runs on one thread: the pieces of a nest, and the exact search.
+    threads, budget = budget.threads, replace(budget, threads=1)
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
     return plan_in_stages(
@@ -94,7 +98,7 @@ def plan_any(problem: Problem, budget: Budget, exact: ExactSearch) -> Findings:
             lambda: portfolio.run(incumbent, prove=lambda: _prove(incumbent, portfolio)),
             incumbent.ask_for_bounds,
             lambda: _run_pressure(incumbent, only_goal=False),
-            lambda: _take_turns(incumbent, _searches(incumbent, portfolio, exact)),
+            lambda: _search_on(incumbent, threads, portfolio, exact),
         ],
     )
 
@@ -109,6 +113,17 @@ def _prove(incumbent: Incumbent, portfolio: Portfolio) -> None:
 def _run_pressure(incumbent: Incumbent, *, only_goal: bool) -> None:
     if incumbent.problem.safety is not Safety.PAIRS:
         PressureOrders(incumbent.problem, incumbent.bound).run(incumbent, only_goal=only_goal)
+
+
+def _search_on(
+    incumbent: Incumbent, threads: int, portfolio: Portfolio, exact: ExactSearch
+) -> None:
+    search_in_threads(
+        incumbent,
+        threads,
+        lambda main: _take_turns(main, _searches(main, portfolio, exact)),
+        lambda side: _take_turns(side, _seeded_searches(side, portfolio, branch_and_bound)),
+    )
 
 
 def _take_turns(incumbent: Incumbent, searches: list[Callable[[int], object]]) -> None:
@@ -130,10 +145,20 @@ def _searches(
         searches.append(Nests(incumbent, partial(plan_any, exact=exact), NAME).run)
     if step.applies:
         searches.append(step.run)
-    if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
-        searches.append(SkylineBeams(incumbent, problem.blocks.count).run)
     if may_have_parts(problem):
         searches.append(Parts(incumbent).run)
+    searches += _seeded_searches(incumbent, portfolio, exact)
+    return [*searches, lambda _: incumbent.ask_for_bounds()]
+
+
+def _seeded_searches(
+    incumbent: Incumbent, portfolio: Portfolio, exact: ExactSearch
+) -> list[Callable[[int], object]]:
+    """Return the searches that find other plans with another seed."""
+    problem = incumbent.problem
+    searches: list[Callable[[int], object]] = []
+    if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
+        searches.append(SkylineBeams(incumbent, problem.blocks.count).run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
@@ -143,7 +168,6 @@ def _searches(
     if problem.blocks.count >= LEAST_BLOCKS_FOR_WINDOWS:
         windows = LargeNeighbourhoodSearch(incumbent, partial(place_window, exact=exact))
         searches.append(windows.improve)
-    searches.append(lambda _: incumbent.ask_for_bounds())
     return searches
 
 

@@ -1,0 +1,136 @@
+"""Searches in threads of their own, beside one that goes as it would without them.
+
+Note [Side searches]
+~~~~~~~~~~~~~~~~~~~~
+*What runs.* The main search is the one of a single thread, with the same seed and limits. Each
+further thread begins with the best plan that the main one has by then, and goes on with searches
+whose luck hangs on a seed, with another one. Long calls of the core let the others run.
+
+*Why it is never worse.* The main search has its whole limit, and a plan of another thread counts
+only where it has a lower peak. None learns what another found before all have ended: a better plan
+to start from may well lead to a worse end.
+
+*Why it repeats.* Where the limit is one of nodes, every thread has it for itself, and all go to
+their ends; of equal peaks the first thread's counts. Only where the main search meets its goal, or
+proves that no plan can, the others are stopped, and nothing of theirs counts: how far they came
+hangs on the load.
+
+*With a time limit* the first that meets the goal ends all.
+
+*What threads share* is the problem. What it keeps of itself is made before, or is the same whoever
+makes it; its bounds have a lock.
+
+*Limits.* On fewer cores than threads the main search gets less of a time limit, and where much of
+the work is Python's own, on enough cores too. What is exact is not divided: a proof comes no
+sooner. Every thread takes memory as the main search does.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from planners import _core
+from planners.exact.interruptible import POLL_SECONDS
+from planners.greedy.incumbent import Incumbent
+
+Search = Callable[[Incumbent], object]
+"""Improves an incumbent until it is over; may end with ``TimeoutError``."""
+
+
+def search_in_threads(main: Incumbent, threads: int, search: Search, search_beside: Search) -> None:
+    """Improve an incumbent by one search, and by another in each further thread."""
+    if threads == 1:
+        search(main)
+    else:
+        _Threads(main, threads - 1, search_beside).run(search)
+
+
+class _Threads:
+    def __init__(self, main: Incumbent, count: int, search_beside: Search) -> None:
+        self._main = main
+        self._repeats = main.budget.deadline == math.inf
+        self._stop_main, self._stop_sides = _core.StopSignal(), _core.StopSignal()
+        self._sides = [
+            _Side(main, number, search_beside, self._stop_sides, self._tell_main)
+            for number in range(2, count + 2)
+        ]
+
+    def run(self, search: Search) -> None:
+        main = self._main
+        main.ended_outside = lambda: self._stop_main.given
+        self._stop_main.take()
+        try:
+            for side in self._sides:
+                side.thread.start()
+            search(main)
+            if self._repeats and not main.is_decided:
+                self._wait()
+        except TimeoutError:
+            if not self._stop_main.given:
+                raise
+        finally:
+            _core.StopSignal.drop()
+            self._stop_sides.give()
+            self._wait()
+            self._take_better()
+        for side in self._sides:
+            if side.error is not None:
+                raise side.error
+
+    def _tell_main(self, side: Incumbent) -> None:
+        if side.is_decided and not self._repeats:
+            self._stop_main.give()
+
+    def _wait(self) -> None:
+        for side in self._sides:
+            while side.thread.is_alive():
+                side.thread.join(POLL_SECONDS)
+
+    def _take_better(self) -> None:
+        if self._main.is_decided:
+            return
+        for side in self._sides:
+            found = side.incumbent
+            self._main.take_from(found, f"{found.found_by}, thread {side.number}")
+            self._main.count += side.spent
+
+
+class _Side:
+    """A thread, with an incumbent and a seed of its own."""
+
+    def __init__(
+        self,
+        main: Incumbent,
+        number: int,
+        search: Search,
+        stop: _core.StopSignal,
+        tell: Search,
+    ) -> None:
+        self.number = number
+        self.error: Exception | None = None
+        seed = random.Random(f"{main.budget.seed} {number}").getrandbits(31)
+        self.incumbent = main.apart(replace(main.budget, seed=seed))
+        self.incumbent.ended_outside = lambda: stop.given
+        self._search, self._stop, self._tell = search, stop, tell
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+        self._begun_with = main.count
+
+    @property
+    def spent(self) -> int:
+        """Attempts and nodes of its own."""
+        return self.incumbent.count - self._begun_with
+
+    def _run(self) -> None:
+        self._stop.take()
+        try:
+            self._search(self.incumbent)
+        except TimeoutError:
+            pass
+        except Exception as error:  # raised again in the main thread
+            self.error = error
+        self._tell(self.incumbent)
