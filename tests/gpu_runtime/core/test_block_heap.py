@@ -731,3 +731,16 @@ def test_frames_that_move_in_every_step_are_joined_by_new_ones() -> None:
     assert not any(moves[8:]), "eight steps in a row are enough"
     figures = allocator.figures()
     assert figures.reserved_peak <= figures.live_peak * 65 / 64 + 4 * PAGE
+
+
+def test_frames_side_by_side_are_opened_and_unmapped_by_one_call() -> None:
+    counted = CountingMemory(SimulatedMemory(PAGE, PLENTY))
+    allocator = PlannedAllocator(counted)
+    allocator.begin_step()
+    allocator.free(allocator.allocate(5 * PAGE, 0))
+    allocator.end_step()
+    allocator.give_back()
+    calls = counted.calls
+    assert (calls.create_pages, calls.map, calls.set_access) == (5, 5, 1)
+    assert (calls.unmap, calls.release_pages) == (1, 5)
+    allocator.check()

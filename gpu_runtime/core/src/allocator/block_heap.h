@@ -10,6 +10,7 @@
 #include <map>
 #include <memory_resource>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "allocator/address_table.h"
@@ -269,7 +270,7 @@ class BlockHeap {
     Block* add_free(Block& block);
     void add_hole(Block& block);
     void add_latest(StreamHeap& heap);
-    void take_out(Block*& block);
+    void take_out(Block* block);
     // Notes a stream that is gone; throws as StreamMark does.
     std::shared_ptr<StreamMark> mark(Stream stream);
     void know(Stream stream);
@@ -314,7 +315,9 @@ class BlockHeap {
     std::size_t free_before(const Block* hole) const;
     void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes);
     void require_free(std::size_t bytes);
+    std::vector<Frame> obtain_row(std::size_t bytes, std::size_t frame_bytes, std::size_t room);
     Frame obtain(std::size_t bytes, std::size_t room);
+    void put_back(std::span<const Frame> frames);
     bool join_spare(std::size_t bytes);
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);

@@ -260,21 +260,48 @@ std::size_t BlockHeap::free_before(const Block* hole) const {
 void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes) {
     for (std::size_t done = 0; done < bytes;) {
         Block* const place = hole;
-        const Frame frame = obtain(std::min(bytes - done, frame_bytes), place->bytes);
+        const std::vector<Frame> row = obtain_row(bytes - done, frame_bytes, place->bytes);
         try {
-            place->extent->map(place->address, frame);
+            place->extent->map(place->address, row);
         } catch (...) {
-            spare_.push_back(frame);
-            spare_bytes_ += frame.bytes;
+            put_back(row);
             throw;
         }
+        const std::size_t mapped = row.size() * row.front().bytes;
         unindex(*place);
-        hole = place->bytes > frame.bytes ? split(*place, frame.bytes) : nullptr;
+        hole = place->bytes > mapped ? split(*place, mapped) : nullptr;
         if (hole != nullptr) index(*hole);
         place->state = BlockState::free;
-        if (is_in_arena(*place)) arena_bytes_ += frame.bytes;
+        if (is_in_arena(*place)) arena_bytes_ += mapped;
         add_free(*place);
-        done += frame.bytes;
+        done += mapped;
+    }
+}
+
+// As many frames of one size as there are and are needed, at least one.
+std::vector<Frame> BlockHeap::obtain_row(std::size_t bytes, std::size_t frame_bytes,
+                                         std::size_t room) {
+    std::vector<Frame> row;
+    try {
+        for (std::size_t done = 0; done < bytes; done += row.front().bytes) {
+            const Frame next = obtain(std::min(bytes - done, frame_bytes), room - done);
+            if (!row.empty() && next.bytes != row.front().bytes) {
+                put_back({&next, 1});
+                break;
+            }
+            row.push_back(next);
+        }
+    } catch (...) {
+        put_back(row);
+        throw;
+    }
+    return row;
+}
+
+void BlockHeap::put_back(std::span<const Frame> frames) {
+    for (const Frame& frame : frames) {
+        spare_.push_back(frame);
+        spare_bytes_ += frame.bytes;
     }
 }
 

@@ -198,8 +198,8 @@ void BlockHeap::finish(const Leaving& leaving) {
     if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-// Takes the memory behind a block away; where the device refuses, the block is what is left of it.
-void BlockHeap::take_out(Block*& block) {
+// Takes the memory behind a block away; where the device refuses, all of it stays.
+void BlockHeap::take_out(Block* block) {
     if (block->extent->is_plain()) {
         Extent* const extent = block->extent;
         memory_.release_plain(extent->begin());
@@ -214,15 +214,11 @@ void BlockHeap::take_out(Block*& block) {
         extents_.remove_if([&](const Extent& each) { return &each == extent; });
         return;
     }
-    for (const auto& [address, bytes] :
-         block->extent->frames_within(block->address, block->end())) {
-        spare_.push_back(block->extent->unmap(address));
-        spare_bytes_ += bytes;
-        if (is_in_arena(*block)) arena_bytes_ -= bytes;
-        Block* const rest = block->bytes > bytes ? split(*block, bytes) : nullptr;
-        add_hole(*block);
-        block = rest;
-    }
+    const std::vector<Frame> frames = block->extent->unmap(block->address, block->end());
+    spare_.insert(spare_.end(), frames.begin(), frames.end());
+    spare_bytes_ += block->bytes;
+    if (is_in_arena(*block)) arena_bytes_ -= block->bytes;
+    add_hole(*block);
 }
 
 // A spare frame may be mapped yet, where the device refused to open it and to take it back.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,27 +36,33 @@ class Extent {
     std::size_t bytes() const { return bytes_; }
     bool is_plain() const { return is_plain_; }
 
-    // Throws DeviceCallError; then the frame is mapped nowhere once settle() returned.
-    void map(Address address, const Frame& frame) {
-        const auto entry = frames_.emplace(address, frame).first;
-        try {
-            mapper_.map(address, {&frame.pages, 1}, frame.bytes);
-        } catch (...) {
-            frames_.erase(entry);
-            throw;
+    // Maps frames of one size side by side, from an address on, and opens them by one call. Throws
+    // DeviceCallError; then they are mapped nowhere once settle() returned.
+    void map(Address address, std::span<const Frame> frames) {
+        std::vector<Pages> pages;
+        std::map<Address, Frame> row;  // made before the device is asked, so that nothing is lost
+        Address end = address;
+        for (const Frame& frame : frames) {
+            pages.push_back(frame.pages);
+            row.emplace_hint(row.end(), end, frame);
+            end += frame.bytes;
         }
-        stretches_ += 1 - touching(entry);
+        mapper_.map(address, pages, frames.front().bytes);
+        stretches_ += 1 - touching(address, end);
+        frames_.merge(row);
     }
-    // Unmaps the frame that could not be opened. Throws DeviceCallError.
+    // Unmaps the frames that could not be opened. Throws DeviceCallError.
     void settle() { mapper_.settle(); }
-    // Takes the frame out that begins at an address. Throws DeviceCallError; then it stays.
-    Frame unmap(Address address) {
-        const auto entry = frames_.find(address);
-        const Frame frame = entry->second;
-        memory_.unmap(address, frame.bytes);
-        stretches_ += touching(entry) - 1;
-        frames_.erase(entry);
-        return frame;
+    // Takes the frames out that fill [first, behind), by one call. Throws DeviceCallError; then all
+    // of them stay.
+    std::vector<Frame> unmap(Address first, Address behind) {
+        const auto from = frames_.find(first), to = frames_.lower_bound(behind);
+        std::vector<Frame> taken;
+        for (auto frame = from; frame != to; ++frame) taken.push_back(frame->second);
+        memory_.unmap(first, behind - first);
+        frames_.erase(from, to);
+        stretches_ += touching(first, behind) - 1;
+        return taken;
     }
     // By address, those that lie in [first, behind) as a whole.
     std::vector<std::pair<Address, std::size_t>> frames_within(Address first,
@@ -89,18 +96,12 @@ class Extent {
     Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
         : memory_(memory), mapper_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
 
-    // How many frames lie directly before and behind one.
-    std::ptrdiff_t touching(std::map<Address, Frame>::const_iterator frame) const {
-        std::ptrdiff_t found = 0;
-        if (frame != frames_.begin()) {
-            const auto before = std::prev(frame);
-            found += before->first + before->second.bytes == frame->first ? 1 : 0;
-        }
-        const auto behind = std::next(frame);
-        if (behind != frames_.end()) {
-            found += frame->first + frame->second.bytes == behind->first ? 1 : 0;
-        }
-        return found;
+    // How many frames lie directly before and behind a range.
+    std::ptrdiff_t touching(Address first, Address behind) const {
+        const auto next = frames_.lower_bound(first);
+        const bool has_before = next != frames_.begin() &&
+                                std::prev(next)->first + std::prev(next)->second.bytes == first;
+        return (has_before ? 1 : 0) + (frames_.contains(behind) ? 1 : 0);
     }
 
     DeviceMemory& memory_;

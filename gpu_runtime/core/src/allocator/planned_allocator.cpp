@@ -341,6 +341,7 @@ Block* PlannedAllocator::place_as_planned(Lock& lock, std::int64_t planned, std:
         heap_.fill_arena(offset, wanted);
     } catch (const OutOfDeviceMemory&) {
         measure_reserved();
+        release_spare();
         return nullptr;
     }
     measure_reserved();
