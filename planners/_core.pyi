@@ -130,6 +130,8 @@ class Instance:
 
 NO_LIMIT: int = 9223372036854775807
 
+FILL_REASONS: int = 6
+
 class Fit(enum.Enum):
     FIRST = 0
 
@@ -158,6 +160,11 @@ def search_orders(instance: Instance, order: Annotated[NDArray[numpy.int32], dic
 def beam_over_skylines(instance: Instance, capacity: int, width: int, node_limit: int, seed: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], int, bool]:
     """
     Offsets of a plan within the capacity, empty without one; the skylines looked at; and whether a wider beam would do the same.
+    """
+
+def search_fills(instance: Instance, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], priority: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], limit: int, attempts: int, seed: int, seconds: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))], int]:
+    """
+    Offsets of the first plan below the limit, empty without one; the weights and priorities to go on from; and the attempts made.
     """
 
 def forbidden_starts(instance: Instance, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], block: int, floor: int = 0) -> list[tuple[int, int]]:

@@ -27,6 +27,7 @@ from planners.search.order_search import OrderSearch
 from planners.search.parts import Parts, may_have_parts
 from planners.search.side_searches import search_in_threads
 from planners.search.skyline import SkylineBeams, reason_against
+from planners.search.skyline_fills import SkylineFills, may_fill
 
 NAME = "auto"
 
@@ -159,6 +160,8 @@ def _seeded_searches(
     searches: list[Callable[[int], object]] = []
     if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
         searches.append(SkylineBeams(incumbent, problem.blocks.count).run)
+    if may_fill(problem):
+        searches.append(SkylineFills(incumbent).run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))

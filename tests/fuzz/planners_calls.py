@@ -251,6 +251,14 @@ def placements(case: Case, made: Any, drawn: Placed) -> None:
         "beam_over_skylines", _core.beam_over_skylines, made, limit, rng.choice((-1, 0, 1, 9)),
         rng.choice((0, 10, 200)), rng.getrandbits(64), seconds(rng),
     )  # fmt: skip
+    reals = np.array([rng.uniform(-2, 2) for _ in range(drawn.blocks)])
+    case.call(
+        "search_fills", _core.search_fills, made,
+        np.array([rng.uniform(-1, 2) for _ in range(rng.choice((0, 6, 6, 6, 7)))]),
+        reals[: rng.choice((drawn.blocks, rng.randint(0, drawn.blocks)))],
+        rng.choice((limit, -1, -_core.NO_LIMIT - 1)), rng.choice((-1, 0, 1, 20)),
+        rng.getrandbits(64), seconds(rng),
+    )  # fmt: skip
     offsets = column(rng.choice((-1, 0, 512, 1 << 60)) for _ in range(drawn.tensors))
     block = rng.randint(0, max(drawn.blocks - 1, 0))
     case.call("forbidden_starts", _core.forbidden_starts, made, offsets, block, rng.choice((0, 5)))
@@ -433,7 +441,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "Instance.unsafe_with", "Instance.unsafe_degrees", "Instance.unsafe_pairs",
         "Instance.grow_clique", "place_single_object",
         "place_many_objects", "search_orders",
-        "beam_over_skylines", "forbidden_starts", "NO_LIMIT", "Fit", "ChainRule",
+        "beam_over_skylines", "search_fills", "FILL_REASONS", "forbidden_starts", "NO_LIMIT", "Fit",
+        "ChainRule",
     ),
     canonical: (
         "SearchProblem", "CanonicalSearch", "CanonicalSearch.decide", "CanonicalRules",

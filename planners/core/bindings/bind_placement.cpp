@@ -2,10 +2,14 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <string>
+
 #include "arrays.h"
 #include "greedy/placement.h"
 #include "search/order_search.h"
 #include "search/skyline_beam.h"
+#include "search/skyline_fill.h"
 
 namespace gapless::bindings {
 
@@ -30,6 +34,7 @@ Placed place(Place algorithm, const Instance& instance, Array<std::int32_t> orde
 
 void bind_placement(nb::module_& module) {
     module.attr("NO_LIMIT") = kNoLimit;
+    module.attr("FILL_REASONS") = static_cast<int>(kReasons);
     nb::enum_<Fit>(module, "Fit").value("FIRST", Fit::kFirst).value("BEST", Fit::kBest);
     nb::enum_<ChainRule>(module, "ChainRule")
         .value("EXACT", ChainRule::kExact)
@@ -91,6 +96,33 @@ void bind_placement(nb::module_& module) {
         nb::arg("seed"), nb::arg("seconds"),
         "Offsets of a plan within the capacity, empty without one; the skylines looked at; and "
         "whether a wider beam would do the same.");
+    module.def(
+        "search_fills",
+        [](const Instance& instance, Array<double> weights, Array<double> priority,
+           std::int64_t limit, std::int64_t attempts, std::uint64_t seed, double seconds) {
+            Stop stop = stop_after(seconds);
+            FillWeights first{};
+            if (weights.shape(0) != first.size()) {
+                throw std::invalid_argument("weights: " + std::to_string(first.size()) +
+                                            " are needed, found " +
+                                            std::to_string(weights.shape(0)));
+            }
+            std::copy_n(weights.data(), first.size(), first.begin());
+            const std::vector<double> own = copy(priority);
+            FillStep step;
+            {
+                nb::gil_scoped_release without_python;
+                step = search_fills(instance, first, own, limit, attempts, seed, stop);
+            }
+            return std::tuple(
+                to_numpy(std::move(step.offsets)),
+                to_numpy(std::vector<double>(step.weights.begin(), step.weights.end())),
+                to_numpy(std::move(step.priority)), step.attempts);
+        },
+        nb::arg("instance"), nb::arg("weights"), nb::arg("priority"), nb::arg("limit"),
+        nb::arg("attempts"), nb::arg("seed"), nb::arg("seconds"),
+        "Offsets of the first plan below the limit, empty without one; the weights and priorities "
+        "to go on from; and the attempts made.");
     module.def(
         "forbidden_starts",
         [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,

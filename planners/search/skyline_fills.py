@@ -1,0 +1,111 @@
+"""Plans that fill the lowest place again and again: weights are varied first, then priorities."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners import _core
+from planners.exact.sections import sections_of
+from planners.greedy.incumbent import Incumbent
+from planners.model.blocks import NOT_PINNED
+from planners.model.core_instance import lifetimes_decide
+from planners.model.plan import Plan
+from planners.model.problem import Problem
+
+Reals = NDArray[np.float64]
+
+# With fewer blocks beams and exact search do better; with more blocks times sections a plan takes
+# longer than a tenth of a second.
+LEAST_BLOCKS = 200
+MOST_EFFORT_A_PLAN = 20_000_000
+# Of a turn: draws of weights, and slices of a walk over priorities, after which it aims anew. With
+# more of them beams would wait too long for the width that proves a plan.
+DRAWS_A_TURN = 100
+SLICES_A_TURN = 4
+ATTEMPTS_A_SLICE = 50
+# A draw takes new weights, or shifts the best.
+SHARE_DRAWN = 0.4
+MOST_WEIGHT = 1.5
+MOST_SHIFT = 0.2
+# Of what is missing to the goal, the part that priorities aim for.
+SHARE = 0.02
+
+
+class SkylineFills:
+    """Varies what speaks for a block at the bottom of a place; see Note [Skyline fill]."""
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self._incumbent = incumbent
+        self._random = np.random.default_rng(incumbent.budget.seed)
+        # The weights and priorities of the best draw, and the peak that they gave.
+        self._drawn: tuple[Reals, Reals] | None = None
+        self._drawn_peak = _core.NO_LIMIT
+        # Where the walk over priorities is.
+        self._weights, self._priority = np.empty(0), np.empty(0)
+
+    def run(self, length: int) -> None:
+        """Draw, then walk on from where the last walk ended, or from a better draw."""
+        before = self._drawn_peak
+        for _ in range(DRAWS_A_TURN * length):
+            if self._incumbent.over:
+                return
+            self._draw()
+        if self._drawn_peak < before:
+            assert self._drawn is not None
+            self._weights, self._priority = self._drawn
+        for _ in range(SLICES_A_TURN * length):
+            if self._incumbent.over:
+                return
+            self._walk()
+
+    def _draw(self) -> None:
+        random = self._random
+        priority = random.random(self._incumbent.problem.blocks.count)
+        weights = random.random(_core.FILL_REASONS) * MOST_WEIGHT
+        if self._drawn is not None and random.random() >= SHARE_DRAWN:
+            shift = random.uniform(-MOST_SHIFT, MOST_SHIFT, _core.FILL_REASONS)
+            weights = self._drawn[0] + shift
+        plan, weights, priority = self._search(weights, priority, self._drawn_peak, 1)
+        if plan is not None:
+            self._drawn, self._drawn_peak = (weights, priority), plan.peak
+
+    def _walk(self) -> None:
+        incumbent = self._incumbent
+        assert incumbent.best is not None
+        wanted = max(1, int((incumbent.best.peak - incumbent.goal) * SHARE))
+        limit = incumbent.best.peak - wanted + 1
+        _, self._weights, self._priority = self._search(
+            self._weights, self._priority, limit, ATTEMPTS_A_SLICE
+        )
+
+    def _search(
+        self, weights: Reals, priority: Reals, limit: int, attempts: int
+    ) -> tuple[Plan | None, Reals, Reals]:
+        """Search for a plan below a limit, and return where to go on from."""
+        incumbent = self._incumbent
+        offsets, weights, priority, made = _core.search_fills(
+            incumbent.problem.core,
+            weights,
+            priority,
+            limit,
+            incumbent.most(attempts),
+            int(self._random.integers(1 << 63)),
+            incumbent.budget.remaining_seconds(),
+        )
+        incumbent.count += made
+        if not len(offsets):
+            return None, weights, priority
+        plan = Plan.of(incumbent.problem, offsets)
+        incumbent.offer(plan, "filled places")
+        return plan, weights, priority
+
+
+def may_fill(problem: Problem) -> bool:
+    """Return whether places are filled: by single tensors, and in little time a plan."""
+    blocks = problem.blocks
+    if not lifetimes_decide(problem) or problem.contiguous or len(problem.gaps):
+        return False
+    effort = blocks.count * sections_of(problem).count
+    is_free = (blocks.pinned == NOT_PINNED).all()
+    return bool(is_free) and blocks.count >= LEAST_BLOCKS and effort <= MOST_EFFORT_A_PLAN
