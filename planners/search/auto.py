@@ -158,10 +158,11 @@ def _seeded_searches(
     """Return the searches that find other plans with another seed."""
     problem = incumbent.problem
     searches: list[Callable[[int], object]] = []
-    if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
-        searches.append(SkylineBeams(incumbent, problem.blocks.count).run)
+    # Before beams: the better the plan that they start from, the less time they take.
     if may_fill(problem):
         searches.append(SkylineFills(incumbent).run)
+    if problem.blocks.count <= MOST_BLOCKS_IN_BEAMS and not reason_against(problem):
+        searches.append(SkylineBeams(incumbent, problem.blocks.count).run)
     if problem.blocks.count <= MOST_BLOCKS_IN_ROWS:
         walk = OrderSearch(incumbent, [order for _, order in portfolio.orders()])
         searches.append(lambda length: walk.walk(SLICES_A_TURN * length))
