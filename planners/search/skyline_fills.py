@@ -17,7 +17,7 @@ Reals = NDArray[np.float64]
 
 # With fewer blocks beams and exact search do better; with more blocks times sections a plan takes
 # longer than a tenth of a second.
-LEAST_BLOCKS = 200
+LEAST_BLOCKS = 500
 MOST_EFFORT_A_PLAN = 20_000_000
 # Of a turn: draws of weights, and slices of a walk over priorities, after which it aims anew. With
 # more of them beams would wait too long for the width that proves a plan.

@@ -132,7 +132,7 @@ def test_a_seed_repeats() -> None:
     "more", [{"contiguous": [(0, 1)]}, {"pinned": {0: 0}}, {"gaps": [(0, 1, 2)]}]
 )
 def test_only_single_rectangles_are_taken(more: dict[str, object]) -> None:
-    count = 300
+    count = 600
     plain = Problem([1] * count, [0] * count, [3] * count)
     other = Problem([1] * count, [0] * count, [3] * count, **more)  # type: ignore[arg-type]
     assert may_fill(plain)
