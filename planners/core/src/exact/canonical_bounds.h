@@ -11,6 +11,7 @@
 #include "exact/canonical_state.h"
 #include "exact/refuted_states.h"
 #include "exact/search_problem.h"
+#include "exact/section_passes.h"
 
 namespace gapless {
 
@@ -35,8 +36,9 @@ class CanonicalBounds {
           bound(state.size.size()),
           state_(state),
           blocker_(state.size.size()),
-          least_(static_cast<std::size_t>(state.problem.sections)),
-          least_end_(least_.size()) {}
+          least_end_(static_cast<std::size_t>(state.problem.sections)),
+          most_remaining_(state.size.size()),
+          above_(state.size.size()) {}
 
     void start(const CanonicalRules& rules, SearchCounters& counters) {
         rules_ = rules;
@@ -64,11 +66,11 @@ class CanonicalBounds {
                 return false;
             }
             if (state_.has_pins) raise_above_pins(tensors);
-            if (!least_bounds_fit(tensors, part)) {
+            if (!sections_fit(tensors, part)) {
                 ++counters_->by_section;
                 return false;
             }
-            if (!rules_.lowest || !raise_above_lowest(tensors, part)) return true;
+            if (!rules_.lowest || !raise_above_lowest(tensors)) return true;
         }
         return true;
     }
@@ -147,58 +149,39 @@ class CanonicalBounds {
         return true;
     }
 
-    bool least_bounds_fit(Tensors tensors, SectionRange part) {
-        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
-        std::fill(least_.begin() + part.first, least_.begin() + part.last, kNone);
+    // Works out the least end of what may be lowest in each section; false where nothing may be.
+    bool sections_fit(Tensors tensors, SectionRange part) {
         for (const std::int32_t t : tensors) {
-            const Bytes from = bound[t];
-            if (from > state_.capacity - state_.size[t]) return false;
-            if (state_.pinned[t] >= 0 && from > state_.pinned[t]) return false;
-            for (const SectionRange& range : state_.problem.ranges_of(t)) {
-                Bytes* least = least_.data();
-                for (std::int32_t s = range.first; s < range.last; ++s) {
-                    least[s] = std::min(least[s], from);
-                }
-            }
+            if (bound[t] > state_.capacity - state_.size[t]) return false;
+            if (state_.pinned[t] >= 0 && bound[t] > state_.pinned[t]) return false;
         }
+        std::fill(least_end_.begin() + part.first, least_end_.begin() + part.last, kNoEnd);
+        offer_ends(state_.problem, columns(tensors), sections(), state_.capacity);
         for (std::int32_t s = part.first; s < part.last; ++s) {
-            if (least_[s] != kNone && least_[s] > state_.capacity - state_.remaining[s])
-                return false;
+            if (least_end_[s] == kNoEnd && state_.remaining[s] > 0) return false;
         }
         return true;
     }
 
     // Raises what cannot be lowest in a section above what can; whether anything rose.
-    bool raise_above_lowest(Tensors tensors, SectionRange part) {
-        constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
-        std::fill(least_end_.begin() + part.first, least_end_.begin() + part.last, kNone);
-        const Bytes* const remaining = state_.remaining.data();
-        Bytes* const least_end = least_end_.data();
-        for (const std::int32_t t : tensors) {
-            const Bytes room = state_.capacity - bound[t], end = bound[t] + state_.size[t];
-            for (const SectionRange& range : state_.problem.ranges_of(t)) {
-                for (std::int32_t s = range.first; s < range.last; ++s) {
-                    const Bytes offered = remaining[s] <= room ? end : kNone;
-                    least_end[s] = std::min(least_end[s], offered);
-                }
-            }
-        }
+    bool raise_above_lowest(Tensors tensors) {
+        highest_ends(state_.problem, columns(tensors), sections(), state_.capacity, above_.data());
         bool rose = false;
         for (const std::int32_t t : tensors) {
-            const Bytes room = state_.capacity - bound[t];
-            Bytes above = 0;
-            for (const SectionRange& range : state_.problem.ranges_of(t)) {
-                for (std::int32_t s = range.first; s < range.last; ++s) {
-                    above = std::max<Bytes>(above, remaining[s] > room ? least_end[s] : 0);
-                }
-            }
-            if (raise(t, above)) rose = true;
+            if (raise(t, above_[t])) rose = true;
         }
         return rose;
     }
 
+    TensorColumns<Bytes> columns(Tensors tensors) {
+        return {tensors, state_.size.data(), bound.data(), most_remaining_.data()};
+    }
+
+    SectionColumns<Bytes> sections() { return {state_.remaining.data(), least_end_.data()}; }
+
     // The bound of what is placed, so that it never seems to block anything.
     static constexpr Bytes kPlaced = std::numeric_limits<Bytes>::max();
+    static constexpr Bytes kNoEnd = SectionColumns<Bytes>::kNoEnd;
     static constexpr int kRounds = 3;
 
     const CanonicalState<Bytes>& state_;
@@ -207,8 +190,10 @@ class CanonicalBounds {
     // What blocked a tensor last; itself, which never does, where nothing has.
     std::vector<std::int32_t> blocker_;
     Bytes least_end_of_all_ = 0;
-    // Of each section: the least bound in it, and the least end of what may be lowest.
-    std::vector<Bytes> least_, least_end_;
+    // Of each section: the least end of what may be lowest in it.
+    std::vector<Bytes> least_end_;
+    // Of each tensor: the most bytes left in one of its sections, and what it must lie above.
+    std::vector<Bytes> most_remaining_, above_;
 };
 
 }  // namespace gapless
