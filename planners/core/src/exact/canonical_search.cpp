@@ -288,7 +288,9 @@ class CanonicalSearch::Engine {
         Verdict verdict = Verdict::kRefuted;
         if (bounds_.raise(tensors(), position, {part.first, part.last})) {
             const std::size_t kept = kept_bounds_.size();
-            for (const std::int32_t t : tensors()) kept_bounds_.push_back(bounds_.bound[t]);
+            kept_bounds_.resize(kept + end - begin);
+            for (std::size_t i = begin; i < end; ++i)
+                kept_bounds_[kept + i - begin] = bounds_.bound[arena_[i]];
             collect_candidates(tensors(), position);
             for (std::size_t c = first_candidate; c < candidates_.size(); ++c) {
                 for (std::size_t i = begin; i < end; ++i)
@@ -317,10 +319,9 @@ class CanonicalSearch::Engine {
                 ++counters_.splits;
                 verdict = explore_rest(next.tensor, begin, end);
             } else {
-                for (std::size_t i = begin; i < end; ++i) {
-                    const std::int32_t t = arena_[i];
-                    if (t != next.tensor) arena_.push_back(t);
-                }
+                arena_.resize(end + end - begin - 1);
+                const auto all = arena_.begin();
+                std::remove_copy(all + begin, all + end, all + end, next.tensor);
                 verdict = explore(end, key ^ hash_[next.tensor], {next.offset, next.rank}, part);
             }
         } else {
