@@ -744,3 +744,23 @@ def test_frames_side_by_side_are_opened_and_unmapped_by_one_call() -> None:
     assert (calls.create_pages, calls.map, calls.set_access) == (5, 5, 1)
     assert (calls.unmap, calls.release_pages) == (1, 5)
     allocator.check()
+
+
+def test_a_step_whose_places_are_occupied_gets_no_more_hints() -> None:
+    count, few = 64, 16 + 64 // 32
+    heap = heap_over(SimulatedMemory(PAGE, PLENTY))
+    allocator = heap.allocator
+    allocator.adopt_book([small_kind([(PAGE, 0)] * count)], PAGE)
+    allocator.begin_step()
+    held = [heap.allocate(PAGE) for _ in range(count)]
+    end = allocator.end_step()
+    assert (end.planned, end.in_use, end.unexpected) == (1, few + 1, count - few - 2)
+    for block in held:
+        heap.free(block)
+    # The next one gets them again.
+    allocator.begin_step()
+    for _ in range(count):
+        heap.free(heap.allocate(PAGE))
+    end = allocator.end_step()
+    assert (end.planned, end.in_use) == (count, 0)
+    heap.check_all()

@@ -78,7 +78,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
         if (block != nullptr) {
             block->is_handed_over = planned.handed_over;
         } else {
-            ++in_use_;
+            book_.was_in_use();
             planned.mismatch = Mismatch{.kind = MismatchKind::in_use,
                                         .stream = stream,
                                         .bytes = bytes,
@@ -153,12 +153,9 @@ StepEnd PlannedAllocator::begin_step(std::int32_t label) {
     if (in_step_) throw std::logic_error("a step begins within a step");
     restore_arena(lock);
     StepEnd between = book_.end_step();
-    between.planned -= in_use_;
-    between.in_use = in_use_;
     between.reserved_peak =
         std::exchange(step_reserved_peak_, static_cast<std::int64_t>(heap_.reserved_bytes()));
     book_.begin_step(label);
-    in_use_ = 0;
     in_step_ = true;
     judge_unknown(between_, within_);
     write({.what = LogEntry::What::step_begins, .bytes = label});
@@ -169,12 +166,9 @@ StepEnd PlannedAllocator::end_step() {
     Lock lock(mutex_);
     if (!in_step_) throw std::logic_error("a step ends that did not begin");
     StepEnd end = book_.end_step();
-    end.planned -= in_use_;
-    end.in_use = in_use_;
     end.reserved_peak =
         std::exchange(step_reserved_peak_, static_cast<std::int64_t>(heap_.reserved_bytes()));
     book_.begin_step(kBetweenSteps);
-    in_use_ = 0;
     in_step_ = false;
     judge_unknown(within_, between_);
     write({.what = LogEntry::What::step_ends});

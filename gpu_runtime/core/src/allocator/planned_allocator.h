@@ -196,7 +196,6 @@ class PlannedAllocator final : public ServingAllocator {
     std::int64_t live_peak_ = 0;  // of allocated bytes, since the beginning
     std::int64_t moved_frames_ = 0, moved_bytes_ = 0, moved_before_step_ = 0;
     std::int64_t restless_steps_ = 0;  // in a row, in which frames moved
-    std::int64_t in_use_ = 0;          // requests of the step whose place was occupied
     std::int64_t step_reserved_peak_ = 0;
 
     std::vector<LogEntry> log_;

@@ -18,6 +18,10 @@ constexpr std::int64_t kFirstForeignWait = 4, kLongestForeignWait = 512;
 // See Note [Steps that grow]: no step grows by more at once, and sizes are rounded up.
 constexpr double kMostStretch = 2, kSpare = 1.001;
 
+// See Note [Steps that are unlike all]. Of the requests of the longest kind, beside a few.
+constexpr std::size_t kMissedShare = 32;
+constexpr std::int64_t kFewMissed = 16;
+
 }  // namespace
 
 StepBook::StepBook(std::vector<KindPlan> kinds, std::size_t arena_bytes)
@@ -40,6 +44,7 @@ StepBook::StepBook(std::vector<KindPlan> kinds, std::size_t arena_bytes)
             its.push_back(found->second);
         }
     }
+    most_missed_ = kFewMissed + static_cast<std::int64_t>(longest / kMissedShare);
     handles_ = names_;
     progress_.reserve(kinds_.size());
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
@@ -94,7 +99,7 @@ void StepBook::order_candidates() {
 
 StepBook::Place StepBook::request(Stream handle, std::size_t bytes) {
     ++request_count_;
-    if (candidates_.empty()) {
+    if (candidates_.empty() || is_given_up()) {
         ++end_.unexpected;
         return {};
     }
@@ -142,6 +147,7 @@ StepEnd StepBook::end_step() {
     }
     if (history_.size() == kKeptHistory) history_.erase(history_.begin());
     history_.emplace_back(label_, end_.kind);
+    end_.planned -= end_.in_use;
     const StepEnd end = end_;
     begin_step(kBetweenSteps);
     return end;

@@ -46,6 +46,16 @@ struct StepEnd {
 // and the arena with them, as long as it stays little above what lives: a request may be too large
 // for other reasons. Limits. What grows by more than that, as by the square of the length, has no
 // place in such a step. What came before the first grown request lies where it lay.
+//
+// Note [Steps that are unlike all]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A book may be of steps that do not come again: mixtures of experts now and then make
+// two steps of as many requests, whose sizes are of the moment. Wrong hints spread a step over the
+// arena, and memory for the rest of it comes beside: a recorded mixture reserved 10 % more than
+// lived, and 1.6 % when they ended. Approach. Where many requests of a step find their places
+// occupied, the rest of it gets no hints; what is idle of the arena goes to where it is needed.
+// Limits. A step whose places are held by what stays is served so too, until the next book is
+// planned around it.
 class StepBook {
   public:
     StepBook() = default;  // predicts nothing, and counts
@@ -68,6 +78,9 @@ class StepBook {
     // arena's end, up to stretched_bytes().
     Place request(Stream stream, std::size_t bytes);
 
+    // The place that was given last is occupied.
+    void was_in_use() { ++end_.in_use; }
+
     StepEnd end_step();
 
     // Bytes that the step may use of an arena, see Note [Steps that grow].
@@ -86,6 +99,7 @@ class StepBook {
         bool in_order = true;
     };
 
+    bool is_given_up() const { return end_.in_use > most_missed_; }
     void order_candidates();
     std::int32_t stream_of(Stream handle, std::int64_t bytes);
     std::int32_t bind_role(Stream handle, std::int64_t bytes);
@@ -104,6 +118,7 @@ class StepBook {
     std::vector<KindProgress> progress_;  // one a kind
     std::vector<Following> following_;    // one a kind
     std::size_t arena_bytes_ = 0;
+    std::int64_t most_missed_ = 0;
 
     std::vector<Stream> names_;    // of the streams of the book
     std::vector<Stream> handles_;  // that ask for them
