@@ -8,8 +8,9 @@ from evaluation.claims.committed_page import number_of, rows_of
 from evaluation.study.record import Record
 
 PROGRAMS = (
-    "plain", "data-loader", "microbatches", "compile", "accumulate", "random-lengths",
-    "reduce-overhead", "cuda-graph", "resnet-50", "lora", "generation",
+    "plain", "data-loader", "microbatches", "compile", "evaluation", "accumulate", "four-lengths",
+    "random-lengths", "experts-loop", "qwen2-moe-eager", "trainer", "reduce-overhead", "cuda-graph",
+    "vit", "resnet-50", "llama-random", "lora", "generation",
 )  # fmt: skip
 PAGE, HEADING = "programs.md", "Online allocators"
 
