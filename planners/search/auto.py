@@ -142,10 +142,11 @@ def _searches(
     problem = incumbent.problem
     step = ExactStep(incumbent, exact, NAME)
     searches: list[Callable[[int], object]] = []
-    if may_nest(problem):
-        searches.append(Nests(incumbent, partial(plan_any, exact=exact), NAME).run)
     if step.applies:
         searches.append(step.run)
+    # Behind the exact search, which needs less for what both can prove.
+    if may_nest(problem):
+        searches.append(Nests(incumbent, partial(plan_any, exact=exact), NAME).run)
     if may_have_parts(problem):
         searches.append(Parts(incumbent).run)
     searches += _seeded_searches(incumbent, portfolio, exact)
