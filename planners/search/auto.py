@@ -40,6 +40,8 @@ LEAST_ATTEMPTS = 24
 MOST_BLOCKS_IN_ROWS = 20_000
 # Below this a window is hardly smaller than the whole.
 LEAST_BLOCKS_FOR_WINDOWS = 500
+# Below this the exact search needs less for what both can prove, and goes first.
+LEAST_BLOCKS_FOR_NESTS_FIRST = 500
 # Every turn is twice as long as the one before, up to a point: what is hard for one of the searches
 # is often easy for another.
 MOST_DOUBLINGS = 20
@@ -144,9 +146,10 @@ def _searches(
     searches: list[Callable[[int], object]] = []
     if step.applies:
         searches.append(step.run)
-    # Behind the exact search, which needs less for what both can prove.
     if may_nest(problem):
-        searches.append(Nests(incumbent, partial(plan_any, exact=exact), NAME).run)
+        is_first = problem.blocks.count >= LEAST_BLOCKS_FOR_NESTS_FIRST
+        nests = Nests(incumbent, partial(plan_any, exact=exact), NAME)
+        searches.insert(0 if is_first else len(searches), nests.run)
     if may_have_parts(problem):
         searches.append(Parts(incumbent).run)
     searches += _seeded_searches(incumbent, portfolio, exact)
