@@ -206,6 +206,32 @@ def test_rooms_of_a_package_import_one_way(room: str) -> None:
     assert found == []
 
 
+def test_modules_form_no_circle() -> None:
+    """Neither do imports inside functions and for types alone: whoever reads one follows them."""
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for package in PACKAGES
+        for path in sources(package)
+    }
+    imports = {
+        module: {
+            name if name in modules else name.rpartition(".")[0]
+            for name, _ in imported_modules(ast.parse(path.read_text()))
+            if not name.endswith("._core")
+        }
+        for module, path in modules.items()
+    }
+    left = {module: names & modules.keys() - {module} for module, names in imports.items()}
+    # Neither end of a path is in a circle: what imports nothing, and what nothing imports.
+    while ends := {
+        module
+        for module, names in left.items()
+        if not names & left.keys() or not any(module in others for others in left.values())
+    }:
+        left = {module: names for module, names in left.items() if module not in ends}
+    assert left == {}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_what_a_package_never_imports(package: str) -> None:
     assert offenders(package, NEVER[package], at_import=False) == []
