@@ -57,6 +57,7 @@ ROOMS = {
         "planners.errors",
         "planners.model",
         "planners.registry",
+        "planners.search.incumbent",
     },
     "planners/integrations": {
         "planners.errors",
@@ -72,6 +73,7 @@ ROOMS = {
         "planners.model",
         "planners.third_party",
         "planners.registry",
+        "planners.search.incumbent",
     },
     "planners/search": {
         "planners._core",

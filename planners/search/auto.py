@@ -9,7 +9,6 @@ from itertools import count, islice
 
 from planners.exact.branch_and_bound.branch_and_bound import Resumable
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import plan_in_stages, with_node_limit
@@ -20,6 +19,7 @@ from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.registry import register
 from planners.search.exact_step import ExactSearch, ExactStep
+from planners.search.incumbent import Incumbent
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
 from planners.search.nests import Nests, may_nest

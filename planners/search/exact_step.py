@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from planners.greedy.incumbent import Incumbent
 from planners.model.budget import Budget
 from planners.model.core_instance import lifetimes_decide
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
 
 ExactSearch = Callable[[Problem, Budget, Plan | None], Findings]
 """Minimises, or with a capacity says whether a plan fits; takes the best plan so far. Its bound is

@@ -23,11 +23,11 @@ from random import Random
 
 import numpy as np
 
-from planners.greedy.incumbent import Incumbent
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
 from planners.search.subproblem import Subproblem
 
 WindowSearch = Callable[[Problem, Budget], tuple[Plan | None, int]]

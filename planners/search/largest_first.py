@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.greedy.incumbent import Incumbent
 from planners.model.bounds import SHARE_FOR_BOUNDS, best_bound_of
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
+from planners.search.incumbent import Incumbent
 
 Order = NDArray[np.int32]
 

@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.exact.sections import sections_of
-from planners.greedy.incumbent import Incumbent
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
@@ -40,6 +39,7 @@ from planners.model.core_instance import lifetimes_decide
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
 
 PieceSearch = Callable[[Problem, Budget], Findings]
 """Looks for a plan within the capacity, and answers with the best one where it finds none."""

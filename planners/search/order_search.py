@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.greedy.incumbent import Incumbent
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
+from planners.search.incumbent import Incumbent
 
 # A slice is short: at its end the walk forgets what its last attempts were worth and draws anew how
 # far it moves blocks. On graphs of 200 to 300 tensors slices ten times as long met half the bounds.

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from planners import _core
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.skyline import SkylineBeams
 

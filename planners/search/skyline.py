@@ -7,7 +7,6 @@ from itertools import count
 from random import Random
 
 from planners import _core
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.stages import Stage, plan_in_stages, with_node_limit
 from planners.model.budget import Budget
@@ -16,6 +15,7 @@ from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
+from planners.search.incumbent import Incumbent
 
 # Plans side by side in the first beam, which takes milliseconds for a few hundred tensors.
 FIRST_WIDTH = 16

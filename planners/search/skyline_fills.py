@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from planners import _core
 from planners.exact.sections import sections_of
-from planners.greedy.incumbent import Incumbent
 from planners.model.blocks import NOT_PINNED
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
 
 Reals = NDArray[np.float64]
 

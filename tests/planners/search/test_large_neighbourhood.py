@@ -8,11 +8,11 @@ import pytest
 
 from instances.synthetic import random_lifetimes, training_graph
 from planners import Budget, Plan, Problem, Safety, bounds_of, check, place, run
-from planners.greedy.incumbent import Incumbent
 from planners.model.columns import IntColumn
 from planners.model.plan import Status
 from planners.registry import get
 from planners.search.auto import place_window
+from planners.search.incumbent import Incumbent
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.subproblem import Subproblem
 from tests.random_problems import SOLVABLE, random_problem

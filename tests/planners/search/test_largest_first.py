@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from planners import Budget, Plan, Problem, Safety, Status, _core, check, place, read_any, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
+from planners.search.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
 from tests.random_problems import SOLVABLE, random_problem
 

@@ -10,9 +10,9 @@ from instances.synthetic import neighbour_ring, scaling_family
 from instances.synthetic.variations import vary
 from planners import Budget, Problem, Safety, Status, run
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
-from planners.greedy.incumbent import Incumbent
 from planners.model.findings import Findings
 from planners.referee.naive import find_violation
+from planners.search.incumbent import Incumbent
 from planners.search.nests import Nest, Nests, may_nest
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import SOLVABLE, random_problem

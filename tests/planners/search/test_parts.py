@@ -9,9 +9,9 @@ import pytest
 
 from instances.synthetic import multi_stream_packing
 from planners import Budget, Safety, Status, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.referee.naive import find_violation
+from planners.search.incumbent import Incumbent
 from planners.search.parts import Parts, find_parts, may_have_parts
 from tests.random_problems import random_problem
 

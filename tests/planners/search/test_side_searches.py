@@ -22,10 +22,10 @@ from instances.synthetic import (
     training_graph,
 )
 from planners import Budget, Plan, Problem, Result, Safety, Status, _core, bounds_of, check, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.search import auto as auto_module
 from planners.search.auto import auto
+from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.side_searches import search_in_threads
 from tests.random_problems import random_problem

@@ -9,9 +9,9 @@ import pytest
 
 from instances.synthetic import guillotine_packing, non_guillotine_packing
 from planners import Budget, Plan, Problem, Safety, _core, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.referee.naive import find_violation
+from planners.search.incumbent import Incumbent
 from planners.search.skyline_fills import Reals, SkylineFills, may_fill
 from tests.random_problems import random_problem
 
