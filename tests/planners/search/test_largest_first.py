@@ -75,7 +75,7 @@ def test_levels_fall_to_all_blocks_and_grow() -> None:
 
 def test_blocks_of_one_size_are_no_levels() -> None:
     problem = Problem([4, 4, 4], [0, 1, 2], [2, 3, 4])
-    assert not descents(problem, Incumbent(problem, Budget().started())).applies
+    assert LargestFirst.reason_against(problem) == "sizes make a single level"
 
 
 def perturbed(problem: Problem, seed: int) -> Problem:
