@@ -420,12 +420,12 @@ def _require_parameter(info: RegisteredInfo, key: str) -> None:
 def _require_choice(info: RegisteredInfo, key: str, value: Scalar) -> None:
     choices = info.choices.get(key, (value,))
     if isinstance(choices, SomeOf):
-        unknown = set(str(value).split("+")) - {"", *choices.names}
+        is_known = set(str(value).split("+")) <= {"", *choices.names}
         needed = f"some of {', '.join(choices.names)}, joined by '+', are"
     else:
-        unknown = set() if value in choices else {value}
+        is_known = value in choices
         needed = f"{' or '.join(map(repr, choices))} is"
-    if unknown:
+    if not is_known:
         raise UnknownPlannerError(
             f"{info.title}, parameter {key}: {needed} needed, found {value!r}"
         )
