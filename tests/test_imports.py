@@ -45,7 +45,7 @@ ROOMS = {
         "planners.registry",
         "planners.text",
     },
-    "planners/third_party": {
+    "planners/processes": {
         "planners.command_line",
         "planners.errors",
         "planners.model",
@@ -71,7 +71,7 @@ ROOMS = {
         "planners.errors",
         "planners.greedy",
         "planners.model",
-        "planners.third_party",
+        "planners.processes",
         "planners.registry",
         "planners.search.incumbent",
     },
