@@ -38,7 +38,7 @@ from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
-from planners.search.turns import PieceSearch, Search, Shared
+from planners.search.turns import NO_SECTIONS, PieceSearch, Search, Shared
 
 # In nodes times blocks: what a piece may take in a turn of length one; and the fewest nodes.
 EFFORT_A_PIECE = 100_000
@@ -159,7 +159,7 @@ class Nests(Search):
     def reason_against(cls, problem: Problem) -> str | None:
         """Return that a problem has no sections of time, or has pins."""
         if not lifetimes_decide(problem):
-            return "lifetimes do not decide what is unsafe"
+            return NO_SECTIONS
         return None if (problem.blocks.pinned == NOT_PINNED).all() else "tensors are pinned"
 
     def run(self, length: int) -> None:

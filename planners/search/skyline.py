@@ -16,7 +16,7 @@ from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
 from planners.search.incumbent import Incumbent
-from planners.search.turns import Search, Shared
+from planners.search.turns import NO_SECTIONS, Search, Shared
 
 # Plans side by side in the first beam, which takes milliseconds for a few hundred tensors.
 FIRST_WIDTH = 16
@@ -65,7 +65,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: a skyline needs sections of time; use auto")
-    reason = reason_against(problem)
+    reason = _reason_against(problem)
     budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_SKYLINES)
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
@@ -79,7 +79,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
     return replace(findings, reason=f"{reason}, so this is a greedy plan")
 
 
-def reason_against(problem: Problem) -> str:
+def _reason_against(problem: Problem) -> str:
     """Return why the skylines of a problem are not searched, or nothing."""
     if not lifetimes_decide(problem):
         return "several streams: a skyline needs sections of time"
@@ -123,9 +123,11 @@ class SkylineBeams(Search):
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
         """Return that a problem has no skylines, or so many blocks that other searches wait."""
+        if not lifetimes_decide(problem):
+            return NO_SECTIONS
         if problem.blocks.count > MOST_BLOCKS_IN_TURNS:
             return f"more than {MOST_BLOCKS_IN_TURNS} blocks"
-        return reason_against(problem) or None
+        return _reason_against(problem) or None
 
     @property
     def exhausted(self) -> bool:

@@ -12,7 +12,7 @@ from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
-from planners.search.turns import Search
+from planners.search.turns import NO_SECTIONS, Search
 
 Reals = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class SkylineFills(Search):
         """Return that places are not filled by single tensors, or not in little time a plan."""
         blocks = problem.blocks
         if not lifetimes_decide(problem):
-            return "lifetimes do not decide what is unsafe"
+            return NO_SECTIONS
         if problem.contiguous or len(problem.gaps) or (blocks.pinned != NOT_PINNED).any():
             return "tensors are chained, pinned or have gaps"
         if blocks.count < LEAST_BLOCKS:

@@ -23,6 +23,9 @@ a proof. ``statistics`` may hold ``nodes``."""
 PieceSearch = Callable[[Problem, Budget], Findings]
 """Looks for a plan within the capacity, and answers with the best one where it finds none."""
 
+# Why several searches are not asked.
+NO_SECTIONS = "lifetimes do not decide what is unsafe"
+
 # Every turn is twice as long as the one before, up to a point: what is hard for one of the searches
 # is often easy for another.
 MOST_DOUBLINGS = 20

@@ -190,7 +190,7 @@ def test_every_search_has_turns_or_a_reason() -> None:
         "nests": "lifetimes do not decide what is unsafe",
         "parts": "tensors are chained",
         "fills": "lifetimes do not decide what is unsafe",
-        "beams": "several streams: a skyline needs sections of time",
+        "beams": "lifetimes do not decide what is unsafe",
         "windows": "fewer than 500 blocks",
         "bounds": "every bound is known",
     }
