@@ -73,7 +73,7 @@ class Search(ABC):
 
 
 class Turns:
-    """Searches in the order of their turns, who of them is asked, and how many turns each has."""
+    """Searches in the order of their turns: which are asked, and how many turns each had."""
 
     def __init__(self, searches: Sequence[type[Search]], without: Container[str]) -> None:
         self._searches = searches
@@ -87,7 +87,7 @@ class Turns:
         for search in self._searches:
             is_off = search.name in self._without
             reason = "switched off" if is_off else search.reason_against(problem)
-            self._reasons[search.name] = reason or "the goal or the limit came before its turn"
+            self._reasons[search.name] = reason or "the search ended before its turn"
             if not reason:
                 self._asked.append(search)
 
@@ -96,7 +96,7 @@ class Turns:
         self._take(shared, self._asked, self._count)
 
     def take_beside(self, shared: Shared) -> None:
-        """Do the same with those that find other plans with another seed; their turns count not."""
+        """Do the same with those that find other plans with another seed, and count no turns."""
         self._take(shared, [search for search in self._asked if search.is_seeded], Counter())
 
     def _take(self, shared: Shared, asked: Sequence[type[Search]], turns_of: Counter[str]) -> None:
@@ -117,6 +117,6 @@ class Turns:
     def statistics(self) -> dict[str, Scalar]:
         """How many turns each search had, and why others had none."""
         turns = ", ".join(f"{name} {number}" for name, number in self._count.items())
-        reasons = self._reasons or {"all": "the goal or the limit came before the first turn"}
+        reasons = self._reasons or {"all": "the search ended before the first turn"}
         none = (f"{name}: {why}" for name, why in reasons.items() if name not in self._count)
         return {"turns": turns or "none", "no_turn": "; ".join(none)}

@@ -199,7 +199,7 @@ def test_every_search_has_turns_or_a_reason() -> None:
 def test_a_search_that_is_not_needed_has_no_turn() -> None:
     statistics = auto(Problem([2, 2], [0, 1], [1, 2])).statistics
     assert statistics["turns"] == "none"
-    assert statistics["no_turn"] == "all: the goal or the limit came before the first turn"
+    assert statistics["no_turn"] == "all: the search ended before the first turn"
 
 
 @pytest.mark.parametrize("off", ["exact", "orders+largest-first"])
