@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from planners.entry_points import load_group
 from planners.errors import GaplessError, UnknownPlannerError, near_names
@@ -30,6 +40,13 @@ PlannerFunction = Callable[[Problem, Budget], Plan | Result | Findings]
 OnlineFunction = Callable[[RequestSequence, OnlineTerms], OnlineResult]
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 Choice = TypeVar("Choice", bound="Chosen[Any]")
+
+
+@dataclass(frozen=True)
+class SomeOf:
+    """Annotates a parameter: some of these names, joined by ``+``, or an empty string for none."""
+
+    names: tuple[str, ...]
 
 
 class UnsupportedProblemError(GaplessError):
@@ -52,8 +69,9 @@ class RegisteredInfo:
     defaults: Parameters
     # Returns the function that is run, given values for some of the parameters.
     build: Callable[..., Any]
-    # The values that a parameter may have, for those that are annotated ``Literal[...]``.
-    choices: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    # The values that a parameter may have, for those that are annotated ``Literal[...]``, or
+    # ``Annotated[str, SomeOf(...)]``.
+    choices: Mapping[str, tuple[Scalar, ...] | SomeOf] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -361,17 +379,22 @@ def _defaults(parameters: Iterable[inspect.Parameter]) -> dict[str, Scalar]:
     return defaults
 
 
-def _choices(planner: Callable[..., Any], defaults: Parameters) -> dict[str, tuple[Scalar, ...]]:
+def _choices(
+    planner: Callable[..., Any], defaults: Parameters
+) -> dict[str, tuple[Scalar, ...] | SomeOf]:
     takes_them = planner.__init__ if inspect.isclass(planner) else planner
     try:
-        hints = get_type_hints(takes_them)
+        hints = get_type_hints(takes_them, include_extras=True)
     except Exception:
         return {}  # a third party's annotations may name what is not there at run time
-    return {
-        name: get_args(hint)
-        for name, hint in hints.items()
-        if name in defaults and get_origin(hint) is Literal
-    }
+    choices: dict[str, tuple[Scalar, ...] | SomeOf] = {}
+    for name in defaults.keys() & hints.keys():
+        values = get_args(hints[name])
+        if get_origin(hints[name]) is Literal:
+            choices[name] = values
+        elif get_origin(hints[name]) is Annotated and isinstance(values[1], SomeOf):
+            choices[name] = values[1]
+    return choices
 
 
 def _settings(info: RegisteredInfo, settings: list[str]) -> Mapping[str, Scalar]:
@@ -396,10 +419,15 @@ def _require_parameter(info: RegisteredInfo, key: str) -> None:
 
 def _require_choice(info: RegisteredInfo, key: str, value: Scalar) -> None:
     choices = info.choices.get(key, (value,))
-    if value not in choices:
+    if isinstance(choices, SomeOf):
+        is_known = set(str(value).split("+")) <= {"", *choices.names}
+        needed = f"some of {', '.join(choices.names)}, joined by '+', are"
+    else:
+        is_known = value in choices
+        needed = f"{' or '.join(map(repr, choices))} is"
+    if not is_known:
         raise UnknownPlannerError(
-            f"{info.title}, parameter {key}: {' or '.join(map(repr, choices))} is needed, "
-            f"found {value!r}"
+            f"{info.title}, parameter {key}: {needed} needed, found {value!r}"
         )
 
 

@@ -15,13 +15,13 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
+from planners.processes.planner_answer import OnError, answer_of, plain_parameters
 from planners.referee.judge import judge
 from planners.registry import ChosenPlanner, choose_one
 from planners.text.plain_text import shown
-from planners.third_party.planner_answer import OnError, answer_of, plain_parameters
 
 if TYPE_CHECKING:
-    from planners.third_party.isolated_planner import Isolation
+    from planners.processes.isolated_planner import Isolation
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
         found = conflict
     elif isolation is not None:
         # Imported here because most runs do without it.
-        from planners.third_party.isolated_planner import answer_in_isolation
+        from planners.processes.isolated_planner import answer_in_isolation
 
         found = answer_in_isolation(
             problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)

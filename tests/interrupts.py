@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from planners.greedy import incumbent as module
 from planners.greedy.place import place_blocks
+from planners.search import incumbent as module
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, attempts: int) -> None:

@@ -156,8 +156,10 @@ def changes_between(old: Iterable[Record], new: Iterable[Record]) -> Changes:
 def _runs(records: Iterable[Record]) -> dict[str, _Run]:
     grouped: dict[str, list[Record]] = {}
     for record in records:
+        # An empty value asks for nothing, and records of a planner before it took it have none.
+        parameters = {name: value for name, value in record.parameters.items() if value != ""}
         key = compact_json(
-            [record.instance_digest, record.kind, record.planner, dict(record.parameters),
+            [record.instance_digest, record.kind, record.planner, parameters,
              record.budget_seconds, record.seed]
         )  # fmt: skip
         grouped.setdefault(key, []).append(record)

@@ -12,7 +12,7 @@ from planners.compare.comparison import Comparison, ComparisonRow
 from planners.compare.plots import ComparisonPage
 from planners.compare.report import comparison_table, instance_line, is_best, notes
 from planners.files.output_file import write_output
-from planners.model.problem import MOST_SHOWN_NAME
+from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.online.online_report import online_notes, online_table, requests_line
 from planners.online.online_run import OnlineRun
 from planners.text.plain_text import one_line

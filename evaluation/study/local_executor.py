@@ -18,8 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from planners.command_line.starting import give_back
 from planners.errors import GaplessError
+from planners.processes.child_process import tied_to_this_process
 from planners.text.plain_text import describe_error
-from planners.third_party.child_process import tied_to_this_process
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")

@@ -17,8 +17,8 @@ from planners.errors import GaplessError, near_names
 from planners.files.json_file import compact_json
 from planners.model.online_result import OnlineDevice
 from planners.model.problem import Scalar
+from planners.processes.planner_answer import plain_parameters
 from planners.registry import Chosen, choose, choose_online
-from planners.third_party.planner_answer import plain_parameters
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,12 +51,12 @@ from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.plan import Status
 from planners.model.problem import Problem, Scalar
 from planners.model.request_sequence import RequestSequence
+from planners.processes.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
+from planners.processes.isolated_process import Ended, call_isolated
+from planners.processes.planner_answer import OUT_OF_MEMORY, answer_of, plain_parameters, take_in
 from planners.registry import ChosenPlanner, choose_one, choose_online
 from planners.run import run
 from planners.text.plain_text import describe_error
-from planners.third_party.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
-from planners.third_party.isolated_process import Ended, call_isolated
-from planners.third_party.planner_answer import OUT_OF_MEMORY, answer_of, plain_parameters, take_in
 
 Value = TypeVar("Value")
 

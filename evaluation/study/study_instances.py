@@ -39,7 +39,7 @@ from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence
-from planners.third_party.child_process import run_to_end
+from planners.processes.child_process import run_to_end
 
 WHOLE = RecordingSlice()
 

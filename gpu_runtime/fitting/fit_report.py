@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, Fits
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
-from planners.model.problem import MOST_SHOWN_NAME
+from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table, and_more, columns_of

@@ -15,7 +15,7 @@ from typing import IO, Protocol, TypeVar
 
 from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult, read_result
-from planners.third_party import child_process
+from planners.processes import child_process
 
 COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
 

@@ -14,7 +14,7 @@ from instances.catalogue.catalogue_entry import CatalogueEntry
 from planners.errors import GaplessError, InstanceError
 from planners.files.digest import problem_digest
 from planners.files.problem_file import read_gapless_json
-from planners.third_party.child_process import run_to_end
+from planners.processes.child_process import run_to_end
 
 # What a command must be, so that a catalogue runs nothing but our own generators.
 PROGRAM = ("python", "-m")

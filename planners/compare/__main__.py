@@ -55,6 +55,7 @@ from planners.model.problem import Problem, Safety
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import online_notes, online_table, requests_line
 from planners.online.online_run import OnlineRun, run_online
+from planners.processes.isolated_planner import GRACE_SECONDS, Isolation
 from planners.registry import (
     ChosenOnline,
     ChosenPlanner,
@@ -67,7 +68,6 @@ from planners.reorder.reorder import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
-from planners.third_party.isolated_planner import GRACE_SECONDS, Isolation
 
 # A planner that searches takes all the time it is given; with a handful of them, an instance of
 # some thousand tensors is answered in seconds.

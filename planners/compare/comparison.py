@@ -16,14 +16,14 @@ from planners.model.findings import Findings
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.model.reference import Reference, reference_of
+from planners.processes.planner_answer import OnError, plain_parameters
 from planners.referee.judge import judge, settle
 from planners.registry import ChosenPlanner
 from planners.run import run
-from planners.third_party.planner_answer import OnError, plain_parameters
 
 if TYPE_CHECKING:
+    from planners.processes.isolated_planner import Isolation
     from planners.reorder.reordering import Reordering
-    from planners.third_party.isolated_planner import Isolation
 
 # Of the pairs with a tensor that has gaps each is looked at, some 15 ns long.
 MAX_PAIRS_WITH_GAPS = 1 << 25

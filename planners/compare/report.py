@@ -9,7 +9,7 @@ from typing import Any
 from planners.compare.capacity_verdict import Answer, Verdict, verdict_of
 from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
 from planners.model.plan import Result, Status
-from planners.model.problem import MOST_SHOWN_NAME
+from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.reorder.reordering import Reordering
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.plain_text import one_line

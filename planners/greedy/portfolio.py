@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.place import FITS
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
 
 
 class Portfolio:

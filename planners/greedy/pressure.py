@@ -41,7 +41,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.sort_keys import block_order
 from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages
 from planners.model.bounds import Bound
@@ -51,6 +50,7 @@ from planners.model.findings import Findings
 from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
+from planners.search.incumbent import Incumbent
 
 # Shares of the largest pressure from which a tensor belongs to the first level; at the last one
 # all do, which is first fit by one key.

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.stacking import stack_rest
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.problem import Problem, Scalar
+from planners.search.incumbent import Incumbent
 
 Stage = Callable[[], object]
 """Improves the incumbent, or proves more; may end with ``TimeoutError`` or Ctrl-C at any time."""

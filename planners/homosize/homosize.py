@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages, with_node_limit
@@ -23,6 +22,7 @@ from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety, Scalar
 from planners.registry import UnsupportedProblemError, register
+from planners.search.incumbent import Incumbent
 
 NAME = "homosize"
 

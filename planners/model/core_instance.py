@@ -7,7 +7,7 @@ import numpy as np
 from planners import _core
 from planners.errors import InstanceError
 from planners.model.graph import Graph
-from planners.model.problem import Problem, Safety
+from planners.model.problem_fields import ProblemFields, Safety
 from planners.safety.algorithms import DEFAULT_ALGORITHM, core_graph, unsafe_rows
 
 MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
@@ -15,7 +15,7 @@ MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
 QUICK_ROW_BYTES = 50_000_000
 
 
-def make_core_instance(problem: Problem) -> _core.Instance:
+def make_core_instance(problem: ProblemFields) -> _core.Instance:
     """Return the problem as the core holds it."""
     blocks = _core.Blocks(
         problem.blocks.indptr,
@@ -40,7 +40,7 @@ def make_core_instance(problem: Problem) -> _core.Instance:
     return _core.Instance.from_graph(problem.size, blocks, core_graph(graph))
 
 
-def lifetimes_decide(problem: Problem) -> bool:
+def lifetimes_decide(problem: ProblemFields) -> bool:
     """Return whether overlap of lifetimes is the same as being unsafe.
 
     Nodes of one stream run in the global order, so with a single stream every reader of one
@@ -57,7 +57,7 @@ def _rows_are_small(graph: Graph) -> bool:
     return row_bytes <= max(QUICK_ROW_BYTES, 8 * graph.node_count * graph.stream_count)
 
 
-def _require_room_for_rows(problem: Problem) -> None:
+def _require_room_for_rows(problem: ProblemFields) -> None:
     needed = problem.tensor_count**2 // 8
     if needed > MAX_ROW_BYTES:
         raise InstanceError(

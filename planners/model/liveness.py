@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from planners.model.columns import IntColumn
-from planners.model.problem import Problem
+from planners.model.problem_fields import ProblemFields
 
 
-def liveness(problem: Problem) -> tuple[IntColumn, IntColumn]:
+def liveness(problem: ProblemFields) -> tuple[IntColumn, IntColumn]:
     """Return the steps at which the live bytes change, rising, and the bytes alive from each on."""
     tensor, start, end = problem.segments().T
     size = problem.size[tensor]

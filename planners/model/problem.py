@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from planners.model.blocks import Blocks, make_blocks
+from planners._core import Instance
+from planners.model.blocks import make_blocks
 from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_rows
+from planners.model.core_instance import make_core_instance
 from planners.model.graph import Graph
+from planners.model.known_bounds import KnownBounds
+from planners.model.problem_fields import ProblemFields
+from planners.model.problem_fields import Safety as Safety
+from planners.model.problem_fields import Scalar as Scalar
 from planners.model.rules import (
     require_length,
     require_one_decider,
@@ -27,29 +30,13 @@ from planners.model.rules import (
     take_pins,
     take_sizes,
 )
+from planners.model.selection import selected_fields
 from planners.text.byte_units import both_bytes, counted
-from planners.text.plain_text import one_line, shown
-
-if TYPE_CHECKING:
-    from planners._core import Instance
-    from planners.model.bounds import KnownBounds
-
-# Characters of a name in a message.
-MOST_SHOWN_NAME = 100
-
-Scalar = str | int | float | bool
-
-
-class Safety(enum.Enum):
-    """What decides which pairs of tensors may share bytes."""
-
-    LIFETIMES = "lifetimes"
-    GRAPH = "graph"
-    PAIRS = "pairs"
+from planners.text.plain_text import shown
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Problem:
+class Problem(ProblemFields):
     """Offset assignment: place every tensor so that unsafe pairs share no byte.
 
     Immutable, one array entry a tensor, validated here once; every algorithm assumes validity.
@@ -96,26 +83,6 @@ class Problem:
     ----------
     Lamprou et al. 2023, definition 5.
     """
-
-    size: IntColumn
-    alignment: IntColumn
-    start: IntColumn
-    end: IntColumn
-    graph: Graph | None
-    unsafe_pairs: IntColumn | None
-    contiguous: tuple[tuple[int, ...], ...]
-    pinned: IntColumn
-    gaps: IntColumn
-    capacity: int | None
-    phase_start: IntColumn | None
-    phase_end: IntColumn | None
-    dynamic: BoolColumn | None
-    layer_start: IntColumn | None
-    layer_end: IntColumn | None
-    tensor_name: tuple[str, ...] | None
-    name: str
-    origin: Mapping[str, Scalar]
-    blocks: Blocks
 
     def __init__(
         self,
@@ -186,40 +153,14 @@ class Problem:
             parts.append(f"capacity {both_bytes(self.capacity)}")
         return f"<Problem {shown(self.name)}: {', '.join(parts)}>"
 
-    @property
-    def tensor_count(self) -> int:
-        """Number of tensors."""
-        return len(self.size)
-
-    @property
-    def safety(self) -> Safety:
-        """What decides which pairs of tensors may share bytes."""
-        if self.graph is not None:
-            return Safety.GRAPH
-        return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS
-
-    @property
-    def stream_count(self) -> int:
-        """Number of streams; 1 where no graph says otherwise."""
-        return 1 if self.graph is None else self.graph.stream_count
-
-    @cached_property
-    def naive_bytes(self) -> int:
-        """Sum of all sizes, which is the peak when no two tensors share a byte, alignment aside."""
-        return int(self.size.sum())
-
     @cached_property
     def core(self) -> Instance:
         """The problem as the C++ core holds it; made once and shared by every planner."""
-        from planners.model.core_instance import make_core_instance
-
         return make_core_instance(self)
 
     @cached_property
     def known_bounds(self) -> KnownBounds:
         """What is known of the lower bounds; ``bounds`` fills it as it is asked."""
-        from planners.model.bounds import KnownBounds
-
         return KnownBounds()
 
     def with_capacity(self, capacity: int | None) -> Problem:
@@ -268,8 +209,6 @@ class Problem:
             A tensor does not exist or comes twice, a part of a chain is chosen and ``contiguous``
             is not given, or the changes break a rule.
         """
-        from planners.model.selection import selected_fields
-
         return Problem(**selected_fields(self, tensors, changes))
 
     def _copy_with(self, field: str, value: object) -> Problem:
@@ -277,29 +216,3 @@ class Problem:
         problem = copy.copy(self)
         object.__setattr__(problem, field, value)
         return problem
-
-    def describe(self, tensor: int) -> str:
-        """Return how messages call a tensor: its index, and its name where it has one."""
-        if self.tensor_name is None:
-            return f"tensor {tensor}"
-        return f"tensor {tensor} ({one_line(self.tensor_name[tensor], MOST_SHOWN_NAME)})"
-
-    def segments(self) -> IntColumn:
-        """Return the steps in which each tensor needs memory: lifetimes less gaps.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64, rows ``(tensor, start, end)`` sorted by tensor and start.
-        """
-        whole = np.column_stack([np.arange(self.tensor_count), self.start, self.end])
-        if not len(self.gaps):
-            return whole
-        gaps = self.gaps[np.lexsort((self.gaps[:, 1], self.gaps[:, 0]))]
-        # Around each gap the lifetime falls apart: cut starts and ends are sorted together.
-        starts = np.concatenate([whole[:, [0, 1]], gaps[:, [0, 2]]])
-        ends = np.concatenate([whole[:, [0, 2]], gaps[:, [0, 1]]])
-        starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]
-        ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
-        rows = np.column_stack([starts, ends[:, 1]])
-        return rows[rows[:, 1] < rows[:, 2]]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from planners.model.columns import (
     is_integer_type,
     read_only,
 )
+from planners.model.graph import Graph
+from planners.model.problem_fields import ProblemFields, Scalar
 from planners.text.plain_text import shown
-
-if TYPE_CHECKING:
-    from planners.model.graph import Graph
-    from planners.model.problem import Problem, Scalar
 
 MAX_TENSORS = 20_000_000
 MAX_ALIGNMENT = 1 << 40
@@ -157,7 +154,7 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
 
-def require_rules(problem: Problem) -> None:
+def require_rules(problem: ProblemFields) -> None:
     """Raise where a rule is broken that takes more than one field to see."""
     _require_sizes(problem)
     if problem.graph is None and problem.unsafe_pairs is None:
@@ -185,7 +182,7 @@ def _require_lifetimes(start: IntColumn, end: IntColumn) -> None:
         )
 
 
-def _require_sizes(problem: Problem) -> None:
+def _require_sizes(problem: ProblemFields) -> None:
     wrong = np.flatnonzero(problem.size < 0)
     if len(wrong):
         raise InstanceError(
@@ -241,7 +238,7 @@ def _require_chains(chains: tuple[tuple[int, ...], ...], tensors: int) -> None:
             chain_of[tensor] = index
 
 
-def _require_gaps(problem: Problem) -> None:
+def _require_gaps(problem: ProblemFields) -> None:
     if not len(problem.gaps):
         return
     if problem.graph is not None or problem.unsafe_pairs is not None:

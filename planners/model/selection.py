@@ -10,7 +10,7 @@ import numpy as np
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn, frozen_column
 from planners.model.graph import Graph
-from planners.model.problem import Problem, Safety
+from planners.model.problem_fields import ProblemFields, Safety
 
 COLUMNS = (
     "size", "alignment", "pinned", "phase_start", "phase_end", "dynamic", "layer_start",
@@ -26,7 +26,7 @@ NOT_CHOSEN = -1
 
 
 def selected_fields(
-    problem: Problem, tensors: Iterable[int] | IntColumn, changes: Mapping[str, Any]
+    problem: ProblemFields, tensors: Iterable[int] | IntColumn, changes: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the fields of the problem of some tensors; what changes is not worked out."""
     chosen, place = _chosen(problem, tensors)
@@ -48,7 +48,9 @@ def selected_fields(
     return fields
 
 
-def _chosen(problem: Problem, tensors: Iterable[int] | IntColumn) -> tuple[IntColumn, IntColumn]:
+def _chosen(
+    problem: ProblemFields, tensors: Iterable[int] | IntColumn
+) -> tuple[IntColumn, IntColumn]:
     """Return the tensors, and the place of every tensor among them."""
     chosen = frozen_column("tensors", tensors, entry="entry")
     for entry in np.flatnonzero((chosen < 0) | (chosen >= problem.tensor_count))[:1].tolist():
@@ -66,7 +68,7 @@ def _chosen(problem: Problem, tensors: Iterable[int] | IntColumn) -> tuple[IntCo
     return chosen, place
 
 
-def _whole_chains(problem: Problem, place: IntColumn) -> list[IntColumn]:
+def _whole_chains(problem: ProblemFields, place: IntColumn) -> list[IntColumn]:
     chains = []
     for index, chain in enumerate(problem.contiguous):
         places = place[list(chain)]
@@ -82,7 +84,7 @@ def _whole_chains(problem: Problem, place: IntColumn) -> list[IntColumn]:
     return chains
 
 
-def _safety_fields(problem: Problem, chosen: IntColumn, place: IntColumn) -> dict[str, Any]:
+def _safety_fields(problem: ProblemFields, chosen: IntColumn, place: IntColumn) -> dict[str, Any]:
     if problem.graph is not None:
         return {"graph": _selected_graph(problem.graph, chosen, place)}
     if problem.unsafe_pairs is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planners.model.online_result import OnlineResult
-from planners.model.problem import MOST_SHOWN_NAME
+from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import OnlineRow, OnlineRun
 from planners.text.byte_units import counted, exact_bytes, human_bytes, three_digits

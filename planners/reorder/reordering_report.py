@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from planners.model.plan import Status
-from planners.model.problem import MOST_SHOWN_NAME
+from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.reorder.reordering import Reordering
 from planners.text.byte_units import both_bytes, exact_bytes
 from planners.text.plain_text import one_line

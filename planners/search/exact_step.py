@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from planners.greedy.incumbent import Incumbent
-from planners.model.budget import Budget
 from planners.model.core_instance import lifetimes_decide
-from planners.model.findings import Findings
-from planners.model.plan import Plan
 from planners.model.problem import Problem
-
-ExactSearch = Callable[[Problem, Budget, Plan | None], Findings]
-"""Minimises, or with a capacity says whether a plan fits; takes the best plan so far. Its bound is
-a proof. ``statistics`` may hold ``nodes``."""
+from planners.search.incumbent import Incumbent
+from planners.search.turns import ExactSearch, Search, Shared
 
 # An exact search gets nowhere with more blocks, and would only keep the others waiting: over
 # lifetimes; over other unsafe pairs, which it first covers by cliques; and with chains.
@@ -26,27 +19,33 @@ NODES_A_TURN = 5_000
 NODES_A_TURN_WITH_CHAINS = 500
 
 
-class ExactStep:
+class ExactStep(Search):
     """Asks an exact search again and again, each time for more nodes.
 
     One that remembers the problem goes on where it stopped, with the best plan of all searches.
     """
 
+    name = "exact"
+    is_seeded = False
+
     def __init__(self, incumbent: Incumbent, search: ExactSearch, certificate: str) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         self._search = search
         self._certificate = certificate
         chains = incumbent.problem.contiguous
         self._nodes = NODES_A_TURN_WITH_CHAINS if chains else NODES_A_TURN
 
-    @property
-    def applies(self) -> bool:
-        """Whether the problem is small enough."""
-        problem = self._incumbent.problem
-        if problem.contiguous:
-            return problem.blocks.count <= MOST_BLOCKS_WITH_CHAINS
+    @classmethod
+    def begin(cls, shared: Shared) -> ExactStep:
+        return cls(shared.incumbent, shared.exact, shared.certificate)
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that a problem has too many blocks."""
         most = MOST_BLOCKS if lifetimes_decide(problem) else MOST_BLOCKS_IN_GENERAL
-        return problem.blocks.count <= most
+        if problem.contiguous:
+            most = MOST_BLOCKS_WITH_CHAINS
+        return f"more than {most} such blocks" if problem.blocks.count > most else None
 
     def run(self, length: int) -> None:
         """Search once."""

@@ -19,16 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import numpy as np
 
-from planners.greedy.incumbent import Incumbent
+from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
+from planners.greedy.portfolio import Portfolio
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
+from planners.search.order_search import OrderSearch
 from planners.search.subproblem import Subproblem
+from planners.search.turns import ExactSearch, Search, Shared
 
 WindowSearch = Callable[[Problem, Budget], tuple[Plan | None, int]]
 """Returns a plan within the capacity, if it finds one, and the nodes it took."""
@@ -39,25 +44,41 @@ FIRST_WINDOW = 20
 GROWTH = 2
 WINDOWS_A_BLOCK = 5
 NODES_A_WINDOW = 4_000
+# What local search over orders does not place, the exact search places soon or not at all; and only
+# where its nodes are cheap.
+EXACT_NODES_A_WINDOW = 500
+# Below this a window is hardly smaller than the whole.
+LEAST_BLOCKS = 500
 
 # Of what is missing to the goal, the part that is aimed for at first.
 FIRST_SHARE = 0.5
 
 
-class LargeNeighbourhoodSearch:
+class LargeNeighbourhoodSearch(Search):
     """Mends the best plan window by window."""
 
+    name = "windows"
+
     def __init__(self, incumbent: Incumbent, search: WindowSearch) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         self._search = search
         self._random = Random(incumbent.budget.seed)
         self._share = FIRST_SHARE
         blocks = incumbent.problem.blocks
         self._first_member = blocks.members[blocks.indptr[:-1]]
 
-    def improve(self, targets: int) -> None:
+    @classmethod
+    def begin(cls, shared: Shared) -> LargeNeighbourhoodSearch:
+        return cls(shared.incumbent, partial(place_window, exact=shared.exact))
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that a window is hardly smaller than the whole."""
+        return f"fewer than {LEAST_BLOCKS} blocks" if problem.blocks.count < LEAST_BLOCKS else None
+
+    def run(self, length: int) -> None:
         """Try to mend the best plan below one target after the other."""
-        for _ in range(targets):
+        for _ in range(length):
             if self._incumbent.over:
                 return
             self.improve_once()
@@ -134,3 +155,25 @@ class LargeNeighbourhoodSearch:
             near.update(blocks.block_of[problem.core.unsafe_with(tensor)].tolist())
         near.discard(block)
         return near
+
+
+def place_window(
+    problem: Problem, budget: Budget, exact: ExactSearch = branch_and_bound
+) -> tuple[Plan | None, int]:
+    """Look for a plan that fits: greedy by size, local search over orders, then exactly."""
+    assert problem.capacity is not None
+    incumbent = Incumbent(problem, budget, problem.capacity)
+    portfolio = Portfolio(problem)
+    portfolio.run_first(incumbent)
+    if not incumbent.over:
+        OrderSearch(incumbent, [order for _, order in portfolio.orders()]).walk()
+    assert incumbent.best is not None
+    nodes = incumbent.count
+    if incumbent.best.peak > problem.capacity and not problem.contiguous:
+        answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), incumbent.best)
+        nodes += EXACT_NODES_A_WINDOW
+        if answer.plan is not None:
+            incumbent.offer(answer.plan, "exact search")
+        if answer.interrupted:
+            raise KeyboardInterrupt
+    return incumbent.best if incumbent.best.peak <= problem.capacity else None, nodes

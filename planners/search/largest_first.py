@@ -25,16 +25,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import islice
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.greedy.incumbent import Incumbent
+from planners.greedy.pressure import PressureOrders
 from planners.model.bounds import SHARE_FOR_BOUNDS, best_bound_of
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
+from planners.model.problem import Problem, Safety
+from planners.search.incumbent import Incumbent
+from planners.search.order_search import MOST_BLOCKS_IN_ROWS
+from planners.search.turns import Search, Shared
 
 Order = NDArray[np.int32]
 
@@ -49,18 +54,22 @@ LEAST_ATTEMPTS = 20
 LEAST_GROWTH = 1.1
 # Of the levels a descent skips up to so many between two.
 MOST_SKIPPED = 1
+# Of the families of pressure orders, those in which what is alive at the peak comes first.
+PEAK_FAMILIES = 14
 
 
-class LargestFirst:
+class LargestFirst(Search):
     """Looks for orders in which first fit meets the goal, from the largest blocks down.
 
     What it starts from is asked for at the first descent: many problems end before.
     """
 
+    name = "largest-first"
+
     def __init__(
         self, incumbent: Incumbent, find_orders: Callable[[], Sequence[IntColumn]]
     ) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         self._find_orders = find_orders
         self._instance = incumbent.problem.core.with_rows()
         self._random = Random(incumbent.budget.seed)
@@ -68,10 +77,16 @@ class LargestFirst:
         self._bounds: dict[int, int] = {}
         self._descents = 0
 
-    @property
-    def applies(self) -> bool:
-        """Whether sizes differ enough for more than one level."""
-        return len(self._levels) > 1
+    @classmethod
+    def begin(cls, shared: Shared) -> LargestFirst:
+        return cls(shared.incumbent, lambda: _peak_orders(shared))
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that an attempt takes too long, or that sizes differ too little for two levels."""
+        if problem.blocks.count > MOST_BLOCKS_IN_ROWS:
+            return f"more than {MOST_BLOCKS_IN_ROWS} blocks"
+        return None if len(levels_of(problem.blocks.size)) > 1 else "sizes make a single level"
 
     def run(self, length: int) -> None:
         """Descend again and again, for so many units of effort."""
@@ -166,6 +181,15 @@ class LargestFirst:
             chosen.append(self._levels[at])
             at += 1 + self._random.randint(0, MOST_SKIPPED)
         return [*chosen, self._levels[-1]]
+
+
+def _peak_orders(shared: Shared) -> list[IntColumn]:
+    """Return orders in which what is alive at the peak comes first, where that is known."""
+    incumbent = shared.incumbent
+    if incumbent.problem.safety is Safety.PAIRS:
+        return [order for _, order in shared.portfolio.orders()]
+    families = PressureOrders(incumbent.problem, incumbent.bound).families()
+    return [order for _, orders in islice(families, PEAK_FAMILIES) for _, order in orders]
 
 
 def levels_of(size: IntColumn) -> list[int]:

@@ -32,17 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.exact.sections import sections_of
-from planners.greedy.incumbent import Incumbent
 from planners.model.blocks import NOT_PINNED
-from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
-from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-
-PieceSearch = Callable[[Problem, Budget], Findings]
-"""Looks for a plan within the capacity, and answers with the best one where it finds none."""
+from planners.search.incumbent import Incumbent
+from planners.search.turns import NO_SECTIONS, PieceSearch, Search, Shared
 
 # In nodes times blocks: what a piece may take in a turn of length one; and the fewest nodes.
 EFFORT_A_PIECE = 100_000
@@ -139,11 +135,14 @@ class Nest:
         return bottom
 
 
-class Nests:
+class Nests(Search):
     """Plans the pieces of a problem, each by itself."""
 
+    name = "nests"
+    is_seeded = False
+
     def __init__(self, incumbent: Incumbent, search: PieceSearch, certificate: str) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         self._search = search
         self._certificate = certificate
         self._proven = 0
@@ -151,6 +150,17 @@ class Nests:
         # The best heads so far, and where the highest block of each piece then ends.
         self._heads = incumbent.problem.blocks.residue.copy()
         self._peaks: list[int | None] = []
+
+    @classmethod
+    def begin(cls, shared: Shared) -> Nests:
+        return cls(shared.incumbent, shared.plan_piece, shared.certificate)
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that a problem has no sections of time, or has pins."""
+        if not lifetimes_decide(problem):
+            return NO_SECTIONS
+        return None if (problem.blocks.pinned == NOT_PINNED).all() else "tensors are pinned"
 
     def run(self, length: int) -> None:
         """Search for better plans of the pieces that end above the goal."""
@@ -237,8 +247,3 @@ class Nests:
         if findings.plan is None:
             raise TimeoutError("the time limit passed before every piece had a plan")
         return piece.floor + findings.plan.offsets[first], piece.floor + findings.lower_bound
-
-
-def may_nest(problem: Problem) -> bool:
-    """Return whether pieces are looked for."""
-    return lifetimes_decide(problem) and bool((problem.blocks.pinned == NOT_PINNED).all())

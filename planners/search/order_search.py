@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from random import Random
 
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.greedy.incumbent import Incumbent
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
+from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
+from planners.search.turns import Search, Shared
 
 # A slice is short: at its end the walk forgets what its last attempts were worth and draws anew how
 # far it moves blocks. On graphs of 200 to 300 tensors slices ten times as long met half the bounds.
@@ -19,19 +22,26 @@ from planners.model.plan import Plan
 # is most of the work.
 EFFORT_A_SLICE = 50_000
 LEAST_ATTEMPTS = 100
+# Slices in the first turn.
+SLICES_A_TURN = 20
+# The core keeps a bit a pair, and scans what is placed for every block: above this only windows
+# are searched.
+MOST_BLOCKS_IN_ROWS = 20_000
 # Slices without a better plan before the walk starts from somewhere else.
 PATIENCE = 30
 
 
-class OrderSearch:
+class OrderSearch(Search):
     """Walks through orders in which first fit takes the blocks.
 
     Note [Squeaky wheel] in ``order_search.h`` says how. A walk goes on from where it was; where
     it has found nothing for a while, the next start in turn replaces it.
     """
 
+    name = "orders"
+
     def __init__(self, incumbent: Incumbent, starts: Sequence[IntColumn]) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         self._starts = [start.astype(np.int32) for start in starts]
         self._instance = incumbent.problem.core.with_rows()
         self._random = Random(incumbent.budget.seed)
@@ -39,12 +49,20 @@ class OrderSearch:
         self._restarts = 0
         self._idle = 0
 
-    def run(self) -> None:
-        """Try orders until the attempts are over."""
-        while not self._incumbent.over:
-            self._slice()
+    @classmethod
+    def begin(cls, shared: Shared) -> OrderSearch:
+        return cls(shared.incumbent, [order for _, order in shared.portfolio.orders()])
 
-    def walk(self, slices: int) -> None:
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that an attempt takes too long."""
+        most = MOST_BLOCKS_IN_ROWS
+        return f"more than {most} blocks" if problem.blocks.count > most else None
+
+    def run(self, length: int) -> None:
+        self.walk(SLICES_A_TURN * length)
+
+    def walk(self, slices: int = sys.maxsize) -> None:
         """Try orders until the attempts are over, at most so many slices of them."""
         for _ in range(slices):
             if self._incumbent.over:

@@ -30,15 +30,16 @@ from numpy.typing import NDArray
 
 from planners import _core
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.skyline import SkylineBeams
+from planners.search.turns import Search
 
 Unsafe = NDArray[np.bool_]
 
@@ -51,22 +52,24 @@ ATTEMPTS = 1_000
 NODES = 1_000
 
 
-def may_have_parts(problem: Problem) -> bool:
-    """Return whether parts are looked for."""
-    return (
-        not lifetimes_decide(problem)
-        and problem.tensor_count <= MOST_TENSORS
-        and not problem.contiguous
-        and bool((problem.alignment == 1).all() and (problem.pinned == NOT_PINNED).all())
-    )
-
-
-class Parts:
+class Parts(Search):
     """Plans the parts of a problem, by beams where they have skylines, and puts them together."""
 
-    def __init__(self, incumbent: Incumbent) -> None:
-        self._incumbent = incumbent
-        self._root: _Part | None = None
+    name = "parts"
+    is_seeded = False
+    _root: _Part | None = None
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that lifetimes decide, or which condition a part would have to heed."""
+        if lifetimes_decide(problem):
+            return "lifetimes decide what is unsafe"
+        if problem.tensor_count > MOST_TENSORS:
+            return f"more than {MOST_TENSORS} tensors"
+        if problem.contiguous:
+            return "tensors are chained"
+        free = (problem.alignment == 1).all() and (problem.pinned == NOT_PINNED).all()
+        return None if free else "tensors are aligned or pinned"
 
     def run(self, length: int) -> None:
         """Search for better plans of the parts, as long as that may help."""
@@ -148,7 +151,7 @@ class _Part:
         portfolio.run_first(inner)
         inner.ask_for_bounds()
         if not inner.over:
-            OrderSearch(inner, [order for _, order in portfolio.orders()]).run()
+            OrderSearch(inner, [order for _, order in portfolio.orders()]).walk()
         whole.count += inner.count
         assert inner.best is not None
         if inner.best.peak > inner.goal and whole.most(1):

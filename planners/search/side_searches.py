@@ -35,7 +35,7 @@ from dataclasses import replace
 
 from planners import _core
 from planners.exact.interruptible import POLL_SECONDS
-from planners.greedy.incumbent import Incumbent
+from planners.search.incumbent import Incumbent
 
 Search = Callable[[Incumbent], object]
 """Improves an incumbent until it is over; may end with ``TimeoutError``."""

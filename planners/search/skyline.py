@@ -7,7 +7,6 @@ from itertools import count
 from random import Random
 
 from planners import _core
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.stages import Stage, plan_in_stages, with_node_limit
 from planners.model.budget import Budget
@@ -16,10 +15,15 @@ from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
+from planners.search.incumbent import Incumbent
+from planners.search.turns import NO_SECTIONS, Search, Shared
 
 # Plans side by side in the first beam, which takes milliseconds for a few hundred tensors.
 FIRST_WIDTH = 16
 MOST_DOUBLINGS = 12
+# A beam looks at every section for every block of every plan: above this it keeps the searches
+# waiting with which it takes turns.
+MOST_BLOCKS_IN_TURNS = 2_000
 # Bytes that the plans of two levels, and the steps that led to them, may take together.
 MOST_BYTES = 1 << 28
 # Of what is missing to the goal, the part that is aimed for at first where the goal is too hard.
@@ -61,7 +65,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: a skyline needs sections of time; use auto")
-    reason = reason_against(problem)
+    reason = _reason_against(problem)
     budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_SKYLINES)
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
@@ -70,15 +74,17 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
         stages.append(lambda: _widen(incumbent))
     findings = plan_in_stages(incumbent, stages)
     proven = findings.plan is not None and findings.plan.peak == findings.lower_bound
-    return replace(findings, reason=reason) if reason and not proven else findings
+    if proven or not reason:
+        return findings
+    return replace(findings, reason=f"{reason}, so this is a greedy plan")
 
 
-def reason_against(problem: Problem) -> str:
+def _reason_against(problem: Problem) -> str:
     """Return why the skylines of a problem are not searched, or nothing."""
     if not lifetimes_decide(problem):
-        return "several streams: a skyline needs sections of time, so this is a greedy plan"
+        return "several streams: a skyline needs sections of time"
     if _bytes_a_plan(problem) * FIRST_WIDTH > MOST_BYTES:
-        return f"{problem.tensor_count} tensors: too many for skylines, so this is a greedy plan"
+        return f"{problem.tensor_count} tensors: too many for skylines"
     return ""
 
 
@@ -90,7 +96,7 @@ def _widen(incumbent: Incumbent) -> None:
         beams.run(1 << min(turn, MOST_DOUBLINGS))
 
 
-class SkylineBeams:
+class SkylineBeams(Search):
     """Asks beams for the goal, and for what lies between it and the best plan.
 
     Note [Skyline beam] in ``skyline_beam.h`` says how a beam goes. At the goal little slack is
@@ -98,8 +104,10 @@ class SkylineBeams:
     it is out of reach, half of what is missing is aimed for, then half of that, by narrower beams.
     """
 
+    name = "beams"
+
     def __init__(self, incumbent: Incumbent, skylines_an_attempt: int = 1) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         # Where the limit is one of attempts, each of which places all blocks.
         self._skylines_an_attempt = max(1, skylines_an_attempt)
         self._random = Random(incumbent.budget.seed)
@@ -107,6 +115,19 @@ class SkylineBeams:
         # At this capacity and below, a beam without limits found nothing.
         self._hopeless = -1
         self._most_width = max(FIRST_WIDTH, MOST_BYTES // _bytes_a_plan(incumbent.problem))
+
+    @classmethod
+    def begin(cls, shared: Shared) -> SkylineBeams:
+        return cls(shared.incumbent, shared.incumbent.problem.blocks.count)
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that a problem has no skylines, or so many blocks that other searches wait."""
+        if not lifetimes_decide(problem):
+            return NO_SECTIONS
+        if problem.blocks.count > MOST_BLOCKS_IN_TURNS:
+            return f"more than {MOST_BLOCKS_IN_TURNS} blocks"
+        return _reason_against(problem) or None
 
     @property
     def exhausted(self) -> bool:

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from planners import _core
 from planners.exact.sections import sections_of
-from planners.greedy.incumbent import Incumbent
 from planners.model.blocks import NOT_PINNED
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
+from planners.search.turns import NO_SECTIONS, Search
 
 Reals = NDArray[np.float64]
 
@@ -32,17 +33,32 @@ MOST_SHIFT = 0.2
 SHARE = 0.02
 
 
-class SkylineFills:
+class SkylineFills(Search):
     """Varies what speaks for a block at the bottom of a place; see Note [Skyline fill]."""
 
+    name = "fills"
+
     def __init__(self, incumbent: Incumbent) -> None:
-        self._incumbent = incumbent
+        super().__init__(incumbent)
         self._random = np.random.default_rng(incumbent.budget.seed)
         # The weights and priorities of the best draw, and the peak that they gave.
         self._drawn: tuple[Reals, Reals] | None = None
         self._drawn_peak = _core.NO_LIMIT
         # Where the walk over priorities is.
         self._weights, self._priority = np.empty(0), np.empty(0)
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return that places are not filled by single tensors, or not in little time a plan."""
+        blocks = problem.blocks
+        if not lifetimes_decide(problem):
+            return NO_SECTIONS
+        if problem.contiguous or len(problem.gaps) or (blocks.pinned != NOT_PINNED).any():
+            return "tensors are chained, pinned or have gaps"
+        if blocks.count < LEAST_BLOCKS:
+            return f"fewer than {LEAST_BLOCKS} blocks"
+        effort = blocks.count * sections_of(problem).count
+        return "too many blocks and sections" if effort > MOST_EFFORT_A_PLAN else None
 
     def run(self, length: int) -> None:
         """Draw, then walk on from where the last walk ended, or from a better draw."""
@@ -99,13 +115,3 @@ class SkylineFills:
         plan = Plan.of(incumbent.problem, offsets)
         incumbent.offer(plan, "filled places")
         return plan, weights, priority
-
-
-def may_fill(problem: Problem) -> bool:
-    """Return whether places are filled: by single tensors, and in little time a plan."""
-    blocks = problem.blocks
-    if not lifetimes_decide(problem) or problem.contiguous or len(problem.gaps):
-        return False
-    effort = blocks.count * sections_of(problem).count
-    is_free = (blocks.pinned == NOT_PINNED).all()
-    return bool(is_free) and blocks.count >= LEAST_BLOCKS and effort <= MOST_EFFORT_A_PLAN

@@ -22,7 +22,7 @@ from gpu_runtime.training.run_specification import Allocator
 from gpu_runtime.training.worker_processes import allocator_environment
 from planners.command_line.progress_line import show_progress
 from planners.errors import GaplessError
-from planners.third_party.child_process import tied_to_this_process
+from planners.processes.child_process import tied_to_this_process
 
 PAIR_BYTES = 1 << 20
 # In a turn.

@@ -16,7 +16,7 @@ from gpu_runtime.training.run_specification import JUDGED, Allocator, RunSpecifi
 from gpu_runtime.training.worker_processes import run_worker
 from gpu_runtime.training.worker_result import Failure, TimeResult, WorkerResult
 from planners.errors import GaplessError
-from planners.third_party.child_process import run_to_end
+from planners.processes.child_process import run_to_end
 
 # As `gpu_runtime.fit` calls them.
 REPLAYED = {

@@ -18,7 +18,7 @@ from evaluation.report.figure_texts import milliseconds
 from instances.synthetic import training_graph
 from planners import read_problem, write_problem
 from planners.command_line.progress_line import show_progress
-from planners.third_party.child_process import run_to_end
+from planners.processes.child_process import run_to_end
 
 TENSORS = 20_000
 COMPARE = ("-m", "planners.compare")

@@ -24,8 +24,8 @@ from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.problem import Problem
+from planners.processes.isolated_process import Ended, stream_isolated
 from planners.registry import register
-from planners.third_party.isolated_process import Ended, stream_isolated
 
 NAME = "cp-sat"
 

@@ -26,7 +26,7 @@ from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import RESERVE_SECONDS, require_time, solver_seconds
 from planners.exact.solver_package import require_package
 from planners.model.budget import Budget
-from planners.third_party import child_process
+from planners.processes import child_process
 
 
 def require_cbc() -> None:

@@ -19,7 +19,7 @@ from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import require_time, solver_seconds
 from planners.exact.solver_package import require_package
 from planners.model.budget import Budget
-from planners.third_party.isolated_process import Ended, call_isolated
+from planners.processes.isolated_process import Ended, call_isolated
 
 Solver = Callable[[MilpModel, Budget], MilpAnswer]
 

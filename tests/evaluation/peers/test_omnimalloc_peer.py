@@ -18,10 +18,10 @@ from evaluation.peers.omnimalloc_peer import (
 from instances.synthetic import random_lifetimes, training_graph, training_trace
 from planners import Budget, Problem, Result, Safety, Status, place
 from planners.errors import MissingDependencyError
+from planners.processes.planner_answer import take_in
 from planners.referee.judge import judge
 from planners.referee.naive import find_violation
 from planners.registry import UnsupportedProblemError
-from planners.third_party.planner_answer import take_in
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import random_problem
 

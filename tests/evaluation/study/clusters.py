@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from planners.third_party.child_process import start
+from planners.processes.child_process import start
 
 
 class Cluster(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from planners import GaplessError, Status
-from planners.third_party.isolated_planner import Isolation
+from planners.processes.isolated_planner import Isolation
 from tests.planners.compare.conftest import Compare
 
 Plugin = Callable[[str], Path]

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from planners.exact.warm_start import warm_incumbent
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.naive import naive
 from planners.greedy.place import place
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.incumbent import Incumbent
 
 NOTHING = Bound("nothing", 0, np.empty(0, dtype=np.int64))
 

@@ -20,8 +20,8 @@ from planners import (
     place,
     run,
 )
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
+from planners.search.incumbent import Incumbent
 from tests.interrupts import interrupt_after
 from tests.random_problems import random_problem
 

@@ -9,7 +9,6 @@ import pytest
 
 from instances.synthetic import training_graph
 from planners import Budget, Problem, Status, check, get, place, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.stages import (
     Stage,
     ask_for_bounds_after_a_plan,
@@ -19,6 +18,7 @@ from planners.greedy.stages import (
 from planners.homosize.structured_orders import structured_orders
 from planners.model.plan import Plan
 from planners.referee.judge import judge
+from planners.search.incumbent import Incumbent
 from tests.interrupts import stop_after
 
 pytestmark = pytest.mark.core

@@ -7,13 +7,20 @@ import random
 import numpy as np
 import pytest
 
-from instances.synthetic import data_parallel_graph, random_lifetimes, training_graph
+from instances.synthetic import (
+    data_parallel_graph,
+    guillotine_packing,
+    random_lifetimes,
+    scaling_family,
+    training_graph,
+)
 from planners import (
     Budget,
     Problem,
     Result,
     Safety,
     Status,
+    UnknownPlannerError,
     bounds_of,
     check,
     place_in_objects,
@@ -22,11 +29,16 @@ from planners import (
 )
 from planners.greedy.stacking import stack_rest
 from planners.registry import get
+from planners.search.auto import NAMES
+from planners.search.exact_step import ExactStep
 from tests.interrupts import interrupt_after, stop_after
 from tests.random_problems import SOLVABLE, random_problem
 
 HARD = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
 """No greedy planner and no search met a bound of it yet."""
+
+RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
+"""Two tensors at a time fit into four bytes, and yet five of two bytes need six."""
 
 GREEDY = [info.name for info in registry.planners("greedy-*,many-objects-*")]
 
@@ -162,6 +174,71 @@ def test_a_bound_above_the_capacity_is_a_proof() -> None:
     assert (result.status, result.certificate, result.lower_bound) == (
         Status.INFEASIBLE, "lifetime", 4,
     )  # fmt: skip
+
+
+def turns_of(result: Result) -> dict[str, int]:
+    """Return how many turns each search had, by the statistics."""
+    told = str(result.statistics["turns"])
+    return {name: int(turns) for name, turns in (turn.split() for turn in told.split(", "))}
+
+
+def test_every_search_has_turns_or_a_reason() -> None:
+    result = auto(HARD, Budget(node_limit=30_000))
+    assert turns_of(result) == {"exact": 1, "orders": 1, "largest-first": 1}
+    reasons = dict(told.split(": ", 1) for told in str(result.statistics["no_turn"]).split("; "))
+    assert reasons == {
+        "nests": "lifetimes do not decide what is unsafe",
+        "parts": "tensors are chained",
+        "fills": "lifetimes do not decide what is unsafe",
+        "beams": "lifetimes do not decide what is unsafe",
+        "windows": "fewer than 500 blocks",
+        "bounds": "every bound is known",
+    }
+
+
+def test_a_search_that_is_not_needed_has_no_turn() -> None:
+    statistics = auto(Problem([2, 2], [0, 1], [1, 2])).statistics
+    assert statistics["turns"] == "none"
+    assert statistics["no_turn"] == "all: the search ended before the first turn"
+
+
+@pytest.mark.parametrize("off", ["exact", "orders+largest-first"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_search_that_is_switched_off_has_no_turn(off: str, threads: int) -> None:
+    chosen = get("auto", without=off)
+    result = run(HARD, chosen, Budget(node_limit=30_000, threads=threads))
+    assert turns_of(result).keys() == {"exact", "orders", "largest-first"} - set(off.split("+"))
+    assert f"{off.split('+')[0]}: switched off" in str(result.statistics["no_turn"])
+
+
+def test_pieces_of_a_nest_are_searched_without_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(ExactStep, "run", lambda *_: asked.append("exact"))
+    problem = scaling_family(600, seed=1)
+    run(problem, get("auto", without="exact"), Budget(node_limit=10_000))
+    assert asked == []
+    run(problem, get("auto"), Budget(node_limit=10_000))
+    assert asked
+
+
+@pytest.mark.parametrize("left", [(), *((name,) for name in NAMES)], ids=str)
+@pytest.mark.parametrize(
+    "problem",
+    [HARD, guillotine_packing(30, seed=1), Problem([2] * 5, unsafe_pairs=RING)],
+    ids=["graph", "lifetimes", "pairs"],
+)
+def test_with_one_search_left_it_ends(problem: Problem, left: tuple[str, ...]) -> None:
+    off = "+".join(name for name in NAMES if name not in left)
+    result = run(problem, get("auto", without=off), Budget(node_limit=2_000))
+    assert result.plan is not None
+    check(problem, result.plan)
+
+
+@pytest.mark.parametrize("wrong", ["beam", "beams,nests", "beams+all", 3])
+def test_an_unknown_search_is_named_with_all_that_there_are(wrong: str | int) -> None:
+    with pytest.raises(UnknownPlannerError, match=", ".join(NAMES)) as error:
+        get("auto", without=wrong)
+    assert repr(wrong) in str(error.value)
 
 
 @pytest.mark.long

@@ -10,8 +10,9 @@ from planners import Budget, Plan, Problem, Result, Safety, Status, bounds_of, c
 from planners.model.findings import Findings
 from planners.referee.judge import judge
 from planners.registry import get
-from planners.search.auto import place_window, plan_any
-from planners.search.exact_step import ExactSearch
+from planners.search.auto import plan_any
+from planners.search.large_neighbourhood import place_window
+from planners.search.turns import ExactSearch
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import FEATURES, random_problem
 

@@ -8,12 +8,11 @@ import pytest
 
 from instances.synthetic import random_lifetimes, training_graph
 from planners import Budget, Plan, Problem, Safety, bounds_of, check, place, run
-from planners.greedy.incumbent import Incumbent
 from planners.model.columns import IntColumn
 from planners.model.plan import Status
 from planners.registry import get
-from planners.search.auto import place_window
-from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
+from planners.search.incumbent import Incumbent
+from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, place_window
 from planners.search.subproblem import Subproblem
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -78,7 +77,7 @@ def test_windows_improve_a_bad_plan(problem: Problem) -> None:
     attempts.offer(start, "start")
     windows = LargeNeighbourhoodSearch(attempts, place_window)
     while not attempts.over:
-        windows.improve(1)
+        windows.run(1)
     assert attempts.best is not None
     check(problem, attempts.best)
     assert attempts.best.peak < start.peak

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from planners import Budget, Plan, Problem, Safety, Status, _core, check, place, read_any, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
+from planners.search.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -75,7 +75,7 @@ def test_levels_fall_to_all_blocks_and_grow() -> None:
 
 def test_blocks_of_one_size_are_no_levels() -> None:
     problem = Problem([4, 4, 4], [0, 1, 2], [2, 3, 4])
-    assert not descents(problem, Incumbent(problem, Budget().started())).applies
+    assert LargestFirst.reason_against(problem) == "sizes make a single level"
 
 
 def perturbed(problem: Problem, seed: int) -> Problem:

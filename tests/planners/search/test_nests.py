@@ -10,10 +10,10 @@ from instances.synthetic import neighbour_ring, scaling_family
 from instances.synthetic.variations import vary
 from planners import Budget, Problem, Safety, Status, run
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
-from planners.greedy.incumbent import Incumbent
 from planners.model.findings import Findings
 from planners.referee.naive import find_violation
-from planners.search.nests import Nest, Nests, may_nest
+from planners.search.incumbent import Incumbent
+from planners.search.nests import Nest, Nests
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -60,7 +60,7 @@ def test_plans_are_valid_and_proofs_right_whatever_a_problem_has() -> None:
     for seed in range(300):
         rng = Random(f"nests of anything {seed}")
         problem = random_problem(rng, Safety.LIFETIMES, (2, 7), features=SOLVABLE)
-        if not may_nest(problem):
+        if Nests.reason_against(problem):
             continue
         incumbent = planned_in_pieces(problem)
         if incumbent.best is None:

@@ -9,10 +9,10 @@ import pytest
 
 from instances.synthetic import multi_stream_packing
 from planners import Budget, Safety, Status, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.referee.naive import find_violation
-from planners.search.parts import Parts, find_parts, may_have_parts
+from planners.search.incumbent import Incumbent
+from planners.search.parts import Parts, find_parts
 from tests.random_problems import random_problem
 
 
@@ -45,7 +45,7 @@ def test_plans_of_parts_make_a_plan_of_the_whole() -> None:
         problem = random_problem(
             Random(f"parts {seed}"), Safety.GRAPH, (2, 14), features=frozenset()
         )
-        if not may_have_parts(problem):
+        if Parts.reason_against(problem):
             continue
         incumbent = Incumbent(problem, Budget(node_limit=500))
         Portfolio(problem).run_first(incumbent)

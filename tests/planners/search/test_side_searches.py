@@ -22,12 +22,13 @@ from instances.synthetic import (
     training_graph,
 )
 from planners import Budget, Plan, Problem, Result, Safety, Status, _core, bounds_of, check, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.search import auto as auto_module
 from planners.search.auto import auto
+from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.side_searches import search_in_threads
+from planners.search.turns import Shared, Turns
 from tests.random_problems import random_problem
 
 LONG = 3600.0
@@ -206,7 +207,7 @@ def test_the_main_search_at_its_goal_ends_all(limits: dict[str, float]) -> None:
 def test_with_a_node_limit_every_thread_goes_to_its_end() -> None:
     incumbent = started(HARD, Budget(node_limit=3_000))
     orders = [order for _, order in Portfolio(HARD).orders()]
-    search_in_threads(incumbent, 3, lambda _: None, lambda side: OrderSearch(side, orders).run())
+    search_in_threads(incumbent, 3, lambda _: None, lambda side: OrderSearch(side, orders).walk())
     assert incumbent.count == 1 + 2 * (3_000 - 1)
 
 
@@ -269,14 +270,13 @@ def test_ctrl_c_ends_all_and_keeps_the_best_plan(ctrl_c: Callable[[], None]) -> 
 def test_auto_answers_ctrl_c_with_a_plan(
     ctrl_c: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns, main = auto_module._take_turns, threading.current_thread()
+    beside = Turns.take_beside
 
-    def take_turns(incumbent: Incumbent, searches: list[Callable[[int], object]]) -> None:
-        if threading.current_thread() is not main:
-            ctrl_c()
-        turns(incumbent, searches)
+    def take_beside(turns: Turns, shared: Shared) -> None:
+        ctrl_c()
+        beside(turns, shared)
 
-    monkeypatch.setattr(auto_module, "_take_turns", take_turns)
+    monkeypatch.setattr(Turns, "take_beside", take_beside)
     result = run(HARD, "auto", Budget(time_limit_seconds=LONG, threads=2))
     assert (result.status, result.interrupted) == (Status.FEASIBLE, True)
 

@@ -9,10 +9,10 @@ import pytest
 
 from instances.synthetic import guillotine_packing, non_guillotine_packing
 from planners import Budget, Plan, Problem, Safety, _core, run
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.portfolio import Portfolio
 from planners.referee.naive import find_violation
-from planners.search.skyline_fills import Reals, SkylineFills, may_fill
+from planners.search.incumbent import Incumbent
+from planners.search.skyline_fills import Reals, SkylineFills
 from tests.random_problems import random_problem
 
 pytestmark = pytest.mark.core
@@ -135,8 +135,8 @@ def test_only_single_rectangles_are_taken(more: dict[str, object]) -> None:
     count = 600
     plain = Problem([1] * count, [0] * count, [3] * count)
     other = Problem([1] * count, [0] * count, [3] * count, **more)  # type: ignore[arg-type]
-    assert may_fill(plain)
-    assert not may_fill(other)
+    assert SkylineFills.reason_against(plain) is None
+    assert SkylineFills.reason_against(other) == "tensors are chained, pinned or have gaps"
     with pytest.raises(ValueError, match="without gaps and pins"):
         fill(other)
 

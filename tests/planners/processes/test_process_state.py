@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planners.third_party.process_state import kept_process_state
+from planners.processes.process_state import kept_process_state
 
 
 def current_umask() -> int:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from planners.command_line.starting import ENDING_SIGNALS
+from planners.processes.child_process import tied_to_this_process
 from planners.text.plain_text import describe_error
-from planners.third_party.child_process import tied_to_this_process
 
 # What a planner has after Ctrl-C to hand over what there is.
 INTERRUPT_GRACE_SECONDS = 2.0

@@ -18,9 +18,9 @@ from planners.greedy.place import place
 from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Safety
+from planners.processes.isolated_planner import Isolation
+from planners.processes.planner_answer import answer_of
 from planners.registry import ChosenPlanner, PlannerInfo
-from planners.third_party.isolated_planner import Isolation
-from planners.third_party.planner_answer import answer_of
 from tests.random_problems import random_problem
 
 Planner = Callable[[Problem, Budget], Any]

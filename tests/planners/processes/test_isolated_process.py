@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import pytest
 
-from planners.third_party.isolated_process import Ended, call_isolated, stream_isolated
+from planners.processes.isolated_process import Ended, call_isolated, stream_isolated
 
 LONG = 600
 
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_child_that_ignores_it() -> None:
 def test_standard_input_is_empty_and_nothing_is_printed_twice() -> None:
     code = """
         import sys
-        from planners.third_party.isolated_process import call_isolated
+        from planners.processes.isolated_process import call_isolated
         print("once", end=" ")
         sys.stderr.write("and ")
         print(call_isolated(lambda: sys.stdin.read().encode(), most_bytes=9))
@@ -178,7 +178,7 @@ def test_standard_input_is_empty_and_nothing_is_printed_twice() -> None:
 CHILD_OF_A_PARENT = {
     "isolated": """
         import os, time
-        from planners.third_party.isolated_process import call_isolated
+        from planners.processes.isolated_process import call_isolated
         def body():
             print(os.getpid(), flush=True)
             time.sleep(600)
@@ -186,7 +186,7 @@ CHILD_OF_A_PARENT = {
         """,
     "program": """
         import time
-        from planners.third_party import child_process
+        from planners.processes import child_process
         print(child_process.start(["sleep", "600"], start_new_session=True).pid, flush=True)
         time.sleep(600)
         """,
@@ -218,7 +218,7 @@ def test_no_child_outlives_its_parent(kind: str, number: signal.Signals, tmp_pat
 
 
 def test_a_parent_that_died_before_the_child_could_ask_takes_it_along() -> None:
-    from planners.third_party.child_process import tied_to_this_process
+    from planners.processes.child_process import tied_to_this_process
 
     end_with_parent = tied_to_this_process()
 

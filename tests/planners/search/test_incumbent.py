@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from planners import Budget, Problem, Safety, _core, check
-from planners.greedy.incumbent import Incumbent
 from planners.greedy.naive import naive
 from planners.greedy.place import place_blocks
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.referee.naive import find_violation
+from planners.search.incumbent import Incumbent
 from tests.definitions import unsafe
 from tests.random_problems import SOLVABLE, random_problem
 

@@ -20,9 +20,9 @@ from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integ
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Scalar
+from planners.processes.process_state import kept_process_state
 from planners.registry import ChosenPlanner, UnsupportedProblemError
 from planners.text.plain_text import describe_error, one_line, shown, text_of
-from planners.third_party.process_state import kept_process_state
 
 OnError = Callable[[BaseException], object]
 

@@ -15,8 +15,8 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
-from planners.third_party.isolated_process import Ended, call_isolated
-from planners.third_party.planner_answer import MalformedAnswerError, take_in
+from planners.processes.isolated_process import Ended, call_isolated
+from planners.processes.planner_answer import MalformedAnswerError, take_in
 
 # What a planner that looks at its clock may take longer than it has; then its process is killed.
 GRACE_SECONDS = 1.0

@@ -1,0 +1,101 @@
+"""The fields of a problem, and what follows from them alone."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planners.model.blocks import Blocks
+from planners.model.columns import BoolColumn, IntColumn
+from planners.model.graph import Graph
+from planners.text.plain_text import one_line
+
+# Characters of a name in a message.
+MOST_SHOWN_NAME = 100
+
+Scalar = str | int | float | bool
+
+
+class Safety(enum.Enum):
+    """What decides which pairs of tensors may share bytes."""
+
+    LIFETIMES = "lifetimes"
+    GRAPH = "graph"
+    PAIRS = "pairs"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ProblemFields:
+    """What :class:`planners.model.problem.Problem` holds; nothing else of the model needs more."""
+
+    size: IntColumn
+    alignment: IntColumn
+    start: IntColumn
+    end: IntColumn
+    graph: Graph | None
+    unsafe_pairs: IntColumn | None
+    contiguous: tuple[tuple[int, ...], ...]
+    pinned: IntColumn
+    gaps: IntColumn
+    capacity: int | None
+    phase_start: IntColumn | None
+    phase_end: IntColumn | None
+    dynamic: BoolColumn | None
+    layer_start: IntColumn | None
+    layer_end: IntColumn | None
+    tensor_name: tuple[str, ...] | None
+    name: str
+    origin: Mapping[str, Scalar]
+    blocks: Blocks
+
+    @property
+    def tensor_count(self) -> int:
+        """Number of tensors."""
+        return len(self.size)
+
+    @property
+    def safety(self) -> Safety:
+        """What decides which pairs of tensors may share bytes."""
+        if self.graph is not None:
+            return Safety.GRAPH
+        return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS
+
+    @property
+    def stream_count(self) -> int:
+        """Number of streams; 1 where no graph says otherwise."""
+        return 1 if self.graph is None else self.graph.stream_count
+
+    @cached_property
+    def naive_bytes(self) -> int:
+        """Sum of all sizes, which is the peak when no two tensors share a byte, alignment aside."""
+        return int(self.size.sum())
+
+    def describe(self, tensor: int) -> str:
+        """Return how messages call a tensor: its index, and its name where it has one."""
+        if self.tensor_name is None:
+            return f"tensor {tensor}"
+        return f"tensor {tensor} ({one_line(self.tensor_name[tensor], MOST_SHOWN_NAME)})"
+
+    def segments(self) -> IntColumn:
+        """Return the steps in which each tensor needs memory: lifetimes less gaps.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, rows ``(tensor, start, end)`` sorted by tensor and start.
+        """
+        whole = np.column_stack([np.arange(self.tensor_count), self.start, self.end])
+        if not len(self.gaps):
+            return whole
+        gaps = self.gaps[np.lexsort((self.gaps[:, 1], self.gaps[:, 0]))]
+        # Around each gap the lifetime falls apart: cut starts and ends are sorted together.
+        starts = np.concatenate([whole[:, [0, 1]], gaps[:, [0, 2]]])
+        ends = np.concatenate([whole[:, [0, 2]], gaps[:, [0, 1]]])
+        starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]
+        ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+        rows = np.column_stack([starts, ends[:, 1]])
+        return rows[rows[:, 1] < rows[:, 2]]
