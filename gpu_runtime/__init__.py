@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-# First of all: a command line of ours answers Ctrl-C from here on.
+from pathlib import Path
+from runpy import run_path
+
+# First of all: a folder of the user's may have the name of a package of ours.
+run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_ours"]("planners")
+
+# A command line of ours answers Ctrl-C from here on.
 from planners.command_line import starting as starting  # isort: split
 
 from gpu_runtime.allocator.memory_report import MemoryReport

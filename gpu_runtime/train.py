@@ -138,7 +138,7 @@ def require_sound(specification: RunSpecification) -> None:
         )
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
-            raise MissingDependencyError(f"training needs {package}: pip install -e '.[torch]'")
+            raise MissingDependencyError(f"training needs {package}", "torch")
     if specification.device == "cuda":
         require_gpu()
 

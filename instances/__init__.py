@@ -1,4 +1,10 @@
 """Instances: a catalogue of them, what makes and converts them, and the formats they come in."""
 
-# First of all: a command line of ours answers Ctrl-C from here on.
+from pathlib import Path
+from runpy import run_path
+
+# First of all: a folder of the user's may have the name of a package of ours.
+run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_ours"]("planners")
+
+# A command line of ours answers Ctrl-C from here on.
 from planners.command_line import starting as starting

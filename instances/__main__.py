@@ -10,6 +10,7 @@ import typer
 
 from instances.catalogue.best_plan import DEFAULT_PLANNERS, DEFAULT_TIME_LIMIT_SECONDS
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
+from instances.catalogue.instance_folders import folders_of
 from instances.catalogue.listing import (
     catalogue_table,
     choose_entries,
@@ -18,7 +19,7 @@ from instances.catalogue.listing import (
     matching_names,
     record,
 )
-from instances.catalogue.make import make
+from instances.catalogue.make import make, make_folder
 from instances.catalogue.update import instance_files, updated_entry
 from instances.synthetic.family_commands import app as synthetic_app
 from planners.command_line import standard_output
@@ -49,14 +50,14 @@ def list_entries(
 ) -> None:
     """List the instances: counts, bounds, the best plan known."""
     entries = choose_entries(read_catalogue(catalogue), names or [], tag or [])
-    folder = catalogue.parent
+    folders = folders_of(catalogue)
     if as_json:
-        answer = {"instances": [record(entry, folder) for entry in entries]}
+        answer = {"instances": [record(entry, folders) for entry in entries]}
         standard_output.write(json.dumps(answer, indent=1, allow_nan=False) + "\n")
         return
-    missing = ", ".join(entry.name for entry in entries if not is_here(entry, folder))
+    missing = ", ".join(entry.name for entry in entries if not is_here(entry, folders))
     below = f"not here: {missing}; python -m instances make --missing makes them\n"
-    standard_output.write_table(catalogue_table(entries, folder), below=below if missing else "")
+    standard_output.write_table(catalogue_table(entries, folders), below=below if missing else "")
 
 
 @app.command()
@@ -66,7 +67,8 @@ def show(
 ) -> None:
     """Show everything the catalogue says of an instance."""
     chosen = choose_entries(read_catalogue(catalogue), names)
-    standard_output.write("\n".join(description(entry, catalogue.parent) for entry in chosen))
+    folders = folders_of(catalogue)
+    standard_output.write("\n".join(description(entry, folders) for entry in chosen))
 
 
 @app.command("make")
@@ -76,20 +78,32 @@ def make_entries(
         bool, typer.Option("--missing", help="Every instance whose file is not here.")
     ] = False,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")
-    ] = Path(),
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Where the files go; by default where a name "
+            "finds them, $XDG_DATA_HOME/gapless/instances.",
+        ),
+    ] = None,
     catalogue: Catalogue = CATALOGUE,
 ) -> None:
     """Make instances again by their recorded commands, and check that they are the same."""
     if not names and not missing:
         raise InstanceError("no instance named; give names, or --missing")
     chosen = choose_entries(read_catalogue(catalogue), names or [])
+    found_by_name = folders_of(catalogue)
+    folder = found_by_name[-1] if output is None else output
+    if output is None:
+        make_folder(folder)
     failed = 0
     for entry in chosen:
-        if missing and (is_here(entry, catalogue.parent) or is_here(entry, output)):
+        if missing and is_here(entry, [*found_by_name, folder]):
             continue
         try:
-            standard_output.write(f"{make(entry, output)}: the recorded instance\n")
+            made = make(entry, folder, keeps_others=output is not None)
+            standard_output.write(f"{made}: the recorded instance\n")
         except GaplessError as error:
             failed = complain(error)
     if failed:

@@ -12,13 +12,11 @@ from __future__ import annotations
 from planners.command_line import starting as starting
 
 try:
-    from planners import _core as _core
+    import planners._core as _core  # noqa: F401
 except ImportError as _error:
-    from planners.errors import MissingDependencyError
+    from planners.missing_core import missing_core
 
-    raise MissingDependencyError(
-        f"the C++ core of Gapless is not built ({_error}); build it with: pip install -e ."
-    ) from None
+    raise missing_core(_error) from None
 
 from planners.built_in import load_built_in
 from planners.errors import (

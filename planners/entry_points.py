@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planners.errors import GaplessError
+from planners.siblings import require_ours
 from planners.text.plain_text import describe_error
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 OURS = "gapless"
+
+
+class ForeignPackageError(GaplessError):
+    """A folder of the user's is found under the name of a package of ours."""
 
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
@@ -20,13 +29,29 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     found = sorted(entry_points(group=group), key=lambda entry: _distribution(entry) != OURS)
     for entry in found:
         try:
-            loaded = entry.load()
+            loaded = load_entry(entry)
         except KeyboardInterrupt:
             raise
+        except ForeignPackageError as error:  # the same of all that the package offers
+            warn_left_out(f"every {what} of {_package(entry)}", error)
         except BaseException as error:  # a broken third party must not take everything down
             warn_left_out(f"{what} {entry.name} ({entry.value})", error)
         else:
             yield entry.name, loaded
+
+
+def load_entry(entry: EntryPoint) -> Any:
+    """Import what an entry point names; one of ours has to lie in a package of ours."""
+    if _distribution(entry) == OURS:
+        try:
+            require_ours(_package(entry))
+        except ImportError as error:
+            raise ForeignPackageError(error) from None
+    return entry.load()
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.module.partition(".")[0]
 
 
 def _distribution(entry: Any) -> str:

@@ -38,7 +38,23 @@ class DeviceError(GaplessError):
 
 
 class MissingDependencyError(GaplessError, ImportError):
-    """An optional package, or the compiled core, is not installed."""
+    """An optional package, or the compiled core, is not installed.
+
+    Parameters
+    ----------
+    message
+        What is needed, and why.
+    extra
+        The extra of Gapless that has it, if one does; the message then ends with the command.
+    """
+
+    def __init__(self, message: object = "", extra: str = "") -> None:
+        super().__init__(f"{message}: {install_command(extra)}" if extra else message)
+
+
+def install_command(extra: str = "") -> str:
+    """Return what installs Gapless' dependencies, or an extra, in a checkout and anywhere else."""
+    return f"pip install 'gapless[{extra}]'" if extra else "pip install gapless"
 
 
 @contextmanager

@@ -34,7 +34,8 @@ from gpu_runtime.replaying.replay_device import open_gpu
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
-from instances.catalogue.catalogue_file import FOLDER, read_catalogue
+from instances.catalogue.catalogue_file import read_catalogue
+from instances.catalogue.instance_folders import file_of
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -279,7 +280,7 @@ def _read_studies(files: Sequence[Path]) -> list[ProgramStudy]:
 
 
 def _committed(name: str) -> Path:
-    return FOLDER / read_catalogue()[name].file
+    return file_of(read_catalogue()[name])
 
 
 def _command(name: str, *arguments: object) -> str:

@@ -20,7 +20,7 @@ def plan_by_executorch(lifetimes: PlainLifetimes) -> Plan:
         from executorch.exir.tensor import TensorSpec
     except ImportError as error:
         raise MissingDependencyError(
-            f"this planner is ExecuTorch's ({error}): pip install 'gapless[executorch]'"
+            f"this planner is ExecuTorch's ({error})", "executorch"
         ) from None
     specs = []
     for size, first, last in zip(lifetimes.size, lifetimes.first, lifetimes.last, strict=True):

@@ -20,9 +20,7 @@ def plan_by_inductor(lifetimes: PlainLifetimes) -> Plan:
         from torch._inductor.codegen import memory_planning as inductor
         from torch._inductor.virtualized import V
     except ImportError as error:
-        raise MissingDependencyError(
-            f"this planner is PyTorch's ({error}): pip install 'gapless[torch]'"
-        ) from None
+        raise MissingDependencyError(f"this planner is PyTorch's ({error})", "torch") from None
     groups: list[Any] = []
     for number, (size, first, last) in enumerate(
         zip(lifetimes.size, lifetimes.first, lifetimes.last, strict=True)

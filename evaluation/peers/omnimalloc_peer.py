@@ -34,7 +34,7 @@ def require_omnimalloc() -> None:
         import omnimalloc  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
-            f"this study compares with omnimalloc ({error}): pip install 'gapless[bench]'"
+            f"this study compares with omnimalloc ({error})", "bench"
         ) from None
 
 

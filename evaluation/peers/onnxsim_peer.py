@@ -13,9 +13,7 @@ def plan_by_onnxsim(lifetimes: PlainLifetimes) -> Plan:
         from onnx import TensorProto, helper
         from onnxsim.memory_planning import plan_activation_memory
     except ImportError as error:
-        raise MissingDependencyError(
-            f"this planner is onnxsim's ({error}): pip install 'gapless[compilers]'"
-        ) from None
+        raise MissingDependencyError(f"this planner is onnxsim's ({error})", "compilers") from None
     # Ties go to the name. A node a step: it makes what begins there and reads what ends there.
     names = [f"{number:09}" for number in range(len(lifetimes.size))]
     made: dict[int, list[str]] = {}

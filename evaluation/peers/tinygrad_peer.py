@@ -19,9 +19,7 @@ def plan_by_tinygrad(lifetimes: PlainLifetimes) -> Plan:
         from tinygrad.schedule.memory import memory_plan_rewrite
         from tinygrad.uop.ops import Ops, UOp
     except ImportError as error:
-        raise MissingDependencyError(
-            f"this planner is tinygrad's ({error}): pip install 'gapless[compilers]'"
-        ) from None
+        raise MissingDependencyError(f"this planner is tinygrad's ({error})", "compilers") from None
     buffers = [UOp.new_buffer("CPU", size * BLOCK, dtypes.uint8) for size in lifetimes.size]
     # A tensor lives from the first step that names it to the last.
     named: dict[int, list[Any]] = {}

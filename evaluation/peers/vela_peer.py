@@ -34,9 +34,7 @@ def _live_ranges(lifetimes: PlainLifetimes) -> list[Any]:
     try:
         from ethosu.vela.live_range import LiveRange
     except ImportError as error:
-        raise MissingDependencyError(
-            f"this planner is Vela's ({error}): pip install 'gapless[compilers]'"
-        ) from None
+        raise MissingDependencyError(f"this planner is Vela's ({error})", "compilers") from None
     ranges = []
     for number, (size, first, last) in enumerate(
         zip(lifetimes.size, lifetimes.first, lifetimes.last, strict=True)

@@ -53,7 +53,7 @@ def dask_cluster(address: str) -> Iterator[Workforce]:
         from distributed import Client, KilledWorker
     except ImportError as error:
         raise MissingDependencyError(
-            f"--scheduler needs distributed ({error}): pip install 'gapless[cluster]'"
+            f"--scheduler needs distributed ({error})", "cluster"
         ) from None
     # What ends the connection ends the study, which says so in a line. Dask says it as well, and
     # its event loop once more for each result that was under way.

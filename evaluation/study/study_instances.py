@@ -26,7 +26,8 @@ from evaluation.study.study import (
     VariedChoice,
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
-from instances.catalogue.catalogue_file import FOLDER, read_catalogue
+from instances.catalogue.catalogue_file import read_catalogue
+from instances.catalogue.instance_folders import file_of
 from instances.catalogue.instance_name import file_label
 from instances.extract.parallel.dealing import dealt_again
 from instances.extract.parallel.streams import StreamScheme
@@ -35,6 +36,7 @@ from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.files.digest import problem_digest
 from planners.files.formats import read_with_requests
+from planners.files.named_instance import instance_file
 from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX
 from planners.model.problem import Problem
@@ -222,13 +224,7 @@ def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
 
 
 def _read_entry(entry: CatalogueEntry) -> Content:
-    path = FOLDER / entry.file
-    if not path.exists():
-        raise InstanceError(
-            f"instance {entry.name}: {path} is needed, found none; `python -m instances make "
-            f"{entry.name}` makes it, or run from a checkout of the repository"
-        )
-    return read_with_requests(path, WHOLE)
+    return read_with_requests(file_of(entry), WHOLE)
 
 
 def _dealt_again(entry: CatalogueEntry, nodes: int, scheme: StreamScheme) -> Content:
@@ -291,6 +287,8 @@ def _make(family: Callable[..., Problem], settings: dict[str, int | float]) -> C
 def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
     for pattern in choice.files:
         found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]
+        if not found and instance_file(Path(pattern)) != Path(pattern):
+            found = [Path(pattern)]
         if not found:
             raise InstanceError(f"{folder / pattern}: an instance file is needed, found none")
         for path in found:

@@ -18,7 +18,6 @@ from typing import Literal
 
 from gpu_runtime._core import BETWEEN_STEPS, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.book_file import read_book, write_book
-from gpu_runtime.allocator.book_of_trace import book_of_trace
 from gpu_runtime.allocator.book_plan import BookPlan, plan_book
 from gpu_runtime.allocator.book_planner import BookPlanner, Planning
 from gpu_runtime.allocator.book_problem import LEAST_PEAK
@@ -36,6 +35,7 @@ from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose_one
+from planners.siblings import require_ours
 
 ARENAS = ("vmm", "cudaMalloc")
 TRACE_SUFFIX = ".npz"
@@ -314,6 +314,11 @@ class PlannedMemory:
 
     def _given_book(self, path: Path) -> BookPlan:
         if path.suffix == TRACE_SUFFIX:
+            # Imported here because only a trace needs the package `instances`, which a folder of
+            # the user's may be called.
+            require_ours("instances")
+            from gpu_runtime.allocator.book_of_trace import book_of_trace
+
             return book_of_trace(path, self._chosen, self._budget, self._least_peak)
         saved = read_book(path)
         self._names.update(saved.names)

@@ -21,9 +21,7 @@ def lightning_of_the_program() -> Any:
             return importlib.import_module(name)
         except ImportError as error:
             reason = error
-    raise MissingDependencyError(
-        f"planned memory in Lightning needs it ({reason}): pip install -e '.[lightning]'"
-    )
+    raise MissingDependencyError(f"planned memory in Lightning needs it ({reason})", "lightning")
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ try:
     from transformers import TrainerCallback, TrainingArguments
 except ImportError as error:
     raise MissingDependencyError(
-        f"planned memory in a Trainer needs transformers ({error}): pip install -e '.[trainer]'"
+        f"planned memory in a Trainer needs transformers ({error})", "trainer"
     ) from None
 
 

@@ -26,10 +26,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.traces.dynamic_requests import NO_PARTNER, find_partners
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.problem import Problem
 from planners.model.request_sequence import NOWHERE, RequestSequence
+from planners.siblings import require_ours
 
 # The first iteration makes the optimizer's state.
 PROFILED_ITERATION = 1
@@ -66,7 +66,7 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
     before = run.phases(PROFILED_ITERATION - 1)
     is_static = np.zeros(requests.request_count, dtype=np.bool_)
     for ours, theirs in zip(profiled, before, strict=False):
-        is_static[ours[run.partners(ours, theirs) != NO_PARTNER]] = True
+        is_static[ours[run.partners(ours, theirs) >= 0]] = True
     static, chosen = _problem(requests, run, is_static)
     if not len(chosen):
         return None
@@ -79,7 +79,7 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
             for ours, theirs in zip(run.phases(iteration), profiled, strict=False):
                 planned = theirs[is_static[theirs]]
                 partner = run.partners(ours, planned)
-                found = partner != NO_PARTNER
+                found = partner >= 0
                 tensor[ours[found]] = tensor[planned[partner[found]]]
         dynamic = np.concatenate([NOTHING, *run.phases(iteration)])
         dynamic = dynamic[tensor[dynamic] == NO_TENSOR]
@@ -121,6 +121,10 @@ class _Run:
     def partners(self, ours: IntColumn, theirs: IntColumn) -> IntColumn:
         """Return where among others each request has its partner, -1 for none."""
         sides = ([self._keys[request] for request in side.tolist()] for side in (ours, theirs))
+        # Imported here because other replays do without the package, whose name is a common one.
+        require_ours("instances")
+        from instances.traces.dynamic_requests import find_partners
+
         return find_partners(*sides)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.catalogue.catalogue_entry import CatalogueEntry, entry_to_fields
+from instances.catalogue.instance_folders import place_of
 from planners.compare.report import percent
 from planners.errors import InstanceError, near_names
 from planners.text.byte_units import both_bytes, exact_bytes, human_bytes
@@ -51,21 +52,21 @@ def matching_names(patterns: Sequence[str], known: Iterable[str]) -> set[str]:
     return found
 
 
-def is_here(entry: CatalogueEntry, folder: Path) -> bool:
-    """Return whether the file of an entry lies in a folder."""
-    return (folder / entry.file).is_file()
+def is_here(entry: CatalogueEntry, folders: list[Path]) -> bool:
+    """Return whether the file of an entry lies in one of the folders."""
+    return place_of(entry, folders) is not None
 
 
-def catalogue_table(entries: Iterable[CatalogueEntry], folder: Path) -> Table:
+def catalogue_table(entries: Iterable[CatalogueEntry], folders: list[Path]) -> Table:
     """Return a row an entry; what is proven is green."""
     rows = [
-        Row(_cells(entry, folder), style="green" if entry.best.status == "optimal" else "")
+        Row(_cells(entry, folders), style="green" if entry.best.status == "optimal" else "")
         for entry in entries
     ]
     return Table(COLUMNS, rows, first_left_out=FIRST_LEFT_OUT)
 
 
-def description(entry: CatalogueEntry, folder: Path) -> str:
+def description(entry: CatalogueEntry, folders: list[Path]) -> str:
     """Return everything the catalogue says of an entry, a line a field."""
     fields = entry_to_fields(entry)
     best = fields.pop("best")
@@ -75,7 +76,7 @@ def description(entry: CatalogueEntry, folder: Path) -> str:
             fields[field] = both_bytes(fields[field])
     if entry.tags:
         fields["tags"] = ", ".join(entry.tags)
-    fields["file"] = f"{entry.file}, {_where(entry, folder)}"
+    fields["file"] = f"{entry.file}, {_where(entry, folders)}"
     del fields["committed"]
     for name, size in bounds.items():
         fields[f"bound {name}"] = both_bytes(size)
@@ -88,13 +89,13 @@ def description(entry: CatalogueEntry, folder: Path) -> str:
     return f"{entry.name}\n" + aligned_pairs(fields.items(), "  ")
 
 
-def record(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
+def record(entry: CatalogueEntry, folders: list[Path]) -> dict[str, Any]:
     """Return an entry as plain values: name, fields, gap, and whether it is here."""
     own = {"name": entry.name, **entry_to_fields(entry)}
-    return own | {"gap": entry.gap, "here": is_here(entry, folder)}
+    return own | {"gap": entry.gap, "here": is_here(entry, folders)}
 
 
-def _cells(entry: CatalogueEntry, folder: Path) -> tuple[str, ...]:
+def _cells(entry: CatalogueEntry, folders: list[Path]) -> tuple[str, ...]:
     facts, best = entry.facts, entry.best
     return (
         entry.name,
@@ -106,11 +107,11 @@ def _cells(entry: CatalogueEntry, folder: Path) -> tuple[str, ...]:
         human_bytes(best.peak),
         best.status,
         percent(entry.gap),
-        _where(entry, folder),
+        _where(entry, folders),
         entry.origin,
     )
 
 
-def _where(entry: CatalogueEntry, folder: Path) -> str:
+def _where(entry: CatalogueEntry, folders: list[Path]) -> str:
     where = "committed" if entry.committed else "regenerated"
-    return where if is_here(entry, folder) else f"{where}, not here"
+    return where if is_here(entry, folders) else f"{where}, not here"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from errno import ENOENT
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,28 +39,44 @@ def module_and_arguments(entry: CatalogueEntry) -> tuple[str, list[str]]:
     return words[2], words[3:]
 
 
-def make(entry: CatalogueEntry, folder: Path) -> Path:
+def make_folder(folder: Path) -> None:
+    """Make the folder for instances that a name finds."""
+    try:
+        if not folder.is_absolute():
+            raise OSError(ENOENT, "nobody knows the home of this user")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GaplessError(
+            f"{folder}: the folder cannot be made: {error.strerror}; name another with -o DIR"
+        ) from None
+
+
+def make(entry: CatalogueEntry, folder: Path, *, keeps_others: bool = True) -> Path:
     """Make an instance by its recorded command.
 
-    A file that is there is replaced by one of the recorded digest only.
+    A file that is there is replaced by one of the recorded digest only; where a name finds the
+    file, no other instance is kept.
     """
     module, arguments = module_and_arguments(entry)
     if not folder.is_dir():
         raise InstanceError(f"{folder}: the folder does not exist")
     path = folder / entry.file
+    if not os.access(folder, os.W_OK):
+        raise InstanceError(f"{folder}: the folder cannot be written to; name another with -o DIR")
     with TemporaryDirectory(prefix=".gapless-", dir=folder) as beside:
         made = Path(beside) / entry.file
         _run([sys.executable, "-m", module, *arguments, "-o", str(made)], entry.name)
         found = problem_digest(read_gapless_json(made))
         is_recorded = found == entry.facts.digest
         stays = path.exists() and not is_recorded
-        if not stays:
+        if is_recorded or (keeps_others and not stays):
             made.replace(path)
     if not is_recorded:
         raise GaplessError(
             f"{path}: another instance than the recorded one, digest {found}, not "
             f"{entry.facts.digest}; that was made with {entry.made_with or 'unknown versions'}, "
             f"this with {_versions_here(entry)}{'; the file that is there stays' if stays else ''}"
+            f"{'' if stays or keeps_others else '; -o DIR keeps it'}"
         )
     return path
 

@@ -115,7 +115,7 @@ def _load(path: Path) -> ModelProto:
         from onnx.inliner import inline_local_functions
     except ImportError as error:
         raise MissingDependencyError(
-            f"{path}: ONNX models need the package onnx, `pip install 'gapless[onnx]'`: {error}"
+            f"{path}: ONNX models need the package onnx ({error})", "onnx"
         ) from None
     data = read_bounded(path, MAX_FILE_BYTES)
     try:

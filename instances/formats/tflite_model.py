@@ -85,8 +85,7 @@ def read_tflite_model(path: Path) -> TfliteModel:
             import tflite
         except ImportError as error:
             raise MissingDependencyError(
-                f"{path}: TensorFlow Lite models need the package tflite, `pip install "
-                f"'gapless[tflite]'`: {error}"
+                f"{path}: TensorFlow Lite models need the package tflite ({error})", "tflite"
             ) from None
         if data[4:8] != IDENTIFIER:
             raise InstanceError("the file is no TensorFlow Lite model")

@@ -52,7 +52,7 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
             from instances.formats.exported_graph import ExportedGraph
         except ImportError as error:
             raise MissingDependencyError(
-                f"{path}: exported programs need PyTorch, `pip install 'gapless[torch]'`: {error}"
+                f"{path}: exported programs need PyTorch ({error})", "torch"
             ) from None
         try:
             graph = ExportedGraph(program, dimensions)

@@ -44,9 +44,10 @@ def broken_import(error: ImportError) -> str:
         for requirement in requires("gapless") or []:
             package = re.match(r"[\w.-]+", requirement)
             if package and package[0] == missing:
-                extra = re.search(r"extra == ['\"](\w+)", requirement)
-                what = f".[{extra[1]}]" if extra else "."
-                return f"{error}; install with: pip install -e '{what}'"
+                from planners.errors import install_command
+
+                extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
+                return f"{error}; install with: {install_command(extra[1] if extra else '')}"
     return str(error)
 
 

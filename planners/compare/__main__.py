@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +42,7 @@ from planners.compare.report import (
 )
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
-from planners.errors import GaplessError
+from planners.errors import GaplessError, UnknownPlannerError
 from planners.files.dimensions import Dimensions, parse_dimensions
 from planners.files.formats import read_with_requests
 from planners.files.output_file import require_suffix, require_targets
@@ -256,7 +257,10 @@ def compare(
 
 def _choose_online(patterns: str | None) -> list[ChosenOnline]:
     """Return who is named; an empty name is nobody's."""
-    return choose_online("*" if patterns is None else patterns) if patterns != "" else []
+    if patterns is None:
+        with suppress(UnknownPlannerError):  # no installed package offers any
+            return choose_online("*")
+    return choose_online(patterns) if patterns else []
 
 
 def _require_sense(request: ComparisonRequest) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from planners.compare.comparison import Comparison, ComparisonRow
+from planners.entry_points import load_entry
 from planners.errors import GaplessError, MissingDependencyError
 from planners.model.bounds import Bound
 from planners.model.plan import Result
@@ -85,15 +86,13 @@ def find_plot(name: str, kind: type[Kind]) -> Kind:
     # Imported here because most runs draw nothing.
     from importlib.metadata import entry_points
 
-    install = f"pip install -e '.[{EXTRA_OF_KIND.get(kind, 'plot')}]'"
+    extra = EXTRA_OF_KIND.get(kind, "plot")
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
-            plot = entry.load()
+            plot = load_entry(entry)
         except ImportError as error:
-            raise MissingDependencyError(f"plot {name}: {error}; install with: {install}") from None
+            raise MissingDependencyError(f"plot {name}: {error}", extra) from None
         if not isinstance(plot, kind):
             raise GaplessError(f"plot {name}: a {kind.__name__} is needed, found {shown(plot)}")
         return plot
-    raise MissingDependencyError(
-        f"plot {name}: no installed package draws it; install with: {install}"
-    )
+    raise MissingDependencyError(f"plot {name}: no installed package draws it", extra)

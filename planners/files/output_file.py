@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from planners.errors import GaplessError
+from planners.files.named_instance import instance_file
 
 _UNFINISHED = ".gapless-"
 _STANDARD_STREAMS = (1, 2)
@@ -59,7 +60,7 @@ def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | 
     folder, an input, or another target, under this or another name.
     """
     chosen = {option: path for option, path in targets.items() if path is not None}
-    sources = [path for path in inputs if path is not None]
+    sources = [instance_file(path) for path in inputs if path is not None and chosen]
     for option, path in chosen.items():
         _require_place(option, path)
         for source in sources:

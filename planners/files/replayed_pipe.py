@@ -10,13 +10,18 @@ from tempfile import TemporaryDirectory
 
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
+from planners.files.named_instance import instance_file
 
 MAX_STREAM_BYTES = 1 << 29
 
 
 @contextmanager
 def readable_twice(path: Path) -> Iterator[Path]:
-    """Give the file, or a copy of what gives its bytes once; errors name the path given."""
+    """Give the file, or a copy of what gives its bytes once; errors name the path given.
+
+    The name of an instance of a catalogue stands for its file, where no file has that name.
+    """
+    path = instance_file(path)
     if not _gives_bytes_once(path):
         yield path
         return

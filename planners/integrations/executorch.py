@@ -100,7 +100,7 @@ def gapless_planner(
         import_module("executorch.exir.memory_planning")
     except ImportError as error:
         raise MissingDependencyError(
-            f"gapless_planner needs ExecuTorch, `pip install 'gapless[executorch]'`: {error}"
+            f"gapless_planner needs ExecuTorch ({error})", "executorch"
         ) from None
     return GaplessPlanner(
         choose_one(planner), Budget(time_limit_seconds=time_limit, seed=seed), capacities or {}

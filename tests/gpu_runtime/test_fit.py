@@ -197,7 +197,7 @@ def test_who_has_no_pytorch_is_told_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("bert-base", script(tmp_path)):
-        assert refused(name).endswith("pip install -e '.[torch]'\n")
+        assert refused(name).endswith("pip install 'gapless[torch]'\n")
 
 
 @pytest.mark.torch

@@ -215,7 +215,7 @@ def test_help_needs_no_torch() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("bert-base", "training needs torch: pip install -e '.[torch]'"),
+        ("bert-base", "training needs torch: pip install 'gapless[torch]'"),
         ("bert-bse", "no model is called 'bert-bse'; did you mean 'bert-base'"),
     ],
 )

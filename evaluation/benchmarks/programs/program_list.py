@@ -46,9 +46,7 @@ class Program:
         """Return its function; a package that is not installed is one line."""
         for package in self.packages:
             if find_spec(package) is None:
-                raise MissingDependencyError(
-                    f"program {self.name} needs {package}: pip install -e '.[programs]'"
-                )
+                raise MissingDependencyError(f"program {self.name} needs {package}", "programs")
         module, _, function = self.entry.partition(":")
         found: Callable[[Scene], Module] = getattr(
             import_module(f"evaluation.benchmarks.programs.{module}"), function

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from planners.errors import MissingDependencyError
+from planners.errors import MissingDependencyError, install_command
 
 TOOLKITS = Path("/usr/local")
 # The one that is asked for, and one that it asks for and that has a wheel of its own.
@@ -16,7 +16,7 @@ _RUNTIME = Path("cuda_runtime_api.h")
 _COMPANION = Path("crt/host_defines.h")
 _INSTALL = {
     "12": "pip install nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12",
-    "13": "pip install -e '.[cuda]'",
+    "13": install_command("cuda"),
 }
 
 

@@ -86,7 +86,7 @@ def _pytorch_with_cuda() -> Any:
         import torch
     except ImportError:
         raise MissingDependencyError(
-            "planned memory serves PyTorch, which is not installed; pip install -e '.[torch]'"
+            "planned memory serves PyTorch, which is not installed", "torch"
         ) from None
     if torch.version.cuda is None:
         raise DeviceError(

@@ -41,7 +41,7 @@ def extract_memory(name: str, on_stage: Callable[[str], None] = lambda _text: No
             import_module(package)
         except ImportError as error:
             raise MissingDependencyError(
-                f"lowering a network needs {package} ({error}): pip install 'gapless[executorch]'"
+                f"lowering a network needs {package} ({error})", "executorch"
             ) from None
     on_stage(f"{name}: exporting and lowering")
     recorder = gapless_planner(RECORDER, time_limit=None)

@@ -17,7 +17,7 @@ def require_packages() -> None:
             importlib.import_module(package)
         except ImportError as error:
             raise MissingDependencyError(
-                f"extracting a model needs {package} ({error}): pip install -e '.[torch]'"
+                f"extracting a model needs {package} ({error})", "torch"
             ) from None
 
 

@@ -30,7 +30,7 @@ Instance see(const Array<std::int64_t>& size, std::shared_ptr<const BlockColumns
         std::vector<std::int64_t> size;
         std::shared_ptr<const BlockColumns> blocks;
     };
-    const auto columns = std::make_shared<const Columns>(copy(size), std::move(blocks));
+    const auto columns = std::make_shared<const Columns>(Columns{copy(size), std::move(blocks)});
     Instance instance{columns, columns->size, columns->blocks->blocks(), std::nullopt, nullptr};
     require_sizes(instance.size, instance.blocks);
     return instance;

@@ -31,7 +31,7 @@ from planners.processes import child_process
 
 def require_cbc() -> None:
     """Raise ``MissingDependencyError`` where PuLP, which brings CBC, is not installed."""
-    require_package("pulp", "PuLP, which brings CBC,", "pip install pulp")
+    require_package("pulp", "PuLP, which brings CBC,", "pip install 'pulp[cbc]'")
 
 
 def load_cbc() -> Solver:

@@ -223,7 +223,7 @@ def test_a_catalogue_file_of_another_content_is_refused(
     [run] = runs(folder, text, "*/naive/*")
     problem = json.loads((folder / "pair.json").read_text())
     (folder / "bert.json").write_text(json.dumps(problem))
-    monkeypatch.setattr("evaluation.study.study_instances.FOLDER", folder)
+    monkeypatch.setattr("instances.catalogue.instance_folders.FOLDER", folder)
     with pytest.raises(GaplessError, match="another one than the catalogue has"):
         run.instance.content()
 

@@ -311,7 +311,7 @@ def test_an_error_in_a_step_is_the_users_own() -> None:
     assert done.stderr == ""
     assert done.stdout == (
         "MissingDependencyError planned memory serves PyTorch, which is not installed; "
-        "pip install -e '.[torch]'\n"
+        "pip install 'gapless[torch]'\n"
     )
 
 

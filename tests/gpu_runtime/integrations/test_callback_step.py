@@ -93,7 +93,7 @@ def without(missing: tuple[str, ...], statement: str) -> str:
 def test_a_library_that_is_missing(missing: tuple[str, ...], callback: str, extra: str) -> None:
     (*_, said) = without(missing, f"from gpu_runtime.integrations import {callback}").splitlines()
     assert said.startswith("planners.errors.MissingDependencyError: planned memory in ")
-    assert said.endswith(f"pip install -e '.[{extra}]'")
+    assert said.endswith(f"pip install 'gapless[{extra}]'")
 
 
 def test_no_library_is_needed_for_what_is_not_asked_for() -> None:

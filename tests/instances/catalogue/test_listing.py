@@ -42,7 +42,7 @@ def test_what_matches_nothing_is_told_what_is_near() -> None:
 
 def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
     (tmp_path / "bert.json.gz").touch()
-    heading, bert, ring, _ = catalogue_table(CATALOGUE.values(), tmp_path).plain().splitlines()
+    heading, bert, ring, _ = catalogue_table(CATALOGUE.values(), [tmp_path]).plain().splitlines()
     assert "best known" in heading
     assert " ".join(bert.split()) == (
         "bert 4 2 1 4.000 KiB 2.000 KiB 2.000 KiB optimal 0 % committed a model"
@@ -53,7 +53,7 @@ def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
 
 def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(catalogue_table(CATALOGUE.values(), tmp_path).rich(console.width))
+    console.print(catalogue_table(CATALOGUE.values(), [tmp_path]).rich(console.width))
     lines = console.export_text(styles=True).splitlines()
     proven = {entry: "\x1b[32m" in line for entry in CATALOGUE for line in lines if entry in line}
     assert proven == {"bert": True, "ring-1": False, "ring-2": True}
@@ -62,7 +62,7 @@ def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", range(40, 200, 5))
 def test_what_a_terminal_shows_is_whole(tmp_path: Path, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(catalogue_table(CATALOGUE.values(), tmp_path).rich(console.width))
+    console.print(catalogue_table(CATALOGUE.values(), [tmp_path]).rich(console.width))
     headings, _, *lines = console.export_text().splitlines()
     assert len(lines) == len(CATALOGUE)
     assert "best known" in headings
@@ -80,15 +80,15 @@ def test_whether_it_fits_is_said_where_it_is_known(
     asked = entry(
         facts=replace(FACTS, capacity=2048), best=replace(BEST, peak=peak, lower_bound=bound)
     )
-    lines = dict(line.split(None, 1) for line in description(asked, tmp_path).splitlines()[1:])
+    lines = dict(line.split(None, 1) for line in description(asked, [tmp_path]).splitlines()[1:])
     assert lines.get("fits") == fits
     assert lines["capacity"] == "2.000 KiB (2,048)"
     assert lines["command"] == asked.command
-    assert "fits" not in description(entry(), tmp_path)
+    assert "fits" not in description(entry(), [tmp_path])
 
 
 def test_a_record_holds_every_number(tmp_path: Path) -> None:
-    found = record(CATALOGUE["ring-1"], tmp_path)
+    found = record(CATALOGUE["ring-1"], [tmp_path])
     assert found["name"] == "ring-1"
     assert found["best"]["peak"] == 2500
     assert found["gap"] == pytest.approx(0.25)

@@ -52,7 +52,7 @@ def test_mistakes_are_one_line_and_exit_2(
 
 def test_a_missing_torch_names_the_extra(tmp_path: Path) -> None:
     result = run_without_torch("bert-base", "-o", str(tmp_path / "out.json"))
-    assert "pip install -e '.[torch]'" in result.stderr
+    assert "pip install 'gapless[torch]'" in result.stderr
 
 
 @pytest.mark.torch

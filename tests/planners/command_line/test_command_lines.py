@@ -173,7 +173,7 @@ def test_an_import_that_fails_is_one_line(program: list[str], tmp_path: Path) ->
     arguments = ["convert"] if program[0].endswith("gapless") else []
     code, out, err = end(start([*program, *arguments], tmp_path))
     assert (code, out) == (2, "")
-    assert err == "error: no module named typer; install with: pip install -e '.'\n"
+    assert err == "error: no module named typer; install with: pip install gapless\n"
 
 
 def test_a_missing_extra_is_named_wherever_it_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +187,7 @@ def test_a_missing_extra_is_named_wherever_it_is_missed(capsys: pytest.CaptureFi
         app([])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "error: No module named 'matplotlib.figure'; install with: pip install -e '.[plot]'\n"
+        "error: No module named 'matplotlib.figure'; install with: pip install 'gapless[plot]'\n"
     )
 
 

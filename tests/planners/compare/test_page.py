@@ -43,5 +43,5 @@ def test_without_bokeh_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
             raise ImportError("No module named 'bokeh'")
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Entry()])
-    with pytest.raises(MissingDependencyError, match=r"pip install -e '\.\[report\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'gapless\[report\]'"):
         plots.find_plot("comparison-page", plots.ComparisonPage)

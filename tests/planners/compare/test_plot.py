@@ -123,7 +123,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
             raise ImportError("No module named 'matplotlib'")
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Entry()])
-    with pytest.raises(MissingDependencyError, match=r"pip install -e '\.\[plot\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'gapless\[plot\]'"):
         plots.find_plot("layout", plots.Plot)
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
     with pytest.raises(MissingDependencyError, match="no installed package draws it"):

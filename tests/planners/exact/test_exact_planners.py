@@ -271,7 +271,7 @@ def test_ctrl_c_before_the_search(
     [
         ("cp-sat", "ortools.sat.python", "pip install ortools"),
         ("ilp-highs", "scipy", "pip install scipy"),
-        ("ilp-cbc", "pulp", "pip install pulp"),
+        ("ilp-cbc", "pulp", "pip install 'pulp[cbc]'"),
     ],
 )
 def test_a_missing_package_is_named_with_its_command(

@@ -466,7 +466,7 @@ void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) 
         for (const Stream other : unmarked) marks.push_back(mark(other));
     }
     std::ranges::sort(marks);
-    marks.erase(std::ranges::unique(marks).begin(), marks.end());
+    marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
     if (!marks.empty() && memory_.is_captured(stream)) throw StreamIsCaptured();
     try {
         for (const auto& mark : marks) memory_.make_wait(stream, mark->event());

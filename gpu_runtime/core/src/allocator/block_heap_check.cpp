@@ -10,7 +10,7 @@ void BlockHeap::check() const {
     const auto require = [](bool holds, const char* rule) {
         if (!holds) throw std::logic_error(rule);
     };
-    std::size_t mapped = 0, used = 0, free = 0, holes = 0, leaving = 0;
+    std::size_t mapped = 0, used = 0, free = 0, holes = 0;
     for (const Extent& extent : extents_) {
         Address at = extent.begin();
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
@@ -53,7 +53,6 @@ void BlockHeap::check() const {
                             "a withheld block waits for somebody");
                     break;
                 case BlockState::leaving:
-                    ++leaving;
                     break;
                 case BlockState::hole:
                     require(!extent.is_plain(), "a plain extent has no holes");

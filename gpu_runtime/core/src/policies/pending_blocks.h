@@ -92,7 +92,8 @@ class PendingBlocks {
         for (Queue& queue : queues_) {
             if (queue.stream == stream) return queue.uses;
         }
-        return queues_.emplace_back(stream, std::deque<Use>()).uses;
+        queues_.push_back({stream, {}});
+        return queues_.back().uses;
     }
 
     template <class ComeBack>

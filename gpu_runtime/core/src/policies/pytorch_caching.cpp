@@ -72,16 +72,17 @@ void PytorchCaching::collect_garbage() {
     for (const PoolBlock* const block : idle) ages += age(block);
     for (std::size_t released = 0; released < wanted && !idle.empty();) {
         const double average = static_cast<double>(ages) / static_cast<double>(idle.size());
-        const auto young = std::ranges::stable_partition(idle, [&](const PoolBlock* block) {
+        const auto is_old = [&](const PoolBlock* block) {
             return static_cast<double>(age(block)) >= average;
-        });
-        if (young.begin() == idle.begin()) break;
-        for (auto block = idle.begin(); block != young.begin(); ++block) {
+        };
+        const auto young = std::stable_partition(idle.begin(), idle.end(), is_old);
+        if (young == idle.begin()) break;
+        for (auto block = idle.begin(); block != young; ++block) {
             leaving.push_back(*block);
             released += (*block)->bytes;
             ages -= age(*block);
         }
-        idle.erase(idle.begin(), young.begin());
+        idle.erase(idle.begin(), young);
     }
     release(leaving);
 }

@@ -38,8 +38,8 @@ class Filler {
           sections_(instance.sections->count()),
           range_(instance.blocks.count()),
           total_(sections_, 0),
-          most_to_come_(static_cast<std::size_t>(sections_) + 1),
-          head_(instance.blocks.count(), 0) {
+          head_(instance.blocks.count(), 0),
+          most_to_come_(static_cast<std::size_t>(sections_) + 1) {
         const Blocks& blocks = instance.blocks;
         std::vector<std::int32_t> first, alive;
         for (std::int32_t b = 0; b < blocks.count(); ++b) {

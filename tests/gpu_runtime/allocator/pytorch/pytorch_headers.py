@@ -22,6 +22,8 @@ from gpu_runtime.allocator.pytorch.cuda_headers import cuda_headers
 HEADERS = ("torch/include/c10/", "torch/include/torch/headeronly/")
 # What builds without CUDA lack.
 OWN_HEADERS = Path(__file__).parent / "headers"
+# The oldest that are promised, and one between them and what is new.
+COMPILERS = ("g++-12", "clang++-14", "clang++-16")
 _PARTIAL_CONTENT = 206
 
 
@@ -92,13 +94,13 @@ def fetch_headers(version: str, folder: Path) -> Path:
     return folder / "torch" / "include"
 
 
-def check_syntax(include: Path) -> None:
+def check_syntax(include: Path, compiler: str) -> None:
     """Compile the decorator as far as its types; raises CalledProcessError."""
     folders = [include, OWN_HEADERS, *cuda_headers("13")]
     options = (option for folder in folders for option in ("-isystem", str(folder)))
     subprocess.run(
         [
-            "g++",
+            compiler,
             "-std=c++20",
             "-fsyntax-only",
             "-Wall",
@@ -114,8 +116,10 @@ def check_syntax(include: Path) -> None:
 def main() -> None:
     for version in sys.argv[1:]:
         with TemporaryDirectory() as folder:
-            check_syntax(fetch_headers(version, Path(folder)))
-        print(f"PyTorch {version}: compiles")
+            include = fetch_headers(version, Path(folder))
+            for compiler in COMPILERS:
+                check_syntax(include, compiler)
+        print(f"PyTorch {version}: compiles with {', '.join(COMPILERS)}")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_headers_that_came_together_are_taken_together(machine: Path) -> None:
 def test_nothing_is_there() -> None:
     assert refusal() == (
         "planned memory is compiled against PyTorch once, and the header cuda_runtime_api.h of "
-        "CUDA 13 is not there; get it with: pip install -e '.[cuda]'"
+        "CUDA 13 is not there; get it with: pip install 'gapless[cuda]'"
     )
     assert refusal("12").endswith(
         "get it with: pip install nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12"

@@ -87,4 +87,4 @@ def test_it_compiles_against_the_pytorch_that_is_installed() -> None:
     import torch
 
     assert tuple(map(int, torch.__version__.split(".")[:2])) in VERSIONS
-    check_syntax(pytorch_folder() / "include")
+    check_syntax(pytorch_folder() / "include", "g++")

@@ -1,0 +1,62 @@
+"""Where instances of the catalogue lie: beside it, and in a folder of the user's."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+
+from instances.catalogue.catalogue_entry import CatalogueEntry
+from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue
+from instances.catalogue.instance_name import file_label
+from planners.errors import InstanceError
+
+# How alike a name has to be that the user may have meant.
+LIKENESS = 0.75
+
+
+def users_folder() -> Path:
+    """Return the folder for what is made of the catalogue, where the user's data lies by XDG."""
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    # A path that is not absolute counts for nothing, by the specification.
+    if not data.is_absolute():
+        data = Path(os.path.expanduser("~")) / ".local" / "share"
+    return data / "gapless" / "instances"
+
+
+def folders_of(catalogue: Path) -> list[Path]:
+    """Return where instances of a catalogue are looked for; the last is where they are made."""
+    return [FOLDER, users_folder()] if catalogue == CATALOGUE else [catalogue.parent]
+
+
+def place_of(entry: CatalogueEntry, folders: list[Path]) -> Path | None:
+    """Return the file of an entry; None where none of the folders has it."""
+    places = (folder / entry.file for folder in folders)
+    return next((path for path in places if os.path.isfile(path)), None)
+
+
+def file_of(entry: CatalogueEntry) -> Path:
+    """Return the file of an instance of the catalogue; where it is missing, say what makes it."""
+    folders = folders_of(CATALOGUE)
+    path = place_of(entry, folders)
+    if path is None:
+        where = " or ".join(map(str, folders))
+        raise InstanceError(
+            f"instance {entry.name}: {entry.file} is needed in {where}, found none; "
+            f"`python -m instances make {entry.name}` makes it, and a checkout has the committed "
+            f"ones"
+        )
+    return path
+
+
+def find_named(name: str) -> Path | None:
+    """Return the file of the instance that has a name; None where no instance is called alike."""
+    entries = read_catalogue()
+    if name in entries:
+        return file_of(entries[name])
+    near = get_close_matches(file_label(Path(name.lower())), entries, n=1, cutoff=LIKENESS)
+    if near:
+        raise InstanceError(
+            f"{name}: no such file; did you mean the instance {near[0]!r} of the catalogue?"
+        )
+    return None
