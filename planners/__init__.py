@@ -41,6 +41,7 @@ from planners.model.problem import Problem, Safety
 from planners.referee.naive import check
 from planners.registry import UnsupportedProblemError, get, register, register_online
 from planners.run import run, solve
+from planners.version import __version__ as __version__
 
 load_built_in()
 
