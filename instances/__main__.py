@@ -54,9 +54,10 @@ def list_entries(
         answer = {"instances": [record(entry, folder) for entry in entries]}
         standard_output.write(json.dumps(answer, indent=1, allow_nan=False) + "\n")
         return
+    standard_output.write_table(catalogue_table(entries, folder))
     missing = ", ".join(entry.name for entry in entries if not is_here(entry, folder))
-    below = f"not here: {missing}; python -m instances make --missing makes them\n"
-    standard_output.write_table(catalogue_table(entries, folder), below=below if missing else "")
+    if missing:  # apart from the rows, which a program may read
+        typer.echo(f"not here: {missing}; python -m instances make --missing makes them", err=True)
 
 
 @app.command()

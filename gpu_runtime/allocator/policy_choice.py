@@ -48,7 +48,12 @@ def gmlake(
 
 def vpmm(*, page_mib: int = PAGE_MIB) -> MakePolicy:
     """Move pages to where a request needs them."""
-    settings = VpmmSettings(page_bytes=_bytes("page_mib", page_mib))
+    page_bytes = _bytes("page_mib", page_mib)
+    if page_bytes < PAGE_MIB << 20 or page_bytes & (page_bytes - 1):
+        raise GaplessError(
+            f"page_mib: a power of two from {PAGE_MIB} on is needed, found {page_mib}"
+        )
+    settings = VpmmSettings(page_bytes=page_bytes)
     return lambda memory: Vpmm(memory, settings)
 
 
