@@ -2,4 +2,4 @@
 
 # First of all: a command line of ours answers Ctrl-C from here on.
 from planners.command_line import starting as starting
-from planners.version import __version__ as __version__
+from planners.command_line.version import __version__ as __version__

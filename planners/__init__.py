@@ -21,6 +21,7 @@ except ImportError as _error:
     ) from None
 
 from planners.built_in import load_built_in
+from planners.command_line.version import __version__ as __version__
 from planners.errors import (
     GaplessError,
     InstanceError,
@@ -41,7 +42,6 @@ from planners.model.problem import Problem, Safety
 from planners.referee.naive import check
 from planners.registry import UnsupportedProblemError, get, register, register_online
 from planners.run import run, solve
-from planners.version import __version__ as __version__
 
 load_built_in()
 

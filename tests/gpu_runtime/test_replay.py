@@ -20,7 +20,7 @@ from planners.compare.plots import OnlinePlot, find_plot
 from planners.files.problem_file import write_problem
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.problem import Problem
-from planners.model.request_sequence import RequestSequence
+from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import APART, FROM_LIFETIMES, online_notes
 from planners.online.online_run import OnlineRow, OnlineRun
 from planners.registry import register_online, remove_online
@@ -289,5 +289,6 @@ def test_nothing_else_is_on_standard_output(
 
 def test_one_error_of_all_allocators_is_said_once() -> None:
     rows = [OnlineRow(label, None, reason) for label, reason in zip("abc", "xyx", strict=True)]
-    run = OnlineRun(caching_trace(), OnlineTerms(), tuple(rows))
+    requests = requests_of_problem(Problem([1], [0], [1]))
+    run = OnlineRun(requests, OnlineTerms(), tuple(rows))
     assert online_notes(run)[-2:] == ["a, c: x", "b: y"]

@@ -101,7 +101,9 @@ def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         OnlineMemory("gmlake").install()
 
 
-@pytest.mark.parametrize("page_mib", [0, 1, 3, 6, 1 << 27 | 1])
+@pytest.mark.parametrize("page_mib", [0, 1, 3, 6, 1 << 24])
 def test_a_page_is_refused_by_the_name_that_the_user_wrote(page_mib: int) -> None:
-    with pytest.raises(GaplessError, match=r"^page_mib: a power of two from 2 on is needed, found"):
+    with pytest.raises(
+        GaplessError, match=r"^page_mib: a power of two from 2 to 8388608 is needed"
+    ):
         choose_policy("vpmm", {"page_mib": page_mib})
