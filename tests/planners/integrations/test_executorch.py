@@ -217,5 +217,6 @@ def test_a_planner_is_an_algorithm_of_a_pass_itself() -> None:
     plans = MemoryPlanningPass(memory_planning_algo=gapless_planner("auto"))
     config = ExecutorchBackendConfig(memory_planning_pass=plans)
     alone = to_edge(program).to_executorch(config)
-    assert sizes_of(alone) == sizes_of(lowered(program, [gapless_planner("auto")]))
-    assert torch.equal(outputs_of(alone, inputs)[0], branches(100)(*inputs))
+    in_suite = lowered(program, [gapless_planner("auto")])
+    assert sizes_of(alone) == sizes_of(in_suite)
+    assert torch.equal(outputs_of(alone, inputs)[0], outputs_of(in_suite, inputs)[0])
