@@ -15,5 +15,6 @@ from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.online_memory import OnlineMemory
 from gpu_runtime.allocator.online_report import OnlineReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
+from planners.command_line.version import __version__ as __version__
 
 __all__ = ["MemoryReport", "OnlineMemory", "OnlineReport", "PlannedMemory"]

@@ -55,9 +55,10 @@ def list_entries(
         answer = {"instances": [record(entry, folders) for entry in entries]}
         standard_output.write(json.dumps(answer, indent=1, allow_nan=False) + "\n")
         return
+    standard_output.write_table(catalogue_table(entries, folders))
     missing = ", ".join(entry.name for entry in entries if not is_here(entry, folders))
-    below = f"not here: {missing}; python -m instances make --missing makes them\n"
-    standard_output.write_table(catalogue_table(entries, folders), below=below if missing else "")
+    if missing:  # apart from the rows, which a program may read
+        typer.echo(f"not here: {missing}; python -m instances make --missing makes them", err=True)
 
 
 @app.command()

@@ -19,6 +19,7 @@ except ImportError as _error:
     raise missing_core(_error) from None
 
 from planners.built_in import load_built_in
+from planners.command_line.version import __version__ as __version__
 from planners.errors import (
     GaplessError,
     InstanceError,

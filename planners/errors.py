@@ -9,6 +9,11 @@ from difflib import get_close_matches
 # What was found in a file may be long, and a message quotes it.
 MAX_MESSAGE_CHARACTERS = 2000
 
+MOST_NEAR = 3
+# Of difflib: two wrong letters of eight are a slip, four are another word.
+LEAST_LIKENESS = 0.7
+LEAST_ABBREVIATION = 3
+
 
 class GaplessError(Exception):
     """Something the user can mend; the message is one line of bounded length that says how."""
@@ -83,6 +88,14 @@ def _one_line(text: str) -> str:
     )
 
 
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return at most three names of which one is a slip of the pen or an abbreviation."""
+    candidates = list(known)
+    near = get_close_matches(name, candidates, MOST_NEAR, LEAST_LIKENESS)
+    is_word = len(name) >= LEAST_ABBREVIATION
+    return near or [its for its in candidates if is_word and name in its][:MOST_NEAR]
+
+
 def near_names(name: str, known: Iterable[str]) -> str:
     """Return the part of a message that names what the user may have meant.
 
@@ -99,7 +112,7 @@ def near_names(name: str, known: Iterable[str]) -> str:
         ``"did you mean 'a' or 'b'?"``, or the list of what exists when nothing is near.
     """
     candidates = sorted(known)
-    near = get_close_matches(name, candidates, n=3, cutoff=0.5)
+    near = close_names(name, candidates)
     if near:
         return "did you mean " + " or ".join(repr(candidate) for candidate in near) + "?"
     return "known: " + ", ".join(candidates)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from planners.command_line import standard_output
 from planners.command_line.ending import leave, run_in_order
 from planners.command_line.starting import EXIT_ERROR
+from planners.command_line.version import __version__
 from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, near_names
@@ -37,6 +38,8 @@ def main(args: Sequence[str] | None = None) -> None:
         What stands behind ``gapless``; by default what the process was started with.
     """
     words = list(sys.argv[1:] if args is None else args)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     chosen: list[Command] = []
     code = run_in_order(lambda: _answer(words, chosen))
     if code or not chosen:
@@ -55,10 +58,7 @@ def _answer(words: Sequence[str], chosen: list[Command]) -> int:
     elif first in ("--help", "-h"):
         standard_output.write(_help(known))
     elif first == "--version":
-        # Imported here because it takes as long as the rest.
-        from importlib.metadata import version
-
-        standard_output.write(f"gapless {version('gapless')}\n")
+        standard_output.write(f"gapless {__version__}\n")
     elif first:
         raise GaplessError(f"no command is called {first!r}; {near_names(first, known)}")
     else:

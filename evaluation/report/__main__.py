@@ -8,15 +8,17 @@ from typing import Annotated
 
 import typer
 
-from evaluation.report.document import IMAGES, write_pictures, write_report
-from evaluation.report.replanned import map_of_file
+from evaluation.report.document import IMAGES, ReportMap, write_pictures, write_report
 from evaluation.report.slots import PageMaterial, fill
 from evaluation.study.record import Record
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
+from planners.command_line import standard_output
+from planners.command_line.shared_options import Plugins
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
 from planners.files.output_file import require_targets, say_written, write_output
+from planners.registry import load_plugin
 
 app = CommandLine(no_args_is_help=True)
 
@@ -46,6 +48,7 @@ def report(
             help="Add a memory map of this instance, with the plans made again; repeatable.",
         ),
     ] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Show what records of studies say: tables of gaps, figures, memory maps.
 
@@ -55,6 +58,9 @@ def report(
         raise GaplessError("-o or --page: one of the two is needed, found neither")
     if maps and folder is None:
         raise GaplessError("--map: maps are part of a report, give -o as well")
+    with standard_output.kept_for_the_answer():
+        for path in plugin or []:
+            load_plugin(path)
     records = read_all(results)
     material = _material(records)
     if page is not None:
@@ -62,12 +68,20 @@ def report(
         write_study_page(material, page)
         say_written(page, f"wrote {page}")
     if folder is not None:
-        drawn = {
-            f"map-{number}": map_of_file(path, material.cases, f"map-{number}")
-            for number, path in enumerate(maps or [], 1)
-        }
+        with standard_output.kept_for_the_answer():
+            drawn = _maps(maps or [], material)
         for path in write_report(material, drawn, folder):
             say_written(path, f"wrote {path}")
+
+
+def _maps(paths: Sequence[Path], material: PageMaterial) -> dict[str, ReportMap]:
+    if not paths:
+        return {}
+    # Imported here because maps alone need Bokeh.
+    from evaluation.report.replanned import map_of_file
+
+    names = {f"map-{number}": path for number, path in enumerate(paths, 1)}
+    return {name: map_of_file(path, material.cases, name) for name, path in names.items()}
 
 
 def read_all(paths: Sequence[Path]) -> list[Record]:
@@ -97,7 +111,7 @@ def write_study_page(material: PageMaterial, page: Path) -> None:
     beside = page.parent.parent / IMAGES
     images, link = (beside, f"../{IMAGES}") if beside.is_dir() else (page.parent / IMAGES, IMAGES)
     text = fill(words.read_text(encoding="utf-8"), material, words)
-    write_pictures(material, images)
+    write_pictures(material, images, text)
     write_output(page, text.replace(f"]({IMAGES}/", f"]({link}/").encode())
 
 

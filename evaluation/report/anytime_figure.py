@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from statistics import mean
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from evaluation.report.cases import Case
-from evaluation.report.drawing import add_legend, line_looks, logarithmic, new_figure
+from evaluation.report.drawing import (
+    MOST_LINES,
+    Look,
+    add_legend,
+    logarithmic,
+    new_figure,
+    plain_label,
+)
 from evaluation.report.time_figure import LEAST_SECONDS, seconds_text
 
 MOST_PANELS = 6
@@ -60,29 +69,38 @@ def _curve(case: Case) -> AnytimeCurve | None:
     return AnytimeCurve(case.label, seconds, gaps)
 
 
-def anytime_figure(curves: Mapping[str, Sequence[AnytimeCurve]]) -> Figure:
-    """Return the picture of the first instances of :func:`anytime_curves`, a panel each."""
+def anytime_figure(
+    curves: Mapping[str, Sequence[AnytimeCurve]], looks: Mapping[str, Look]
+) -> Figure:
+    """Return the picture of the first instances of :func:`anytime_curves`, a panel each.
+
+    Of many planners it shows those that end nearest to the best known peaks.
+    """
     shown = dict(list(curves.items())[:MOST_PANELS])
-    labels = list(dict.fromkeys(curve.label for its in shown.values() for curve in its))
-    looks = line_looks(labels)
+    ends: dict[str, list[float]] = {}
+    for curve in chain.from_iterable(shown.values()):
+        ends.setdefault(curve.label, []).append(curve.gaps[-1])
+    # One that was run on fewer instances is behind those with curves on all of them.
+    best = sorted(ends, key=lambda label: (-len(ends[label]), mean(ends[label])))[:MOST_LINES]
     columns = min(COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
     figure, panels = new_figure(0.5 + PANEL_INCHES * rows, rows, columns)
     for axes, (instance, its) in zip(panels, shown.items(), strict=False):
-        for curve in its:
+        for curve in (curve for curve in its if curve.label in best):
             axes.step(
-                curve.seconds, curve.gaps, where="post", label=curve.label,
+                curve.seconds, curve.gaps, where="post", label=plain_label(curve.label),
                 color=looks[curve.label]["color"], linestyle=looks[curve.label]["linestyle"],
                 marker="o", markersize=2.5, linewidth=1.4,
             )  # fmt: skip
         logarithmic(axes, "x", seconds_text)
         # A line at 0 is seen above the axis.
         axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
-        axes.set_title(instance, fontsize=10, loc="left")
+        axes.set_title(plain_label(instance), fontsize=10, loc="left")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{100 * gap:.3g} %"))
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
-    figure.supxlabel("time since the begin of the run", fontsize=10)
+    of = f"; the best {len(best)} of {len(ends)} planners" if len(best) < len(ends) else ""
+    figure.supxlabel(f"time since the begin of the run{of}", fontsize=10)
     figure.supylabel("above the best known peak", fontsize=10)
     add_legend(figure, panels[: len(shown)])
     return figure

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from bokeh.models.ui import UIElement
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING
 
 from evaluation.report.html_page import TEMPLATES, render_page
 from evaluation.report.slots import PageMaterial, fill
+from planners.command_line.starting import broken_import
 from planners.errors import GaplessError
 from planners.files.output_file import write_output
+
+if TYPE_CHECKING:
+    from bokeh.models.ui import UIElement
 
 REPORT_WORDS = TEMPLATES / "report.md"
 IMAGES = "images"
@@ -45,27 +48,34 @@ def write_report(material: PageMaterial, maps: Mapping[str, ReportMap], folder: 
     Returns
     -------
     list of Path
-        The two pages.
+        The two pages, or the first alone where what makes the other one is not installed.
     """
     text = fill(REPORT_WORDS.read_text(encoding="utf-8"), material, REPORT_WORDS)
     _make_folder(folder)
-    pages = [folder / "report.md", folder / "report.html"]
-    write_output(pages[0], text.encode())
+    pages = {folder / "report.md": text}
+    try:
+        pages[folder / "report.html"] = html_of(text, material, maps)
+    except ImportError as error:
+        warnings.warn(f"report.html is left out: {broken_import(error)}", stacklevel=2)
     write_pictures(material, folder / IMAGES)
-    write_output(pages[1], html_of(text, material, maps).encode())
-    return pages
+    for path, content in pages.items():
+        write_output(path, content.encode())
+    return list(pages)
 
 
-def write_pictures(material: PageMaterial, folder: Path) -> None:
-    """Write the pictures that slots drew."""
-    if material.pictures:
-        _make_folder(folder)
+def write_pictures(material: PageMaterial, folder: Path, shown_in: str | None = None) -> None:
+    """Write the pictures that slots drew: all of them, or those that a text shows."""
     for name, data in material.pictures.items():
-        write_output(folder / name, data)
+        if shown_in is None or f"({IMAGES}/{name})" in shown_in:
+            _make_folder(folder)
+            write_output(folder / name, data)
 
 
 def html_of(text: str, material: PageMaterial, maps: Mapping[str, ReportMap]) -> str:
     """Return Markdown as a page of its own, with its pictures in it and maps below."""
+    # Imported here because Markdown is written without it.
+    from markdown_it import MarkdownIt
+
     # Without HTML of its own: names of instances come from outside.
     body = MarkdownIt("js-default").render(text)
     body = body.replace("<table>", '<div class="scrolled"><table>')

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from evaluation.plots.tensor_classes import BOUND_COLOUR, CLASS_COLOURS, INK
+from evaluation.report.slots import PageMaterial
+from planners.registry import planners
+from planners.text.plain_text import one_line
 
 WIDTH_INCHES = 8.0
 DOTS_PER_INCH = 200
@@ -18,13 +22,29 @@ DOTS_PER_INCH = 200
 LINE_COLOURS = (INK, *CLASS_COLOURS[:5], BOUND_COLOUR)
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
 MARKERS = "os^Dvx+"
+# Of the planners that stand in most figures each has a colour of its own.
+FIRST_COLOURED = (
+    "auto", "homosize", "pressure", "branch-and-bound", "cp-sat", "greedy-size-first", "naive",
+)  # fmt: skip
+# More lines in one panel hide each other.
+MOST_LINES = 6
+PANEL_COLUMNS = 3
+PANEL_INCHES = 1.7
+OTHERS_COLOUR = "#cccccc"
+MOST_PANELS = 30
+MOST_LABEL_CHARACTERS = 48
+
+Look = Mapping[str, Any]
 
 
-def new_figure(height_inches: float, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Any]]:
+def new_figure(
+    height_inches: float, rows: int = 1, columns: int = 1, *, is_shared: bool = False
+) -> tuple[Figure, list[Any]]:
     """Return an empty figure, and its axes row by row."""
     figure = Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=is_shared, sharey=is_shared)
+    axes = list(grid.ravel())
     for each in axes:
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(which="both", labelsize=9)
@@ -33,16 +53,80 @@ def new_figure(height_inches: float, rows: int = 1, columns: int = 1) -> tuple[F
     return figure, axes
 
 
-def line_looks(labels: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-    """Return colour, dashes and marker of each line: all pairs of lines differ."""
-    return {
-        label: {
-            "color": LINE_COLOURS[index % len(LINE_COLOURS)],
-            "linestyle": LINE_STYLES[index // len(LINE_COLOURS) % len(LINE_STYLES)],
-            "marker": MARKERS[index // len(LINE_COLOURS) % len(MARKERS)],
-        }
-        for index, label in enumerate(labels)
-    }
+def line_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return colour, dashes and marker of each line: all pairs of lines differ.
+
+    A planner of ours has one colour in the figures of all pages, any other one in those of a page.
+    """
+    ours = [info.name for info in planners() if info.built_in and info.name not in FIRST_COLOURED]
+    place_of = {name: place for place, name in enumerate([*FIRST_COLOURED, *ours])}
+    looks: dict[str, Look] = {}
+    taken = set[tuple[int, int]]()
+    for label in sorted(set(labels), key=lambda label: (label not in place_of, label)):
+        place = place_of.setdefault(label.partition(":")[0], len(place_of))
+        first, colour = divmod(place, len(LINE_COLOURS))
+        # Settings of one planner differ in their dashes, as long as there are others.
+        free = (
+            ((first + more) % len(LINE_STYLES), (colour + beside) % len(LINE_COLOURS))
+            for beside in range(len(LINE_COLOURS))
+            for more in range(len(LINE_STYLES))
+        )
+        style, colour = next(
+            (look for look in free if look not in taken), (first % len(LINE_STYLES), colour)
+        )
+        taken.add((style, colour))
+        looks[label] = {
+            "color": LINE_COLOURS[colour], "linestyle": LINE_STYLES[style],
+            "marker": MARKERS[style],
+        }  # fmt: skip
+    return looks
+
+
+def line_figure(
+    texts: Mapping[str, str],
+    looks: Mapping[str, Look],
+    draw: Callable[[Any, str, Look], None],
+    dress: Callable[[Any], None],
+    words: tuple[str, str],
+) -> Figure:
+    """Return lines in one panel where they are few, else each before the others in its own.
+
+    ``texts`` says how labels are shown, ``draw`` adds the line of one to axes in a look, ``dress``
+    gives axes their scales, and ``words`` stand below the figure and beside it.
+    """
+    shown = dict(list(texts.items())[:MOST_PANELS])
+    if len(shown) <= MOST_LINES:
+        figure, panels = new_figure(4.2)
+        for label in shown:
+            draw(panels[0], label, {**looks[label], "label": plain_label(shown[label])})
+        dress(panels[0])
+        add_legend(figure, panels)
+    else:
+        rows = -(-len(shown) // PANEL_COLUMNS)
+        figure, panels = new_figure(0.5 + PANEL_INCHES * rows, rows, PANEL_COLUMNS, is_shared=True)
+        for axes, label in zip(panels, shown, strict=False):
+            for other in shown:
+                draw(axes, other, {**looks[other], "color": OTHERS_COLOUR, "rasterized": True})
+            draw(axes, label, looks[label])
+            axes.set_title(plain_label(shown[label]), fontsize=8.5, loc="left")
+            axes.tick_params(labelsize=8)
+        dress(panels[0])
+        for axes in panels[len(shown) :]:
+            axes.set_visible(False)
+        # Above the panels that the last row lacks.
+        for axes in panels[: len(shown)][-PANEL_COLUMNS:]:
+            axes.tick_params(labelbottom=True)
+    more = f"; the first {len(shown)} of {len(texts)} planners" if len(shown) < len(texts) else ""
+    figure.supxlabel(words[0] + more, fontsize=10)
+    figure.supylabel(words[1], fontsize=10)
+    return figure
+
+
+def plain_label(text: str) -> str:
+    """Return text from outside as matplotlib draws it as it is, and not as a formula."""
+    line = one_line(text, MOST_LABEL_CHARACTERS).replace("$", r"\$")
+    # Of no label, and of one that begins so, legends know nothing.
+    return line if line and not line.startswith("_") else f" {line}"
 
 
 def add_legend(figure: Figure, panels: Sequence[Any]) -> None:
@@ -68,8 +152,16 @@ def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], st
     axis.set_minor_formatter(label if high < 50 * low else NullFormatter())
 
 
-def png_of(figure: Figure) -> bytes:
+def picture_of(material: PageMaterial, name: str, figure: Figure, says: str) -> str:
+    """Keep a figure as PNG, which the page shows, and as SVG beside it."""
+    material.picture(name, bytes_of(figure, "svg"), says, "svg")
+    return material.picture(name, bytes_of(figure, "png"), says)
+
+
+def bytes_of(figure: Figure, suffix: Literal["png", "svg"]) -> bytes:
     """Return a figure as a picture, the same bytes for the same figure."""
     file = io.BytesIO()
-    figure.savefig(file, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}}[suffix]
+    with matplotlib.rc_context({"svg.hashsalt": "gapless"}):
+        figure.savefig(file, dpi=DOTS_PER_INCH, format=suffix, metadata=metadata)
     return file.getvalue()

@@ -6,6 +6,7 @@ Records that cannot all be true stop the page before, see :mod:`evaluation.study
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from statistics import mean
 
 from evaluation.report.cases import Case, by_planner
@@ -61,12 +62,12 @@ def gap_table(cases: Sequence[Case]) -> Table:
 
 
 def instance_table(cases: Sequence[Case]) -> Table:
-    """Return a line an instance: the best bound, the best plan, and what is left between them.
+    """Return a line for each instance whose best plan is not proven to be optimal.
 
-    Where nothing is left stands last: the instances that are solved.
+    It has the best bound, the best plan and the gap between them; without a gap it stands first.
     """
-    facts = {case.facts.digest: case.facts for case in cases if not case.is_online}
-    order = sorted(facts.values(), key=lambda its: -(_left_open(its) or 0.0))
+    its_open = [its[0].facts for its in by_instance(cases).values() if not is_solved(its)]
+    order = sorted(its_open, key=lambda its: -(inf if (gap := _left_open(its)) is None else gap))
     rows = [
         Row((
             cell(its.instance), f"{its.tensors:,}", its.certificate or NOTHING,
@@ -145,6 +146,12 @@ def online_table(cases: Sequence[Case]) -> Table:
             )  # fmt: skip
     headings = ("reserved", "bytes", "efficiency", "best plan", "time")
     return Table(columns_of("instance", "online allocator", *headings, left=2), rows)
+
+
+def is_solved(cases: Sequence[Case]) -> bool:
+    """Return whether the optimum of one instance is proven, or that it has no plan."""
+    has_none = any(case.status is RunStatus.INFEASIBLE for case in cases)
+    return has_none or cases[0].facts.optimum is not None
 
 
 def by_instance(cases: Iterable[Case]) -> dict[str, list[Case]]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from bokeh.embed import components
-from bokeh.models import Model
-from bokeh.models.ui import UIElement
-from bokeh.resources import Resources
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+if TYPE_CHECKING:
+    from bokeh.models import Model
+    from bokeh.models.ui import UIElement
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Of Bokeh's parts the ones that a memory map uses; formulas and data tables are not among them.
@@ -36,6 +35,9 @@ def render_page(template: str, maps: Mapping[str, UIElement], **values: object) 
     """
     script, divisions, resources = "", dict[str, str](), ""
     if maps:
+        # Imported here, as all of the extra `report`, because a page without maps needs no Bokeh.
+        from bokeh.embed import components
+
         models: dict[str, Model] = dict(maps)
         script, divisions = components(models)
         resources = _bokeh()
@@ -48,11 +50,15 @@ def render_page(template: str, maps: Mapping[str, UIElement], **values: object) 
 
 @cache
 def _bokeh() -> str:
+    from bokeh.resources import Resources
+
     return Resources(mode="inline", components=[*BOKEH_PARTS]).render_js()
 
 
 @cache
 def _templates() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     return Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,

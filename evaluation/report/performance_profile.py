@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from numpy.typing import NDArray
 
 from evaluation.report.cases import Case, by_planner
-from evaluation.report.drawing import add_legend, line_looks, new_figure
+from evaluation.report.drawing import Look, line_figure
 
 # Of the axis, on which smaller gaps are as none.
 LEAST_GAP = 1e-4
@@ -51,24 +52,26 @@ def _rank(line: ProfileLine) -> list[float]:
     return [line.share_within(gap) for gap in (0.0, 0.001, 0.01, 0.1, 1.0)]
 
 
-def profile_figure(lines: Mapping[str, ProfileLine]) -> Figure:
+def profile_figure(lines: Mapping[str, ProfileLine], looks: Mapping[str, Look]) -> Figure:
     """Return the picture of the lines of :func:`profile_lines`."""
-    figure, (axes,) = new_figure(max(3.6, 0.24 * len(lines)))
     finite = [gap for line in lines.values() for gap in line.gaps.tolist() if np.isfinite(gap)]
     widest = max(10 * LEAST_GAP, 1.2 * max(finite, default=0.0))
-    for (label, line), look in zip(lines.items(), line_looks(list(lines)).values(), strict=True):
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        line = lines[label]
         at = np.unique(np.concatenate([[0.0], line.gaps[np.isfinite(line.gaps)], [widest]]))
         share = [line.share_within(gap) for gap in at.tolist()]
-        axes.step(
-            at, share, where="post", label=f"{label} ({len(line.gaps)})", color=look["color"],
-            linestyle=look["linestyle"], linewidth=1.5,
-        )  # fmt: skip
-    axes.set_xscale("symlog", linthresh=LEAST_GAP, linscale=0.5)
-    axes.set_xlim(0, widest)
-    axes.set_ylim(0, 1.02)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{100 * gap:g} %"))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_xlabel("at most so far above the best known peak")
-    axes.set_ylabel("share of the instances")
-    add_legend(figure, [axes])
-    return figure
+        axes.step(at, share, where="post", **{**look, "marker": None}, linewidth=1.5)
+
+    def dress(axes: Any) -> None:
+        axes.set_xscale("symlog", linthresh=LEAST_GAP, linscale=0.5)
+        axes.set_xlim(0, widest)
+        axes.set_ylim(0, 1.02)
+        axes.xaxis.set_major_formatter(
+            FuncFormatter(lambda gap, _: f"{100 * gap:g} %" if gap else "0")
+        )
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+
+    words = ("at most so far above the best known peak", "share of the instances")
+    texts = {label: f"{label} ({len(line.gaps)})" for label, line in lines.items()}
+    return line_figure(texts, looks, draw, dress, words)

@@ -10,7 +10,7 @@ from evaluation.report.cases import Case
 from evaluation.report.document import ReportMap
 from evaluation.report.memory_map import MappedPlan, memory_map
 from planners import bounds_of, get, read_problem, run
-from planners.errors import GaplessError
+from planners.errors import GaplessError, UnknownPlannerError
 from planners.files.digest import problem_digest
 from planners.model.budget import Budget
 from planners.text.byte_units import exact_bytes
@@ -57,7 +57,11 @@ def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
     plans, notes = [], []
     for case in sorted(quick, key=lambda case: case.peak or 0):
         first = case.records[0]
-        planner = get(first.planner, **first.parameters)
+        try:
+            planner = get(first.planner, **first.parameters)
+        except UnknownPlannerError as error:
+            notes.append(f"{case.label}: {error}; --plugin names a file that registers planners")
+            continue
         budget = Budget(first.budget_seconds, seed=first.seed)
         result = run(problem, planner, budget, bounds=bounds)
         if result.plan is None:
@@ -69,6 +73,8 @@ def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
                 f"record has {exact_bytes(first.peak or 0)}"
             )
         plans.append(MappedPlan(case.label, result))
+    if not plans:
+        raise GaplessError(f"--map {path}: no plan was made again; {'; '.join(notes)}")
     left_out = [case.label for case in placed if case not in quick]
     if left_out:
         notes.append(f"not made again, for it took over {MOST_SECONDS:g} s: {', '.join(left_out)}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluation.report.anytime_figure import anytime_curves, anytime_figure
-from evaluation.report.drawing import png_of
+from evaluation.report.drawing import Look, line_looks, picture_of
 from evaluation.report.gap_tables import (
+    by_instance,
     cell,
     failure_table,
     gap_table,
     instance_table,
+    is_solved,
     online_table,
     planner_table,
     worst_table,
@@ -70,6 +72,13 @@ def _instance_table(material: PageMaterial) -> str:
     return markdown_of(instance_table(material.cases))
 
 
+@slot("solved-count")
+def _solved_count(material: PageMaterial) -> str:
+    instances = by_instance(material.cases).values()
+    solved = sum(map(is_solved, instances))
+    return f"Proven: {solved:,} of {counted(len(instances), 'instance')}." if instances else ""
+
+
 @slot("worst-cases")
 def _worst_cases(material: PageMaterial) -> str:
     return markdown_of(worst_table(material.cases))
@@ -91,7 +100,7 @@ def _performance_profile(material: PageMaterial) -> str:
     if not lines:
         return ""
     says = f"Share of instances by the gap to the best known peak; best: {_first(list(lines))}"
-    return material.picture("profile", png_of(profile_figure(lines)), says)
+    return picture_of(material, "profile", profile_figure(lines, _looks(material)), says)
 
 
 @slot("time-figure")
@@ -100,7 +109,7 @@ def _time_figure(material: PageMaterial) -> str:
     if not points:
         return ""
     says = f"Processor time by the number of tensors; slowest: {_first(list(points))}"
-    return material.picture("time", png_of(time_figure(points)), says)
+    return picture_of(material, "time", time_figure(points, _looks(material)), says)
 
 
 @slot("anytime-figure")
@@ -109,7 +118,11 @@ def _anytime_figure(material: PageMaterial) -> str:
     if not curves:
         return ""
     says = f"Gap to the best known peak over time, on {_first(list(curves))} and others"
-    return material.picture("anytime", png_of(anytime_figure(curves)), says)
+    return picture_of(material, "anytime", anytime_figure(curves, _looks(material)), says)
+
+
+def _looks(material: PageMaterial) -> Mapping[str, Look]:
+    return line_looks([case.label for case in material.cases])
 
 
 def _first(labels: Sequence[str]) -> str:

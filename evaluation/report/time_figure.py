@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from evaluation.report.cases import Case, by_planner
-from evaluation.report.drawing import add_legend, line_looks, logarithmic, new_figure
+from evaluation.report.drawing import Look, line_figure, logarithmic
 from planners.text.byte_units import three_digits
 
 # Below this a clock of processors tells nothing.
@@ -33,21 +34,21 @@ def _typical(points: Sequence[tuple[int, float]]) -> float:
     return float(np.median([np.log(seconds) for _, seconds in points]))
 
 
-def time_figure(points: Mapping[str, Sequence[tuple[int, float]]]) -> Figure:
+def time_figure(
+    points: Mapping[str, Sequence[tuple[int, float]]], looks: Mapping[str, Look]
+) -> Figure:
     """Return the picture of the points of :func:`timed_points`."""
-    figure, (axes,) = new_figure(max(4.2, 0.24 * len(points)))
-    for (label, its), look in zip(points.items(), line_looks(list(points)).values(), strict=True):
-        tensors, seconds = zip(*its, strict=True)
-        axes.plot(
-            tensors, seconds, label=label, color=look["color"], marker=look["marker"],
-            linestyle="none", markersize=4, alpha=0.8,
-        )  # fmt: skip
-    logarithmic(axes, "x", lambda count: f"{count:,.0f}")
-    logarithmic(axes, "y", seconds_text)
-    axes.set_xlabel("tensors")
-    axes.set_ylabel("processor time")
-    add_legend(figure, [axes])
-    return figure
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        tensors, seconds = zip(*points[label], strict=True)
+        axes.plot(tensors, seconds, **{**look, "linestyle": "none"}, markersize=4, alpha=0.8)
+
+    def dress(axes: Any) -> None:
+        logarithmic(axes, "x", lambda count: f"{count:,.0f}")
+        logarithmic(axes, "y", seconds_text)
+
+    texts = {label: label for label in points}
+    return line_figure(texts, looks, draw, dress, ("tensors", "processor time"))
 
 
 def seconds_text(value: float) -> str:

@@ -5,8 +5,9 @@ Note: what a gap is measured against
 Rationale. "3 % above optimal" may mean three things, and a table that mixes them says nothing.
 
 Approach. What is known of an instance is gathered from every record of it, whichever planner, study
-or machine it comes from, for a bound or a plan that holds once holds for all. Records are of one
-instance where their digests are equal. From that each gap of a run follows, or is not there.
+or machine it comes from, and from the catalogue of instances, for a bound or a plan that holds once
+holds for all. Records are of one instance where their digests are equal. From that each gap of a
+run follows, or is not there.
 
 Limits. Online allocators place nothing at offsets: the bounds do not hold for what they reserve,
 and what they reserve is no plan. They have no gaps and are counted for none.
@@ -15,14 +16,18 @@ and what they reserve is no plan. They have no gaps and are counted for none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from evaluation.study.record import ANSWERED, Record, RunStatus
+from instances.catalogue.catalogue_entry import Best
+from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
 
 # "sha256:" and enough to tell two problems of one name apart.
 SHOWN_DIGEST = 15
+CATALOGUED = "the catalogue of instances"
 
 
 class ContradictionError(GaplessError):
@@ -31,7 +36,7 @@ class ContradictionError(GaplessError):
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """What all records together know of an instance.
+    """What all records together, and the catalogue, know of an instance.
 
     Parameters
     ----------
@@ -146,36 +151,53 @@ def _facts(records: Sequence[Record], *, is_name_shared: bool) -> InstanceFacts:
     first = records[0]
     digest = first.instance_digest
     name = f"{first.instance} ({digest[:SHOWN_DIGEST]})" if is_name_shared else first.instance
-    lower_bound, certificate, proved_by = _best_bound(records)
-    best = min(filter(has_plan, records), key=lambda record: record.peak or 0, default=None)
-    optimum = None
-    if best is not None and best.peak is not None:
-        if best.peak < lower_bound:
-            raise ContradictionError(
-                f"instance {name}: no plan is below a lower bound, found a peak of "
-                f"{best.peak:,} in {best.study}: {best.run}, and a bound of {lower_bound:,} by "
-                f"{certificate} in {proved_by.study}: {proved_by.run}"
-            )
-        if best.peak == lower_bound:
-            optimum = best.peak
+    lower_bound, certificate, proved_in = _best_bound(records)
+    best_known, best_planner, found_in = _best_plan(records)
+    if best_known is not None and best_known < lower_bound:
+        raise ContradictionError(
+            f"instance {name}: no plan is below a lower bound, found a peak of "
+            f"{best_known:,} in {found_in}, and a bound of {lower_bound:,} by "
+            f"{certificate} in {proved_in}"
+        )
+    optimum = best_known if best_known == lower_bound else None
     return InstanceFacts(
         name, digest, first.tensors, first.family, lower_bound,
-        certificate, optimum,
-        None if best is None else best.peak,
-        None if best is None else best.planner,
+        certificate, optimum, best_known, best_planner,
     )  # fmt: skip
 
 
-def _best_bound(records: Sequence[Record]) -> tuple[int, str, Record]:
+@cache
+def _catalogued() -> Mapping[str, Best]:
+    """Return the best plans and bounds of the catalogue, by the digests of their problems."""
+    return {entry.facts.digest: entry.best for entry in read_catalogue().values()}
+
+
+def _best_plan(records: Sequence[Record]) -> tuple[int | None, str | None, str]:
+    known: list[tuple[int, str, str]] = [
+        (record.peak or 0, record.planner, f"{record.study}: {record.run}")
+        for record in records
+        if has_plan(record)
+    ]
+    entry = _catalogued().get(records[0].instance_digest)
+    if entry is not None:
+        known.append((entry.peak, entry.planner, CATALOGUED))
+    # Of equal plans the first is named.
+    return min(known, key=lambda plan: plan[0], default=(None, None, ""))
+
+
+def _best_bound(records: Sequence[Record]) -> tuple[int, str, str]:
     known = [
-        (bytes_, name, record)
+        (bytes_, name, f"{record.study}: {record.run}")
         for record in records
         # Nothing that a refuted planner says counts, and what is proven of plans is not of others.
         if record.kind == "offsets" and record.status is not RunStatus.INVALID
         for name, bytes_ in [*record.bounds.items(), *_own_bound(record)]
     ]
+    entry = _catalogued().get(records[0].instance_digest)
+    if entry is not None:
+        known.append((entry.lower_bound, entry.certificate, CATALOGUED))
     # Of equal bounds the first is named.
-    return max(known, key=lambda bound: bound[0], default=(0, "", records[0]))
+    return max(known, key=lambda bound: bound[0], default=(0, "", ""))
 
 
 def _own_bound(record: Record) -> list[tuple[str, int]]:

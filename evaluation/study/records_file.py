@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,7 +82,8 @@ class RecordsFile:
         data = f"{line}\n".encode()
         if os.write(self._descriptor, data) != len(data):
             raise GaplessError(f"{self.path}: the disk is full; the last record was not kept")
-        os.fsync(self._descriptor)
+        if _is_plain(self._descriptor):
+            os.fsync(self._descriptor)
 
 
 @contextmanager
@@ -97,10 +99,16 @@ def records_file(path: Path) -> Iterator[RecordsFile]:
                 f"{path}: another run of a study writes here; wait for its end, or write to "
                 f"another file with -o"
             ) from None
-        _cut_torn_line(descriptor)
+        if _is_plain(descriptor):
+            _cut_torn_line(descriptor)
         yield RecordsFile(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_plain(descriptor: int) -> bool:
+    # A device, such as /dev/null, keeps nothing.
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
 def drop_lines(path: Path, numbers: Sequence[int]) -> None:

@@ -21,6 +21,8 @@ from planners.errors import GaplessError, near_names
 FRAGMENTATION_LIMIT_MIB = 128
 PAGE_MIB = 2
 MOST_MIB = 1 << 28
+# What a chunk of the address space has.
+MOST_PAGE_MIB = 1 << 23
 
 MakePolicy = Callable[[DeviceMemory], OnlineAllocator]
 
@@ -48,7 +50,13 @@ def gmlake(
 
 def vpmm(*, page_mib: int = PAGE_MIB) -> MakePolicy:
     """Move pages to where a request needs them."""
-    settings = VpmmSettings(page_bytes=_bytes("page_mib", page_mib))
+    page_bytes = _bytes("page_mib", page_mib)
+    if not PAGE_MIB <= page_mib <= MOST_PAGE_MIB or page_mib & (page_mib - 1):
+        raise GaplessError(
+            f"page_mib: a power of two from {PAGE_MIB} to {MOST_PAGE_MIB} is needed, "
+            f"found {page_mib}"
+        )
+    settings = VpmmSettings(page_bytes=page_bytes)
     return lambda memory: Vpmm(memory, settings)
 
 

@@ -14,6 +14,7 @@ from planners.files.output_file import write_output
 from planners.model.blocks import NOT_PINNED
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+from planners.text.csv_cell import csv_cell
 
 TARGET = "MiniMalloc CSV"
 
@@ -23,8 +24,8 @@ def write_minimalloc_csv(problem: Problem, path: Path, plan: Plan | None = None)
 
     The columns are ``id,lower,upper,size``, then ``alignment`` and ``gaps`` where the problem has
     them, then ``offset``. Ids are the tensors' names where those are unique and free of commas and
-    quotes, which MiniMalloc does not know, else their numbers. The capacity, which MiniMalloc takes
-    from its command line, phases, modules and origin are not written.
+    quotes, which MiniMalloc does not know, else their numbers; see ``csv_cell``. The capacity,
+    which MiniMalloc takes from its command line, phases, modules and origin are not written.
     """
     require_csv_holds(problem)
     if plan is not None:
@@ -78,9 +79,9 @@ def require_csv_holds(problem: Problem) -> None:
 
 
 def _ids(problem: Problem) -> list[str]:
-    names = problem.tensor_name
-    if names is not None and len(set(names)) == len(names) and not set('",') & set("".join(names)):
-        return list(names)
+    names = [csv_cell(name) for name in problem.tensor_name or ()]
+    if names and len(set(names)) == len(names) and not set('",') & set("".join(names)):
+        return names
     return [str(tensor) for tensor in range(problem.tensor_count)]
 
 

@@ -64,6 +64,11 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
     except BrokenPipeError:
         standard_output.abandon()
         return EXIT_NOBODY_READS
+    except SystemExit as end:
+        # So rich ends a program whose help nobody reads.
+        if isinstance(end.__context__, BrokenPipeError):
+            return EXIT_NOBODY_READS
+        raise
     except (GaplessError, OSError) as error:
         mistake: Exception = error
     except ImportError as error:

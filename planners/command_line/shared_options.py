@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,10 @@ Persistent = Annotated[
 ]
 OnlyStatic = Annotated[
     bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SizedDimensions = Annotated[

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, leave, run_in_order
 from planners.command_line.starting import EXIT_ERROR
-from planners.errors import GaplessError
+from planners.command_line.version import __version__
+from planners.errors import GaplessError, close_names
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -45,7 +48,19 @@ class CommandLine(typer.Typer):
         leave(run_in_order(lambda: _run(command, args, prog_name)))
 
 
-class _EndsInOrder(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
+class _OneOfOurs(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        extra.setdefault("help_option_names", ["-h", "--help"])
+        # Where no subcommand follows, the word may name a file.
+        if args[:1] == ["help"] and (isinstance(self, TyperGroup) or not _is_meant(args)):
+            args = [*args[1:], "--help"]
+        return super().make_context(info_name, args, parent, **extra)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), _VERSION]
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -62,16 +77,48 @@ class _EndsInOrder(TyperCommand if TYPE_CHECKING else object):  # type: ignore[m
         )
 
 
-class _Command(_EndsInOrder, TyperCommand):
+class _Command(_OneOfOurs, TyperCommand):
     pass
 
 
-class _Group(_EndsInOrder, TyperGroup):
+class _Group(_OneOfOurs, TyperGroup):
     pass
+
+
+def _is_meant(args: Sequence[str]) -> bool:
+    return len(args) > 1 or os.path.exists(args[0])
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        standard_output.write(f"gapless {__version__}\n")
+        raise typer.Exit
+
+
+_AsksForVersion = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_say_version, is_eager=True, expose_value=False,
+        help="Show which version this is and exit.",
+    ),
+]  # fmt: skip
+
+
+def _version_option() -> Any:
+    # Made by typer itself, for its own classes differ between its versions.
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def command(version: _AsksForVersion = False) -> None: ...
+
+    return typer.main.get_command(app).params[0]
+
+
+_VERSION = _version_option()
 
 
 def _run(
-    command: _EndsInOrder,
+    command: _OneOfOurs,
     args: Sequence[str] | None,
     prog_name: str | None,
     **extra: Any,
@@ -88,6 +135,8 @@ def _run(
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return EXIT_ERROR
+        if getattr(error, "possibilities", None):  # of which any may be like nothing
+            error.possibilities = close_names(error.option_name, error.possibilities)
         parsed = getattr(error, "ctx", None)
         hint = f"; see {parsed.command_path} --help" if parsed is not None else ""
         # What pydantic, which newer versions of typer ask, puts before every message.

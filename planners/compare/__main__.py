@@ -20,6 +20,7 @@ from planners.command_line.shared_options import (
     Iteration,
     OnlyStatic,
     Persistent,
+    Plugins,
     SizedDimensions,
 )
 from planners.command_line.starting import EXIT_ERROR
@@ -170,10 +171,7 @@ def compare(
     ] = False,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
-    ] = None,
+    plugin: Plugins = None,
     save_plan: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
     ] = None,

@@ -20,6 +20,7 @@ from planners.model.budget import Budget
 from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
 from planners.reorder.reordering_report import ReorderingFields, reordering_record
+from planners.text.csv_cell import csv_cell
 
 SCHEMA = "gapless-comparison"
 SCHEMA_VERSION = 2
@@ -281,4 +282,6 @@ def _result_fields(row: ComparisonRow) -> ResultFields:
 def _csv_cell(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str):
+        return csv_cell(value)
     return compact_json(value) if isinstance(value, (dict, list)) else value

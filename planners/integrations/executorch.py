@@ -36,7 +36,7 @@ from planners.run import run
 from planners.text.byte_units import both_bytes
 
 if TYPE_CHECKING:
-    from executorch.exir.memory_planning import MemoryAlgoResult
+    from executorch.exir.memory_planning import SpecAllocResult
 
 # Where ExecuTorch has activations unless a backend says otherwise; 0 is that of constants.
 DEFAULT_MEMORY = 1
@@ -48,6 +48,8 @@ class TensorSpec(Protocol):
     # First and last step in which the tensor is needed.
     lifetime: list[int]
     mem_id: int | None
+    mem_obj_id: int | None
+    mem_offset: int | None
     # The tensor in whose place this one is computed.
     inplace_base: TensorSpec | None
 
@@ -66,7 +68,7 @@ def gapless_planner(
     seed: int = 0,
     capacities: Mapping[int, int] | None = None,
 ) -> GaplessPlanner:
-    """Return an algorithm for ExecuTorch's ``MemoryPlanningAlgorithmSuite``.
+    """Return an algorithm for ExecuTorch's ``MemoryPlanningPass``, or for a suite of algorithms.
 
     Parameters
     ----------
@@ -95,6 +97,7 @@ def gapless_planner(
     --------
     >>> algorithms = MemoryPlanningAlgorithmSuite([greedy, gapless_planner("auto")])
     >>> MemoryPlanningPass(memory_planning_algo=algorithms)
+    >>> MemoryPlanningPass(memory_planning_algo=gapless_planner("auto"))
     """
     try:
         import_module("executorch.exir.memory_planning")
@@ -126,6 +129,15 @@ class MemoryResult:
     result: Result
 
 
+class MemorySizes(list[int]):
+    """The bytes of each memory, as a pass takes them, with the places, as a suite takes both."""
+
+    def __init__(self, sizes: Sequence[int], places: dict[TensorSpec, SpecAllocResult]) -> None:
+        super().__init__(sizes)
+        self.bufsizes = list(sizes)
+        self.spec_dict = places
+
+
 @dataclass
 class GaplessPlanner:
     """An algorithm of ExecuTorch's memory planning; :func:`gapless_planner` makes it."""
@@ -148,7 +160,7 @@ class GaplessPlanner:
         graph_module: Any,
         graph_signature: Any,  # noqa: ARG002
         extra_padding: int = 0,
-    ) -> MemoryAlgoResult:
+    ) -> MemorySizes:
         """Place every spec; ExecuTorch's documentation has the meaning of the arguments.
 
         Raises
@@ -156,7 +168,7 @@ class GaplessPlanner:
         InvalidPlanError
             The planner found no plan that the referee takes, or none within a capacity.
         """
-        from executorch.exir.memory_planning import MemoryAlgoResult, SpecAllocResult
+        from executorch.exir.memory_planning import SpecAllocResult
 
         taken = list(getattr(graph_module, "input_mem_buffer_sizes", None) or ())
         in_memory: dict[int, list[TensorSpec]] = {}
@@ -165,7 +177,7 @@ class GaplessPlanner:
             memory = DEFAULT_MEMORY if spec.mem_id is None else spec.mem_id
             in_memory.setdefault(memory, []).append(spec)
         sizes = [0] * (max([DEFAULT_MEMORY, *in_memory]) + 1)
-        answer = MemoryAlgoResult({}, sizes)
+        places: dict[TensorSpec, SpecAllocResult] = {}
         names = _names_of(graph_module)
         for memory in range(len(sizes)):
             below = taken[memory] if memory < len(taken) else 0
@@ -183,9 +195,11 @@ class GaplessPlanner:
             objects = _shared_objects(offsets, problem.size)
             for storage, offset, its_object in zip(storages, offsets, objects, strict=True):
                 for spec in storage:
-                    answer.spec_dict[spec] = SpecAllocResult(memory, its_object, int(offset))
+                    places[spec] = SpecAllocResult(memory, its_object, int(offset))
+                    # A suite does so for the best of its algorithms; a pass asks nobody else.
+                    spec.mem_id, spec.mem_obj_id, spec.mem_offset = memory, its_object, int(offset)
             sizes[memory] = first + plan.peak + extra_padding
-        return answer
+        return MemorySizes(sizes, places)
 
     def _problem(
         self,

@@ -102,7 +102,12 @@ def timed_calls(result: OnlineResult) -> list[str]:
 def online_notes(run: OnlineRun) -> list[str]:
     """Return the lines below the tables: where requests come from, and what did not end well."""
     lines = [] if run.requests.is_recorded else [FROM_LIFETIMES]
-    lines += [f"{row.label}: {one_line(row.reason)}" for row in run.rows if row.reason]
+    labels_of: dict[str, list[str]] = {}
+    for row in run.rows:
+        labels_of.setdefault(row.reason, []).append(row.label)
+    lines += [
+        f"{', '.join(labels)}: {one_line(reason)}" for reason, labels in labels_of.items() if reason
+    ]
     if run.terms.is_verified and run.rows and all(row.result is not None for row in run.rows):
         lines.append(APART)
     if run.left_out:

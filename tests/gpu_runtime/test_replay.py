@@ -20,8 +20,9 @@ from planners.compare.plots import OnlinePlot, find_plot
 from planners.files.problem_file import write_problem
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.problem import Problem
-from planners.model.request_sequence import RequestSequence
-from planners.online.online_report import APART, FROM_LIFETIMES
+from planners.model.request_sequence import RequestSequence, requests_of_problem
+from planners.online.online_report import APART, FROM_LIFETIMES, online_notes
+from planners.online.online_run import OnlineRow, OnlineRun
 from planners.registry import register_online, remove_online
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace
 
@@ -284,3 +285,10 @@ def test_nothing_else_is_on_standard_output(
     monkeypatch.setattr(standard_output, "write", written.append)
     assert replay(recording, "--json").stdout == ""
     json.loads("".join(written))
+
+
+def test_one_error_of_all_allocators_is_said_once() -> None:
+    rows = [OnlineRow(label, None, reason) for label, reason in zip("abc", "xyx", strict=True)]
+    requests = requests_of_problem(Problem([1], [0], [1]))
+    run = OnlineRun(requests, OnlineTerms(), tuple(rows))
+    assert online_notes(run)[-2:] == ["a, c: x", "b: y"]

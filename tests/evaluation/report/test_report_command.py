@@ -15,10 +15,12 @@ from evaluation.report.document import write_report
 from evaluation.report.gap_tables import planner_table
 from evaluation.report.slots import PageMaterial
 from evaluation.study.record import Record, RunStatus
+from planners import registry
 from planners.files.digest import problem_digest
 from planners.files.problem_file import write_problem
 from planners.model.problem import Problem
 from tests.evaluation.study.made_up_records import record
+from tests.without_packages import without_extras
 
 Report = Callable[..., Result]
 
@@ -61,6 +63,8 @@ def test_markdown_has_every_table_and_figure(report: Report, results: Path, tmp_
     shown = re.findall(r"\]\((images/made-up-[a-z]+\.png)\)", text)
     assert len(shown) == 3
     assert all((tmp_path / "out" / file).stat().st_size > 5000 for file in shown)
+    for file in shown:
+        assert b"<svg" in (tmp_path / "out" / file).with_suffix(".svg").read_bytes()
     assert "5 runs: 3 planners, 2 instances" in text
 
 
@@ -91,7 +95,8 @@ def test_the_name_of_a_study_is_no_path_and_no_tag(report: Report, tmp_path: Pat
     answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
     assert answer.exit_code == 0, answer.output
     assert [path.name for path in sorted((tmp_path / "out/images").iterdir())] == [
-        "-script-x-profile.png", "-script-x-time.png",
+        "-script-x-profile.png", "-script-x-profile.svg",
+        "-script-x-time.png", "-script-x-time.svg",
     ]  # fmt: skip
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "<h1>../&lt;script&gt;x</h1>" in page
@@ -124,6 +129,55 @@ def test_a_map_is_of_the_instance_of_the_records(report: Report, tmp_path: Path)
     assert "not made again, for it took over 20 s: pressure" in page
 
 
+def test_a_map_takes_the_planners_of_plugins(report: Report, tmp_path: Path) -> None:
+    problem = Problem(size=[4, 2], start=[0, 1], end=[4, 7], name="pair")
+    write_problem(problem, tmp_path / "pair.json")
+    of_pair = {"instance_digest": problem_digest(problem), "bounds": {"lifetime": 6}}
+    results = kept([record("pair", "theirs-of-a-map", 6, **of_pair)], tmp_path / "results.jsonl")
+    plugin = tmp_path / "theirs.py"
+    plugin.write_text(
+        "import planners\n"
+        "@planners.register('theirs-of-a-map')\n"
+        "def theirs(problem, budget):\n"
+        "    print('noise')\n"
+        "    return planners.place(problem)\n"
+    )
+    words = (results, "-o", tmp_path / "out", "--map", tmp_path / "pair.json")
+    answer = report(*words)
+    assert answer.exit_code == 2
+    assert "no planner is called 'theirs-of-a-map'" in answer.stderr
+    assert "--plugin names a file that registers planners" in answer.stderr
+    try:
+        answer = report(*words, "--plugin", plugin)
+    finally:
+        registry.remove("theirs-of-a-map")
+    assert answer.exit_code == 0, answer.output
+    assert "noise" not in answer.stdout
+    assert '"theirs-of-a-map"' in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_what_is_open_is_not_proven(report: Report, results: Path, tmp_path: Path) -> None:
+    assert report(results, "-o", tmp_path / "out").exit_code == 0
+    text = (tmp_path / "out/report.md").read_text(encoding="utf-8")
+    section = text.split("## What is open")[1].split("\n## ")[0]
+    assert "Proven: 1 of 2 instances." in section
+    assert r"| a\|b\*\<i>" in section
+    assert "| one " not in section
+
+
+def test_without_bokeh_there_is_markdown(results: Path, tmp_path: Path) -> None:
+    answer = without_extras("report", str(results), "-o", str(tmp_path / "out"))
+    assert answer.returncode == 0, answer.stderr
+    assert [path.name for path in (tmp_path / "out").glob("report.*")] == ["report.md"]
+    assert answer.stderr == (
+        "warning: report.html is left out: No module named 'jinja2'; install with: pip install -e "
+        "'.[report]'\n"
+    )
+    map_of = without_extras("report", str(results), "-o", str(tmp_path / "o"), "--map", "x.json")
+    assert (map_of.returncode, map_of.stdout) == (2, "")
+    assert map_of.stderr.startswith("error: No module named 'bokeh'; install with: ")
+
+
 def test_a_map_of_another_instance_is_refused(
     report: Report, results: Path, tmp_path: Path
 ) -> None:
@@ -148,7 +202,7 @@ def test_the_words_of_a_study_are_filled(
     text = (docs / "studies/made-up.md").read_text(encoding="utf-8")
     assert text.startswith("# Made up\n\n5 runs: ")
     assert "](../images/made-up-time.png)" in text
-    assert (docs / "images/made-up-time.png").is_file()
+    assert [path.name for path in (docs / "images").iterdir()] == ["made-up-time.png"]
 
 
 @pytest.mark.parametrize(

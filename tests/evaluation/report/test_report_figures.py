@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import io
+from typing import Literal
 
 import pytest
 from matplotlib.image import imread
 
 from evaluation.report.anytime_figure import anytime_curves, anytime_figure
 from evaluation.report.cases import cases_of
-from evaluation.report.drawing import LINE_COLOURS, LINE_STYLES, line_looks, png_of
+from evaluation.report.drawing import (
+    LINE_COLOURS,
+    LINE_STYLES,
+    MOST_LINES,
+    MOST_PANELS,
+    bytes_of,
+    line_looks,
+)
 from evaluation.report.performance_profile import profile_figure, profile_lines
+from evaluation.report.slots import PageMaterial
+from evaluation.report.standard_slots import _looks
 from evaluation.report.time_figure import seconds_text, time_figure, timed_points
 from evaluation.study.record import Record
+from planners.registry import planners
 from tests.evaluation.study.made_up_records import record
 
 
@@ -39,11 +50,11 @@ def test_a_profile_is_the_share_of_instances_within_a_gap() -> None:
     assert [lines["good"].share_within(gap) for gap in (0.0, 0.09, 0.11)] == [0.5, 0.5, 1.0]
     assert [lines["bad"].share_within(gap) for gap in (0.0, 0.4, 0.5)] == [0.5, 0.5, 1.0]
     assert lines["none"].share_within(1e9) == 0
-    figure = profile_figure(lines)
+    figure = profile_figure(lines, line_looks(lines))
     assert [line.get_label() for line in figure.axes[0].get_lines()] == [
         "good (2)", "bad (2)", "none (2)",
     ]  # fmt: skip
-    assert drawn(png_of(figure)) > 0.02
+    assert drawn(bytes_of(figure, "png")) > 0.02
 
 
 def test_times_are_drawn_where_they_count_on_two_logarithmic_axes() -> None:
@@ -55,7 +66,7 @@ def test_times_are_drawn_where_they_count_on_two_logarithmic_axes() -> None:
     ]
     points = timed_points(cases_of(some))
     assert points == {"slow": [(10, 5.0)], "quick": [(10, 1e-5), (1000, 0.1)]}
-    (axes,) = time_figure(points).axes
+    (axes,) = time_figure(points, line_looks(points)).axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
@@ -76,17 +87,83 @@ def test_a_curve_falls_and_lasts_until_the_run_ends() -> None:
     assert list(curves) == ["a", "b"]
     (curve,) = curves["a"]
     assert (curve.seconds, curve.gaps) == ([0.1, 0.3, 2.0], [0.5, 0.0, 0.0])
-    figure = anytime_figure(curves)
+    figure = anytime_figure(curves, line_looks(["search"]))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
-    assert drawn(png_of(figure)) > 0.02
+    assert drawn(bytes_of(figure, "png")) > 0.02
 
 
 def test_no_two_lines_look_alike() -> None:
-    count = len(LINE_COLOURS) * len(LINE_STYLES)
-    looks = line_looks([str(index) for index in range(count)])
-    assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == count
+    # Those with a place of their own, and as many more as there are looks.
+    labels = [info.name for info in planners() if info.built_in]
+    assert len(labels) <= len(LINE_COLOURS) * len(LINE_STYLES)
+    labels += [f"auto:budget={seconds}s" for seconds in range(1, len(LINE_STYLES))]
+    looks = line_looks(labels)
+    assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == len(labels)
 
 
-def test_the_same_figure_has_the_same_bytes() -> None:
+def test_a_planner_has_one_colour_over_all_figures() -> None:
+    some = line_looks(["zebra", "auto", "naive", "ant"])
+    others = line_looks(["auto", "auto:seed=1", "cp-sat"])
+    assert some["auto"] == others["auto"]
+    assert others["auto:seed=1"]["color"] == others["auto"]["color"]
+    runs = [
+        record(name, label, 10 + place, incumbents=((0.1, 20 + place),))
+        for name in "ab"
+        for place, label in enumerate(["zebra", "auto", "naive", "ant"])
+    ]
+    material = PageMaterial("made-up", runs)
+    drawn_looks = _looks(material)
+    cases = material.cases
+    for figure in (
+        profile_figure(profile_lines(cases), drawn_looks),
+        time_figure(timed_points(cases), drawn_looks),
+        anytime_figure(anytime_curves(cases), drawn_looks),
+    ):
+        for line in figure.axes[0].get_lines():
+            label = str(line.get_label()).partition(" ")[0]
+            assert line.get_color() == drawn_looks[label]["color"]
+
+
+def test_many_planners_have_a_panel_each_and_few_curves() -> None:
+    many = [f"p{number:02}" for number in range(2 * MOST_LINES)]
+    runs = [
+        record("a", label, 10 + place, incumbents=((0.1, 99), (0.2, 10 + place)))
+        for place, label in enumerate(many)
+    ]
+    cases, looks = cases_of(runs), line_looks(many)
+    profile = profile_figure(profile_lines(cases), looks)
+    assert [
+        axes.get_title(loc="left").split()[0] for axes in profile.axes if axes.get_visible()
+    ] == many
+    assert all(
+        axes.get_lines()[-1].get_color() == looks[label]["color"]
+        for axes, label in zip(profile.axes, many, strict=False)
+    )
+    assert len(time_figure(timed_points(cases), looks).axes) == len(many)
+    anytime = anytime_figure(anytime_curves(cases), looks)
+    assert [line.get_label() for line in anytime.axes[0].get_lines()] == many[:MOST_LINES]
+    assert "the best 6 of 12 planners" in anytime.get_supxlabel()
+    most = [f"p{number:02}" for number in range(2 * MOST_PANELS)]
+    lines = profile_lines(cases_of([record("a", label, 10) for label in most]))
+    shown = profile_figure(lines, line_looks(most))
+    assert "the first 30 of 60 planners" in shown.get_supxlabel()
+
+
+@pytest.mark.parametrize(
+    "name", ["_hidden", r"$\nosuch{$", "$" * 3, "x" * 10**6, "\n", "\u202eRTL", ""]
+)
+def test_any_name_can_be_drawn(name: str) -> None:
+    runs = [record(name, name, 10, incumbents=((0.1, 11),)), record(name, "b", 12)]
+    cases = cases_of(runs)
+    looks = line_looks([name, "b"])
+    figure = anytime_figure(anytime_curves(cases), looks)
+    assert len(figure.axes[0].get_legend_handles_labels()[1]) == 1
+    assert bytes_of(figure, "svg").startswith(b"<?xml")
+    assert drawn(bytes_of(profile_figure(profile_lines(cases), looks), "png")) > 0.01
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_same_figure_has_the_same_bytes(suffix: Literal["png", "svg"]) -> None:
     lines = profile_lines(cases_of(records()))
-    assert png_of(profile_figure(lines)) == png_of(profile_figure(lines))
+    first, second = (profile_figure(lines, line_looks(lines)) for _ in range(2))
+    assert bytes_of(first, suffix) == bytes_of(second, suffix)

@@ -6,6 +6,7 @@ import pytest
 
 from evaluation.study.gaps import NO_GAPS, ContradictionError, Gaps, facts_of, gaps_of
 from evaluation.study.record import RunStatus
+from instances.catalogue.catalogue_file import read_catalogue
 from tests.evaluation.study.made_up_records import record
 
 
@@ -73,3 +74,19 @@ def test_nothing_is_above_a_reference_of_nothing() -> None:
     facts = facts_of([empty])["sha256:a"]
     assert facts.optimum == 0
     assert gaps_of(empty, facts) == Gaps(None, 0.0, 0.0)
+
+
+def test_the_catalogue_is_one_more_record() -> None:
+    entry = next(its for its in read_catalogue().values() if its.best.status == "optimal")
+    worse = entry.best.peak + 1
+    found = record(
+        "a", "greedy", worse, instance_digest=entry.facts.digest, bounds={}, lower_bound=0
+    )
+    facts = facts_of([found])[entry.facts.digest]
+    assert (facts.best_known, facts.optimum) == (entry.best.peak, entry.best.peak)
+    assert (facts.best_planner, facts.certificate) == (entry.best.planner, entry.best.certificate)
+    below = record(
+        "a", "liar", entry.best.lower_bound - 1, instance_digest=entry.facts.digest, bounds={}
+    )
+    with pytest.raises(ContradictionError, match="in the catalogue of instances"):
+        facts_of([below])

@@ -51,6 +51,13 @@ def test_a_wrong_line_within_the_file_is_named(tmp_path: Path) -> None:
         pass
 
 
+def test_a_device_takes_records_and_keeps_none() -> None:
+    with records_file(Path("/dev/null")) as file:
+        assert file.known == []
+        file.append(LINES[0])
+    assert Path("/dev/null").is_char_device()
+
+
 def test_a_second_writer_is_kept_out(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     with (

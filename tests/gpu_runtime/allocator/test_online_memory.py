@@ -6,7 +6,7 @@ import pytest
 
 from gpu_runtime import OnlineMemory
 from gpu_runtime._core import CudaMemory, SimulatedMemory
-from gpu_runtime.allocator.policy_choice import POLICIES
+from gpu_runtime.allocator.policy_choice import POLICIES, choose_policy
 from planners.errors import DeviceError, GaplessError
 
 MIB = 1 << 20
@@ -99,3 +99,11 @@ def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core, "CudaMemory", no_driver)
     with pytest.raises(DeviceError, match=r"^device 0: libcuda"):
         OnlineMemory("gmlake").install()
+
+
+@pytest.mark.parametrize("page_mib", [0, 1, 3, 6, 1 << 24])
+def test_a_page_is_refused_by_the_name_that_the_user_wrote(page_mib: int) -> None:
+    with pytest.raises(
+        GaplessError, match=r"^page_mib: a power of two from 2 to 8388608 is needed"
+    ):
+        choose_policy("vpmm", {"page_mib": page_mib})

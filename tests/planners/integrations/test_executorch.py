@@ -205,3 +205,18 @@ def test_a_suite_tells_planners_apart() -> None:
 def test_an_unknown_planner_is_known_at_once() -> None:
     with pytest.raises(UnknownPlannerError, match="auto"):
         gapless_planner("aut")
+
+
+def test_a_planner_is_an_algorithm_of_a_pass_itself() -> None:
+    import torch
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+    from executorch.exir.passes import MemoryPlanningPass
+
+    inputs = (torch.randn(3, 400),)
+    program = exported(branches(100), inputs)
+    plans = MemoryPlanningPass(memory_planning_algo=gapless_planner("auto"))
+    config = ExecutorchBackendConfig(memory_planning_pass=plans)
+    alone = to_edge(program).to_executorch(config)
+    in_suite = lowered(program, [gapless_planner("auto")])
+    assert sizes_of(alone) == sizes_of(in_suite)
+    assert torch.equal(outputs_of(alone, inputs)[0], outputs_of(in_suite, inputs)[0])
