@@ -258,6 +258,8 @@ def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoi
                 f"does not have; {near_names(found[1], folders)}"
             )
         name, within = (None, pattern) if found is None else (found[1], found[2])
+        if not Path(within).parts:
+            table.refuse("files", "the name of a file, or wildcards,", pattern)
         if _WALKS_TOO_FAR.search(within):
             raise InstanceError(
                 f"{table.where}field files: ** is needed at most once, and .. at the begin alone "
@@ -292,6 +294,8 @@ def _choice(table: _Table) -> InstanceChoice:
             )
         return FamilyChoice(family, _parameters(table), table.counts("seeds", (0,)), capacity)
     if kind == "extract":
+        if not table.text("extract").strip():
+            table.refuse("extract", "a model with its options", table.text("extract"))
         given = _Table(f"{table.where}parameters, ", table.table("parameters"))
         parameters = {name: given.options(name) for name in given.fields}
         return ExtractionChoice(table.text("extract"), parameters, capacity)
