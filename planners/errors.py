@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+from planners.text.plain_text import printable
+
 # What was found in a file may be long, and a message quotes it.
 MAX_MESSAGE_CHARACTERS = 2000
 
@@ -76,16 +78,7 @@ def _one_line(text: str) -> str:
     if len(text) > MAX_MESSAGE_CHARACTERS:
         end = MAX_MESSAGE_CHARACTERS // 4
         text = f"{text[: MAX_MESSAGE_CHARACTERS - end - 5]} ... {text[-end:]}"
-    if text.isprintable():
-        return text
-    return "".join(
-        sign
-        if sign.isprintable()
-        else " "
-        if sign.isspace()
-        else sign.encode("unicode_escape").decode()
-        for sign in text
-    )
+    return printable(text)
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:

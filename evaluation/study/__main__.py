@@ -10,8 +10,8 @@ import typer
 
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
-from evaluation.study.planned_runs import runs_of
-from evaluation.study.records_file import drop_lines, records_file
+from evaluation.study.planned_runs import PlannedRun, runs_of
+from evaluation.study.records_file import records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
@@ -22,6 +22,7 @@ from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
 from planners.files.output_file import say_written
 from planners.text.byte_units import counted, human_bytes
+from planners.text.plain_text import printable
 from planners.text.table import aligned_pairs
 
 app = CommandLine(no_args_is_help=True, help="Studies: runs of planners on instances, as data.")
@@ -61,11 +62,12 @@ def show(
     folder: Given = None,
     keys: Annotated[bool, typer.Option("--keys", help="Show the key of every run.")] = False,
 ) -> None:
-    """Show what a study runs."""
+    """Show what a study runs; its own Python files are not executed for that."""
     study = find_study(which)
-    runs = runs_of(study, _folders(which, folder), _patterns(only))
+    folders = _folders(which, folder)
+    runs = runs_of(study, folders, _patterns(only), executes_plugins=False)
     if keys:
-        standard_output.write("".join(f"{run.key}\n" for run in runs))
+        standard_output.write("".join(f"{printable(run.key)}\n" for run in runs))
         return
     longest = sum(run.limits.seconds for run in runs)
     instances = {run.instance.name for run in runs}
@@ -80,6 +82,9 @@ def show(
         ("memory", f"at most {human_bytes(memory)} a run"),
         ("at most", f"{longest / 3600:.1f} hours on one core"),
     ]  # fmt: skip
+    if study.plugins:
+        files = ", ".join(str(plugin.path) for plugin in study.plugins)
+        pairs.append(("executes", f"{files}; not executed here: what it brings counts as written"))
     standard_output.write(aligned_pairs(pairs))
 
 
@@ -116,16 +121,19 @@ def run(
     if scheduler is not None and jobs is not None:
         raise GaplessError("--jobs and --scheduler: one of the two is needed, found both")
     study = find_study(which)
+    if study.plugins:
+        files = ", ".join(printable(str(plugin.path)) for plugin in study.plugins)
+        typer.echo(f"executes {files}", err=True)
     runs = runs_of(study, _folders(which, folder), _patterns(only))
     path = output or RESULTS / f"{study.name}.jsonl"
-    if drop_changed and path.exists():
+    with records_file(path, _inputs(study, runs)) as file:
         try:
-            with records_file(path) as file:
-                runs_without_record(study, runs, file)
+            left, progress = runs_without_record(study, runs, file)
         except StaleRecordsError as stale:
-            drop_lines(path, stale.lines)
-    with records_file(path) as file:
-        left, progress = runs_without_record(study, runs, file)
+            if not drop_changed:
+                raise
+            file.drop(stale.lines)
+            left, progress = runs_without_record(study, runs, file)
         if left:
             opened = (
                 dask_cluster(scheduler)
@@ -156,6 +164,12 @@ def record(
 
 def _shown(study: Study) -> Callable[[Progress], None]:
     return lambda progress: show_progress(progress.line(study.name))
+
+
+def _inputs(study: Study, runs: Sequence[PlannedRun]) -> set[Path]:
+    """Return the files that a study reads."""
+    read = {run.instance.file for run in runs if run.instance.file is not None}
+    return {study.path, *(plugin.path for plugin in study.plugins), *read}
 
 
 def _say_how_to_go_on(path: Path) -> None:

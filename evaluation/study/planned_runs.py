@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
-from evaluation.study.plugins import load_plugins
+from evaluation.study.plugins import load_plugins, plugin_of
 from evaluation.study.record import Kind
-from evaluation.study.study import Grid, RunLimits, Study
+from evaluation.study.study import Grid, Plugin, RunLimits, Study
 from evaluation.study.study_instances import Folders, StudyInstance, instances_of
-from planners.errors import GaplessError, near_names
+from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.files.json_file import compact_json
 from planners.model.online_result import OnlineDevice
 from planners.model.problem import Scalar
 from planners.processes.planner_answer import plain_parameters
 from planners.registry import Chosen, choose, choose_online
+
+# A run takes a kilobyte of the runner, and its key besides.
+MOST_RUNS = 500_000
+MOST_KEY_CHARACTERS = 100_000_000
+
+
+# Kind, planner, label, parameters and plugin, as a run has them.
+Choice = tuple[Kind, str, str, Mapping[str, Scalar], Plugin | None]
+Chooser = Callable[[Kind, str], Sequence[Choice]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +40,8 @@ class PlannedRun:
     # Those that differ from the planner's own, as on the command line; and all of them.
     label: str
     parameters: Mapping[str, Scalar]
+    # The file of the study that registers it.
+    plugin: Plugin | None
     seed: int
     repetition: int
     limits: RunLimits
@@ -50,8 +61,10 @@ class PlannedRun:
     @cached_property
     def asked(self) -> str:
         """Digest of all that decides what it answers and what it takes."""
+        plugin = self.plugin
         question = {
             **self.of_study,
+            "plugins": [{"name": plugin.name, "source": plugin.source}] if plugin else [],
             "instance": asdict(self.instance.question),
             "kind": self.kind,
             "planner": self.planner,
@@ -64,7 +77,9 @@ class PlannedRun:
         return "sha256:" + hashlib.sha256(compact_json(question).encode()).hexdigest()
 
 
-def runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[PlannedRun]:
+def runs_of(
+    study: Study, folders: Folders, only: Sequence[str] = (), *, executes_plugins: bool = True
+) -> list[PlannedRun]:
     """Return the runs of a study, those of an instance one after the other.
 
     Parameters
@@ -73,12 +88,25 @@ def runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[Pl
         Where its instance files are.
     only
         Wildcards over keys; all runs where none is given.
+    executes_plugins
+        Whether the files of its planners are executed. Where they are not, a planner that nobody
+        else registered is taken as it is written.
     """
     folders.require_all(study.folders)
-    load_plugins(study.plugins)
+    if executes_plugins:
+        load_plugins(study.plugins)
+    chosen_by = cache(partial(_choices, bool(study.plugins) and not executes_plugins))
     runs: dict[str, PlannedRun] = {}
+    number = characters = 0
     for grid in study.grids:
-        for run in _runs_of_grid(study, grid, folders):
+        for run in _runs_of_grid(study, grid, folders, chosen_by):
+            number, characters = number + 1, characters + len(run.key)
+            if number > MOST_RUNS or characters > MOST_KEY_CHARACTERS:
+                raise GaplessError(
+                    f"study {study.name}: at most {MOST_RUNS:,} runs, and keys of "
+                    f"{MOST_KEY_CHARACTERS:,} characters in all, are needed, found more; cut it "
+                    f"into several files"
+                )
             known = runs.setdefault(run.key, run)
             unlike = _unlike(known, run)
             if unlike:
@@ -108,26 +136,42 @@ def _matches(key: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(key, pattern) for pattern in patterns)
 
 
-def _runs_of_grid(study: Study, grid: Grid, folders: Folders) -> Iterator[PlannedRun]:
-    of_study = {
-        "timed": study.timed,
-        "bounds_seconds": study.bounds_seconds,
-        "plugins": [asdict(plugin) for plugin in study.plugins],
-    }
-    chosen: list[tuple[Kind, Chosen[Any]]] = []
-    chosen += [("offsets", each) for name in grid.planners for each in choose(name)]
-    chosen += [("online", each) for name in grid.online for each in choose_online(name)]
+def _choices(may_be_unseen: bool, kind: Kind, text: str) -> list[Choice]:
+    """Choose by a text as on the command line, and believe it of what is not registered yet."""
+    choose_all: Callable[[str], Sequence[Chosen[Any]]]
+    choose_all = choose_online if kind == "online" else choose
+    try:
+        found = choose_all(text)
+    except UnknownPlannerError:
+        if not may_be_unseen:
+            raise
+        return [(kind, text.partition(":")[0], text, {}, None)]
+    return [
+        (
+            kind,
+            each.info.name,
+            each.label,
+            plain_parameters({**each.info.defaults, **each.parameters}),
+            plugin_of(kind, each.info.name),
+        )
+        for each in found
+    ]
+
+
+def _runs_of_grid(
+    study: Study, grid: Grid, folders: Folders, chosen_by: Chooser
+) -> Iterator[PlannedRun]:
+    of_study = {"timed": study.timed, "bounds_seconds": study.bounds_seconds}
+    chosen = [each for name in grid.planners for each in chosen_by("offsets", name)]
+    chosen += [each for name in grid.online for each in chosen_by("online", name)]
     for choice in grid.instances:
         for instance in instances_of(choice, folders):
             for seed in grid.seeds:
                 for repetition in range(grid.repetitions):
-                    for kind, each in chosen:
+                    for each in chosen:
                         yield PlannedRun(
                             instance,
-                            kind,
-                            each.info.name,
-                            each.label,
-                            plain_parameters({**each.info.defaults, **each.parameters}),
+                            *each,
                             seed,
                             repetition,
                             grid.limits,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -28,6 +29,11 @@ from planners.model.problem import Scalar
 from planners.text.byte_units import counted
 
 SCHEMA = 1
+# How the line of each record begins.
+FIRST_OF_A_LINE = f'{{"schema":{SCHEMA},"study":"'.encode()
+# A planner may tell a thousand statistics and ten thousand incumbents.
+MOST_LINE_BYTES = 1 << 24
+MOST_TEXT_CHARACTERS = 4000
 
 Kind = Literal["offsets", "online"]
 
@@ -118,6 +124,8 @@ class Record:
         tells none.
     statistics
         Counters of the planner.
+    plugin
+        Name and digest of the file that registered the planner; empty where it is no plugin's.
     timed
         Whether its times count: it ran on one core of its own.
     machine, versions, commit, moment
@@ -153,6 +161,7 @@ class Record:
     peak_resident_bytes: int | None = None
     incumbents: tuple[tuple[float, int], ...] = ()
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
+    plugin: Mapping[str, str] = field(default_factory=dict)
     commit: str | None = None
 
     @property
@@ -174,7 +183,7 @@ class Record:
         return compact_json(plain | {"machine": machine})
 
     @classmethod
-    def from_json(cls, text: str, where: object) -> Record:
+    def from_json(cls, text: str | bytes, where: object) -> Record:
         """Read a record from its line.
 
         Parameters
@@ -198,7 +207,7 @@ class Record:
             return cls(**_values(_parsed(text)))
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str | bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -213,6 +222,7 @@ def _values(parsed: dict[str, Any]) -> dict[str, Any]:
         refuse("schema", f"{SCHEMA}", parsed.get("schema"))
     for key in sorted(parsed.keys() - _READERS.keys() - {"schema"}):
         raise InstanceError(f"field {key}: unknown; {near_names(key, _READERS)}")
+    parsed = {**_NOT_IN_OLD_RECORDS, **parsed}
     for key in _READERS.keys() - parsed.keys():
         raise InstanceError(f"field {key}: missing, and every record needs it")
     return {key: read(key, parsed[key]) for key, read in _READERS.items()}
@@ -222,8 +232,8 @@ _Reader = Callable[[str, Any], Any]
 
 
 def _text(key: str, value: Any) -> str:
-    if type(value) is not str:
-        refuse(key, "a text", value)
+    if type(value) is not str or len(value) > MOST_TEXT_CHARACTERS:
+        refuse(key, f"a text, of at most {MOST_TEXT_CHARACTERS} characters,", value)
     return value
 
 
@@ -247,7 +257,11 @@ def _seconds(key: str, value: Any) -> float:
 
 
 def _scalar(key: str, value: Any) -> Scalar:
-    if type(value) not in (str, int, float, bool):
+    if type(value) is str:
+        return _text(key, value)
+    # NaN, as JSON may have it, is at most nothing.
+    most = INT64_MAX if type(value) is int else sys.float_info.max
+    if type(value) not in (int, float, bool) or not abs(value) <= most:
         refuse(key, "a text, a number, true or false", value)
     return value  # type: ignore[no-any-return]
 
@@ -337,5 +351,7 @@ _READERS: dict[str, _Reader] = {
     "peak_resident_bytes": _optional(_count),
     "incumbents": _incumbents,
     "statistics": _mapping(_scalar),
+    "plugin": _mapping(_text),
     "commit": _optional(_text),
 }
+_NOT_IN_OLD_RECORDS: dict[str, Any] = {"plugin": {}}

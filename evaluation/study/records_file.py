@@ -6,8 +6,12 @@ Rationale. A study runs for days; the process that writes may be killed in the m
 so may the machine.
 
 Approach. A line is written by one call, at the end of the file, and brought to disk before the run
-counts as done. What stands behind the last end of a line was never counted, and is cut off when the
-file is opened again. A lock that the system opens when its holder dies keeps a second writer out.
+counts as done. What stands behind the last end of a line was never counted, and is cut off before
+the next line is written, where it is the begin of a record. A file that holds anything else is
+nobody's to cut, and is refused. A lock that the system opens when its holder dies keeps a second
+writer out, from before the file is read until its holder ends. The lock is on a file, not on its
+name: whoever writes the file anew locks the new one before that takes the name, and whoever has a
+lock looks whether the name still leads to it.
 
 Limits. A file system that says that data is on disk before it is can lose lines, from the end on.
 """
@@ -17,17 +21,15 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.study.record import Machine, Record
+from evaluation.study.record import FIRST_OF_A_LINE, MOST_LINE_BYTES, Machine, Record
 from planners.errors import GaplessError, InstanceError
-from planners.files.output_file import write_output
-
-# Looked at, at once, for the end of the last line.
-_PIECE_BYTES = 1 << 16
+from planners.files.output_file import replacing, require_targets
+from planners.text.plain_text import shown
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class KnownRecord:
     asked: str
     failed: bool
     machine: Machine
+    instance_digest: str
+    plugin: Mapping[str, str]
 
 
 def read_records(path: Path) -> Iterator[Record]:
@@ -60,38 +64,100 @@ def read_records(path: Path) -> Iterator[Record]:
     InstanceError
         A line is no record; the message has its number.
     """
-    with _opened(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.endswith("\n"):
-                yield Record.from_json(line, f"{path}:{number}")
+    for where, line in _lines(path):
+        if line.endswith(b"\n"):
+            yield Record.from_json(line, where)
 
 
 class RecordsFile:
-    """The records of a study on disk, to which new ones are added."""
+    """The records of a study on disk, to which new ones are added; its lock is held."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int, held: ExitStack) -> None:
         self.path = path
-        self._descriptor = descriptor
-        self.known = [
-            KnownRecord(number, its.study, its.run, its.asked, its.failed, its.machine)
-            for number, its in enumerate(read_records(path), 1)
-        ]
+        self._descriptor, self._held = descriptor, held
+        self._read()
+
+    def _read(self) -> None:
+        self.known: list[KnownRecord] = []
+        # Where a torn line begins, which is cut off before more is written.
+        self._torn_at: int | None = None
+        end = 0
+        for number, (where, line) in enumerate(_lines(self.path), 1):
+            if not line.endswith(b"\n"):
+                _require_torn(line, where)
+                self._torn_at = end
+                break
+            its = Record.from_json(line, where)
+            self.known.append(
+                KnownRecord(
+                    number, its.study, its.run, its.asked, its.failed, its.machine,
+                    its.instance_digest, its.plugin,
+                )
+            )  # fmt: skip
+            end += len(line)
 
     def append(self, line: str) -> None:
         """Bring one more record to disk."""
+        if not _leads_to(self.path, self._descriptor):
+            raise GaplessError(
+                f"{self.path}: the file was replaced or taken away while records were added to "
+                f"it; the last one was not kept"
+            )
         data = f"{line}\n".encode()
-        if os.write(self._descriptor, data) != len(data):
+        try:
+            if self._torn_at is not None:
+                os.ftruncate(self._descriptor, self._torn_at)
+                self._torn_at = None
+            written = os.write(self._descriptor, data)
+            if not _is_null_device(self._descriptor):
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise GaplessError(
+                f"{self.path}: the last record was not kept: {error.strerror or error}"
+            ) from None
+        if written != len(data):
             raise GaplessError(f"{self.path}: the disk is full; the last record was not kept")
-        if _is_plain(self._descriptor):
-            os.fsync(self._descriptor)
+
+    def drop(self, numbers: Collection[int]) -> None:
+        """Write the file anew without some of its lines, counted from 1."""
+        with self.path.open("rb") as old, replacing(self.path) as new:
+            for number, line in enumerate(old, 1):
+                if number not in numbers and line.endswith(b"\n"):
+                    new.write(line)
+            # The lock is on what is opened, which lives on in the copy.
+            fcntl.flock(new, fcntl.LOCK_EX)
+            fcntl.fcntl(new, fcntl.F_SETFL, os.O_APPEND)
+            self._descriptor = os.dup(new.fileno())
+            self._held.callback(os.close, self._descriptor)
+        self._read()
 
 
 @contextmanager
-def records_file(path: Path) -> Iterator[RecordsFile]:
-    """Open a file of records, or begin one; a line that was torn by a kill is cut off."""
+def records_file(path: Path, inputs: Iterable[Path] = ()) -> Iterator[RecordsFile]:
+    """Open a file of records, or begin one; what holds anything else is refused as it is.
+
+    None of the inputs may be this file, under this or another name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
+    require_targets({"--output": path}, inputs)
+    with ExitStack() as held:
+        yield RecordsFile(path, _locked(path, held), held)
+
+
+def _locked(path: Path, held: ExitStack) -> int:
+    """Open the file that a path leads to, and lock it."""
+    # A pipe would be waited for.
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        held.callback(os.close, descriptor)
+        if _is_null_device(descriptor):
+            return descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise GaplessError(
+                f"--output {path}: a plain file is needed, for records are read from it as well, "
+                f"found none"
+            )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -99,42 +165,37 @@ def records_file(path: Path) -> Iterator[RecordsFile]:
                 f"{path}: another run of a study writes here; wait for its end, or write to "
                 f"another file with -o"
             ) from None
-        if _is_plain(descriptor):
-            _cut_torn_line(descriptor)
-        yield RecordsFile(path, descriptor)
-    finally:
-        os.close(descriptor)
+        if _leads_to(path, descriptor):
+            return descriptor
 
 
-def _is_plain(descriptor: int) -> bool:
-    # A device, such as /dev/null, keeps nothing.
-    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+def _is_null_device(descriptor: int) -> bool:
+    # It keeps nothing, so that there is nothing to lock.
+    return os.path.samestat(os.stat(os.devnull), os.fstat(descriptor))
 
 
-def drop_lines(path: Path, numbers: Sequence[int]) -> None:
-    """Write a file of records anew without some of its lines, counted from 1."""
-    dropped = set(numbers)
-    with _opened(path) as lines:
-        kept = [line for number, line in enumerate(lines, 1) if number not in dropped]
-    write_output(path, "".join(kept).encode())
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Iterator[str]]:
+def _leads_to(path: Path, descriptor: int) -> bool:
     try:
-        with path.open(encoding="utf-8", newline="\n") as lines:
-            yield lines
-    except UnicodeDecodeError as error:
-        raise InstanceError(f"{path}: the file is no UTF-8 text: byte {error.start}") from None
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
-def _cut_torn_line(descriptor: int) -> None:
-    end = os.fstat(descriptor).st_size
-    while end > 0:
-        begin = max(0, end - _PIECE_BYTES)
-        found = os.pread(descriptor, end - begin, begin).rfind(b"\n")
-        if found >= 0:
-            end = begin + found + 1
-            break
-        end = begin
-    os.ftruncate(descriptor, end)
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Read line by line, and say where each stands."""
+    with path.open("rb") as file:
+        lines = iter(lambda: file.readline(MOST_LINE_BYTES + 1), b"")
+        for number, line in enumerate(lines, 1):
+            if len(line) > MOST_LINE_BYTES:
+                raise InstanceError(
+                    f"{path}:{number}: at most {MOST_LINE_BYTES} bytes are needed, found more"
+                )
+            yield f"{path}:{number}", line
+
+
+def _require_torn(line: bytes, where: str) -> None:
+    """Refuse what is not the begin of a record, which only a kill leaves at the end of a file."""
+    if not (line.startswith(FIRST_OF_A_LINE) or FIRST_OF_A_LINE.startswith(line)):
+        raise InstanceError(
+            f"{where}: a record is needed, found {shown(line[:60])}; write to another file with -o"
+        )

@@ -79,6 +79,8 @@ class RunTask:
     planner: str
     label: str
     parameters: dict[str, Scalar]
+    # Name and digest of the file that brings the planner.
+    plugin: dict[str, str]
     seed: int
     repetition: int
     limits: RunLimits
@@ -136,6 +138,7 @@ def blank_record(
         planner=task.planner,
         kind=task.kind,
         parameters=task.parameters,
+        plugin=task.plugin,
         seed=task.seed,
         budget_seconds=task.limits.budget_seconds,
         repetition=task.repetition,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from evaluation.study.executors import Workforce
 from evaluation.study.planned_runs import PlannedRun
+from evaluation.study.plugins import digest_of
 from evaluation.study.record import Machine, Record, RunStatus
 from evaluation.study.records_file import KnownRecord, RecordsFile
 from evaluation.study.run_task import RunTask, blank_record, carry_out, now
@@ -24,12 +26,14 @@ from planners.text.byte_units import counted
 AHEAD = 2
 # How long the number of workers of a cluster is believed.
 WIDTH_SECONDS = 10.0
+# Of the files that have changed.
+MOST_NAMED = 3
 
 
 class StaleRecordsError(GaplessError):
     """Records answer what the study does not ask any more; the lines are those of the file."""
 
-    def __init__(self, message: object, lines: Sequence[int] = ()) -> None:
+    def __init__(self, message: object, lines: Collection[int] = ()) -> None:
         super().__init__(message)
         self.lines = lines
 
@@ -83,21 +87,40 @@ def runs_without_record(
             )
         known[record.run] = record
     changed = sorted(
-        (known[run.key] for run in runs if run.key in known and known[run.key].asked != run.asked),
-        key=lambda record: record.line,
+        (
+            (known[run.key], _what_changed(run, known[run.key], study))
+            for run in runs
+            if run.key in known and known[run.key].asked != run.asked
+        ),
+        key=lambda pair: pair[0].line,
     )
     if changed:
-        first = changed[0]
+        first = changed[0][0]
+        whats = Counter(what for _, what in changed)
+        parts = [
+            f"{what} has changed since {counted(count, 'record')}"
+            for what, count in whats.most_common(MOST_NAMED)
+        ]
+        if len(whats) > MOST_NAMED:
+            parts.append(f"{len(whats) - MOST_NAMED} more have changed")
         raise StaleRecordsError(
-            f"{file.path}:{first.line}: the study or an instance has changed since "
-            f"{counted(len(changed), 'record')}, the first of {first.run}; write to another file "
-            f"with -o, or run them again with --drop-changed",
-            [record.line for record in changed],
+            f"{file.path}:{first.line}: {', '.join(parts)}, the first of {first.run}; write to "
+            f"another file with -o, or run them again with --drop-changed",
+            {record.line for record, _ in changed},
         )
     left = [run for run in runs if run.key not in known]
     mine = [known[run.key] for run in runs if run.key in known]
     failed = sum(record.failed for record in mine)
     return left, Progress(len(runs), len(mine), failed=failed, begun=time.monotonic())
+
+
+def _what_changed(run: PlannedRun, record: KnownRecord, study: Study) -> str:
+    """Name the file that changed since a record was made."""
+    if record.plugin != digest_of(run.plugin) and run.plugin is not None:
+        return f"plugin {run.plugin.path}"
+    if record.instance_digest != run.instance.question.digest:
+        return f"instance {run.instance.file or run.instance.name}"
+    return f"study {study.path}"
 
 
 def run_all(
@@ -173,6 +196,7 @@ def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
             planner=run.planner,
             label=run.label,
             parameters=dict(run.parameters),
+            plugin=digest_of(run.plugin),
             seed=run.seed,
             repetition=run.repetition,
             limits=run.limits,

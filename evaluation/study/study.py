@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from evaluation.study.recording_part import RecordingPart
@@ -150,10 +151,13 @@ class Plugin:
     ----------
     name, source
         Of the file, and what it holds.
+    path
+        Where it was read.
     """
 
     name: str
     source: str
+    path: Path = field(default=Path(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,8 @@ class Study:
         Folders of instances that do not come with the study: by name, what each holds.
     page
         What reports read of it; no run depends on it.
+    path
+        Its file.
     """
 
     name: str
@@ -186,3 +192,4 @@ class Study:
     plugins: tuple[Plugin, ...] = ()
     folders: Mapping[str, str] = field(default_factory=dict)
     page: Mapping[str, Any] = field(default_factory=dict)
+    path: Path = Path()

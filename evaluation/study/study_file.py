@@ -28,15 +28,21 @@ from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.variations import VARIATIONS
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
-from planners.files.bounded_file import read_bounded
+from planners.files.bounded_file import read_bounded, require_plain_file
 from planners.model.columns import INT64_MAX
 from planners.model.online_result import OnlineDevice
 from planners.text.byte_units import parse_bytes
-from planners.text.plain_text import shown
+from planners.text.plain_text import printable, shown
 
 FOLDER = Path(__file__).parents[1] / "studies"
 SUFFIX = ".toml"
-MAX_FILE_BYTES = 1 << 20
+# What ships has at most 7 KB, 370 values, 160 characters in one and 7 points in a line.
+MAX_FILE_BYTES = 1 << 18
+MAX_PLUGIN_BYTES = 1 << 20
+MOST_VALUES = 10_000
+MOST_CHARACTERS = 1000
+# A key of n parts takes n * n steps to read.
+MOST_POINTS = 100
 
 # What a process may take longer than the planner's own limit, to read its problem among others.
 GRACE_SECONDS = 5.0
@@ -55,6 +61,8 @@ _OF_EVERY_CHOICE = {"capacity"}
 _DEALT = (StreamScheme.CATEGORY.value, StreamScheme.SUCCESSION.value)
 # What begins with a name in braces is in the folder of that name.
 _IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
+# What would look through a disk, or through a folder again and again.
+_WALKS_TOO_FAR = re.compile(r"\*\*.*(\*\*|\.\.)|\.\..*\*\*|(?<!\.\.)/+\.\.(/|$)")
 _OF_VARIANTS = {"variations", "seeds"}
 _OF_A_CHOICE = {
     "files": {"files", "iteration", "persistent", "static", "microbatches"} | _OF_VARIANTS,
@@ -129,12 +137,40 @@ def read_study(path: Path) -> Study:
     """
     with errors_at(path):
         try:
-            content = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+            require_plain_file(path)
+            text = read_bounded(path, MAX_FILE_BYTES).decode("utf-8")
+            for number, line in enumerate(text.split("\n"), 1):
+                if line.count(".") > MOST_POINTS:
+                    raise InstanceError(
+                        f"line {number}: at most {MOST_POINTS} points are needed, found "
+                        f"{line.count('.')}; a list may have several lines"
+                    )
+            content = tomllib.loads(text)
         except RecursionError:
             raise InstanceError("the file is no study: its lists are nested too deeply") from None
         except ValueError as error:  # no UTF-8, or no TOML
             raise InstanceError(f"the file is no TOML: {error}") from None
+        _require_small(content)
         return _study(path, _Table("", content))
+
+
+def _require_small(content: Mapping[str, Any]) -> None:
+    """Bound what a file holds, before it is multiplied."""
+    values: list[Any] = [content]
+    # It grows while it is walked through.
+    for value in values:
+        if isinstance(value, Mapping):
+            values += [*value.keys(), *value.values()]
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, str) and len(value) > MOST_CHARACTERS:
+            raise InstanceError(
+                f"a text of at most {MOST_CHARACTERS} characters is needed, found {shown(value)}"
+            )
+        elif isinstance(value, int) and abs(value) > INT64_MAX:
+            raise InstanceError(f"a whole number within int64 is needed, found {shown(value)}")
+        if len(values) > MOST_VALUES:
+            raise InstanceError(f"at most {MOST_VALUES} keys and values are needed, found more")
 
 
 def _study(path: Path, table: _Table) -> Study:
@@ -144,7 +180,7 @@ def _study(path: Path, table: _Table) -> Study:
     of_folders = {name: folders.text(name) for name in folders.fields}
     grids = tuple(_grid(table, grid, of_folders) for grid in table.tables("grid"))
     return Study(
-        name=path.stem,
+        name=printable(path.stem),
         question=table.text("question"),
         grids=grids,
         timed=table.truth("timed", default=False),
@@ -152,13 +188,15 @@ def _study(path: Path, table: _Table) -> Study:
         plugins=tuple(plugins),
         folders=of_folders,
         page=table.table("page"),
+        path=path,
     )
 
 
 def _plugin(path: Path) -> Plugin:
     with errors_at(f"field plugins, {path}"):
         try:
-            return Plugin(path.name, read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+            require_plain_file(path)
+            return Plugin(path.name, read_bounded(path, MAX_PLUGIN_BYTES).decode("utf-8"), path)
         except UnicodeDecodeError as error:
             raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
 
@@ -220,6 +258,13 @@ def _choices(table: _Table, folders: Mapping[str, str]) -> Iterator[InstanceChoi
                 f"does not have; {near_names(found[1], folders)}"
             )
         name, within = (None, pattern) if found is None else (found[1], found[2])
+        if not Path(within).parts:
+            table.refuse("files", "the name of a file, or wildcards,", pattern)
+        if _WALKS_TOO_FAR.search(within):
+            raise InstanceError(
+                f"{table.where}field files: ** is needed at most once, and .. at the begin alone "
+                f"and without **, found {shown(pattern)}"
+            )
         by_folder.setdefault(name, []).append(within)
     parts = _parts(table)
     for name, patterns in by_folder.items():
@@ -249,6 +294,8 @@ def _choice(table: _Table) -> InstanceChoice:
             )
         return FamilyChoice(family, _parameters(table), table.counts("seeds", (0,)), capacity)
     if kind == "extract":
+        if not table.text("extract").strip():
+            table.refuse("extract", "a model with its options", table.text("extract"))
         given = _Table(f"{table.where}parameters, ", table.table("parameters"))
         parameters = {name: given.options(name) for name in given.fields}
         return ExtractionChoice(table.text("extract"), parameters, capacity)

@@ -34,6 +34,7 @@ from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, near_names
+from planners.files.bounded_file import require_plain_file
 from planners.files.digest import problem_digest
 from planners.files.formats import read_with_requests
 from planners.files.named_instance import instance_file
@@ -42,8 +43,10 @@ from planners.model.columns import INT64_MAX
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence
 from planners.processes.child_process import run_to_end
+from planners.text.plain_text import printable
 
 WHOLE = RecordingSlice()
+MOST_NAME_CHARACTERS = 1000
 
 Content = tuple[Problem, RequestSequence | None]
 Value = TypeVar("Value")
@@ -70,6 +73,15 @@ class StudyInstance:
     read: Callable[[], Content]
     # What the catalogue knows of it without reading it.
     recorded: Question | None = None
+    # Where it is read; None where it is made.
+    file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.name) > MOST_NAME_CHARACTERS:
+            raise InstanceError(
+                f"instance {self.name[:60]}...: a name of at most {MOST_NAME_CHARACTERS} "
+                f"characters is needed, found {len(self.name)}"
+            )
 
     @cached_property
     def question(self) -> Question:
@@ -128,11 +140,11 @@ class Folders:
         return self.own if choice.folder is None else self.given[choice.folder]
 
 
-def instances_of(choice: InstanceChoice, folders: Folders) -> list[StudyInstance]:
-    """Return the instances of a choice."""
+def instances_of(choice: InstanceChoice, folders: Folders) -> Iterator[StudyInstance]:
+    """Make the instances of a choice as they are asked for: a line can choose any number."""
     if isinstance(choice, VariedChoice):
-        return list(_variants(choice, folders))
-    return [_named_by_capacity(instance) for instance in _as_they_are(choice, folders)]
+        return _variants(choice, folders)
+    return map(_named_by_capacity, _as_they_are(choice, folders))
 
 
 def _as_they_are(
@@ -175,7 +187,9 @@ def _variants(choice: VariedChoice, folders: Folders) -> Iterator[StudyInstance]
                 drawn = {} if seed is None else {"seed": seed}
                 name = name_with(instance.name, {"variation": variation, **drawn})
                 make = partial(_varied, instance, variation, seed or 0)
-                yield StudyInstance(name, instance.name, CapacityFrom.INSTANCE, make)
+                yield StudyInstance(
+                    name, instance.name, CapacityFrom.INSTANCE, make, file=instance.file
+                )
 
 
 def _varied(instance: StudyInstance, variation: str, seed: int) -> Content:
@@ -198,16 +212,16 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
         )
     for entry in chosen:
         question = Question(entry.facts.digest, entry.facts.capacity)
-        read = partial(_read_entry, entry)
+        read, file = partial(_read_entry, entry), FOLDER / entry.file
         if not choice.nodes_per_stream:
-            yield StudyInstance(entry.name, None, choice.capacity, read, question)
+            yield StudyInstance(entry.name, None, choice.capacity, read, question, file)
         for nodes in choice.nodes_per_stream:
             settings: dict[str, object] = {"nodes_per_stream": nodes}
             if choice.streams is not StreamScheme.CATEGORY:
                 settings["streams"] = choice.streams.value
             name = name_with(entry.name, settings)
             deal = partial(_dealt_again, entry, nodes, choice.streams)
-            yield StudyInstance(name, entry.name, choice.capacity, deal)
+            yield StudyInstance(name, entry.name, choice.capacity, deal, file=file)
 
 
 def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
@@ -292,6 +306,8 @@ def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
         if not found:
             raise InstanceError(f"{folder / pattern}: an instance file is needed, found none")
         for path in found:
+            require_plain_file(path)
             for part in choice.parts:
-                name = part.name_of(file_label(path))
-                yield StudyInstance(name, None, choice.capacity, partial(part.read, path))
+                name = printable(part.name_of(file_label(path)))
+                read = partial(part.read, path)
+                yield StudyInstance(name, None, choice.capacity, read, file=path)

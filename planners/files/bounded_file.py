@@ -26,6 +26,12 @@ def read_bounded(path: Path, limit: int) -> bytes:
     return b"".join(pieces)
 
 
+def require_plain_file(path: Path) -> None:
+    """Refuse a pipe or a device, which could be waited for without an end."""
+    if path.exists() and not path.is_file():
+        raise InstanceError(f"{path}: a plain file is needed, found none")
+
+
 def pieces_of(path: Path, most: int) -> Iterator[bytes]:
     """Read at most so many bytes of a file, piece by piece; one piece where its size is known."""
     try:

@@ -27,6 +27,20 @@ def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
     return plain[: most - 3] + "..."
 
 
+def printable(text: str) -> str:
+    """Return a whole text on one line, with an escape for each sign that could move a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if sign.isprintable()
+        else " "
+        if sign.isspace()
+        else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
+
+
 def text_of(value: object) -> str:
     """Return what an object says it is as one line, also where it refuses to say."""
     try:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planners.text.plain_text import printable
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -44,6 +46,10 @@ class Row:
     mark: str = ""
     # Of rich.
     style: str = ""
+
+    def __post_init__(self) -> None:
+        # Whatever they hold: names of files and of planners come from anywhere.
+        object.__setattr__(self, "cells", [printable(cell) for cell in self.cells])
 
     @classmethod
     def best(cls, cells: Sequence[str]) -> Row:
@@ -163,7 +169,7 @@ def columns_of(*headings: str, left: int = 1) -> tuple[Column, ...]:
 
 def aligned_pairs(pairs: Iterable[tuple[str, str]], indent: str = "") -> str:
     """Return a line a pair, the second ones below each other."""
-    lines = list(pairs)
+    lines = [(printable(first), printable(second)) for first, second in pairs]
     width = max((len(first) for first, _ in lines), default=0)
     return "".join(f"{indent}{first:{width}}  {second}".rstrip() + "\n" for first, second in lines)
 

@@ -57,6 +57,7 @@ def test_a_scheduler_that_goes_away_ends_the_study_in_order(
         code, said = run_until(slow_study, there, there.scheduler)
     assert code == 2
     assert said.splitlines() == [
+        "executes misbehaving.py",
         "results/tiny.jsonl keeps what has ended, and the same command goes on from there",
         "error: the scheduler has gone, and what it was at is not recorded",
     ]
@@ -182,7 +183,7 @@ def test_interrupted_on_a_cluster_it_leaves_nothing_and_goes_on(
             said, _ = runner.communicate()
         assert runner.returncode == code
         goes_on = "results/tiny.jsonl keeps what has ended, and the same command goes on from there"
-        assert said.splitlines() == [goes_on, line]
+        assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
         assert path.read_text().endswith("\n")
         kept = path.read_text()
         assert 2 <= len(list(read_records(path))) < 12

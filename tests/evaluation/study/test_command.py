@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from typer.testing import CliRunner, Result
 
 from evaluation.study.__main__ import app
 from evaluation.study.records_file import read_records
+from planners import Problem, write_problem
+from tests.evaluation.study.conftest import MISBEHAVING
 from tests.evaluation.study.test_record import RECORD
 from tests.slow import one_by_one
 
@@ -69,7 +71,7 @@ def stop(folder: Path, after: int, number: int) -> tuple[int, str]:
 
 def test_a_study_is_run_and_then_has_nothing_left_to_run(study_folder: Path) -> None:
     first = call("run", "tiny.toml", "--jobs", "1")
-    assert (first.exit_code, first.stderr) == (0, "")
+    assert (first.exit_code, first.stderr) == (0, "executes misbehaving.py\n")
     assert first.stdout == "tiny: 12 of 12 runs, 0 failed: results/tiny.jsonl\n"
     whole = (study_folder / "results" / "tiny.jsonl").read_bytes()
     again = call("run", "tiny.toml")
@@ -115,7 +117,7 @@ def test_interrupted_it_keeps_its_records_and_says_how_to_go_on(
     assert returned == code
     assert 2 <= kept < RUNS
     goes_on = "results/tiny.jsonl keeps what has ended, and the same command goes on from there"
-    assert said.splitlines() == [goes_on, line]
+    assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
     left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, slow_study)]
     assert left == []
 
@@ -157,15 +159,96 @@ def test_records_of_what_has_changed_are_named_and_dropped_where_asked(study_fol
     refused = call("run", "tiny.toml", *only)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == (
-        "error: results/tiny.jsonl:1: the study or an instance has changed since 2 records, the "
-        "first of random-lifetimes:tensors=8:seed=0/naive/seed=0/repetition=0; write to another "
-        "file with -o, or run them again with --drop-changed\n"
+        "executes misbehaving.py\n"
+        "error: results/tiny.jsonl:1: study tiny.toml has changed since 2 records, the first "
+        "of random-lifetimes:tensors=8:seed=0/naive/seed=0/repetition=0; write to another file "
+        "with -o, or run them again with --drop-changed\n"
     )
     assert lines_of(study_folder / "results" / "tiny.jsonl") == before
     assert call("run", "tiny.toml", *only, "--drop-changed").exit_code == 0
     after = lines_of(study_folder / "results" / "tiny.jsonl")
     assert len(after) == 2
     assert not set(after) & set(before)
+
+
+def test_a_changed_plugin_drops_the_records_of_its_own_planners_alone(study_folder: Path) -> None:
+    only = ("--only", "*tensors=8:seed=0/*", "--jobs", "1")
+    call("run", "tiny.toml", *only)
+    with (study_folder / "misbehaving.py").open("a") as plugin:
+        plugin.write("# another line\n")
+    again = [*COMMAND, "run", "tiny.toml", *only]
+    said = subprocess.run(again, capture_output=True, text=True, check=False).stderr
+    assert "tiny.jsonl:1: plugin misbehaving.py has changed since 1 record, the first of" in said
+    assert "/waits/" in said
+    before = set(lines_of(study_folder / "results" / "tiny.jsonl"))
+    subprocess.run([*again, "--drop-changed"], capture_output=True, check=True)
+    assert len(before & set(lines_of(study_folder / "results" / "tiny.jsonl"))) == 1
+
+
+def test_a_changed_instance_is_named(study_folder: Path) -> None:
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text(text.partition("family")[0] + 'files = ["*.json"]\n')
+    for size in (4, 5):
+        write_problem(Problem([size], [0], [1]), study_folder / "one.json")
+        said = call("run", "tiny.toml", "--jobs", "1").stderr
+    assert "instance one.json has changed since 2 records" in said
+
+
+def test_of_two_that_drop_records_at_once_none_loses_any(study_folder: Path) -> None:
+    call("run", "tiny.toml", "--only", "*/naive/*", "--jobs", "1")
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text(text.replace("seconds = 30", "seconds = 31"))
+    again = [*COMMAND, "run", "tiny.toml", "--jobs", "1", "--drop-changed"]
+    runners = [
+        subprocess.Popen(again, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    ended = [(*runner.communicate(), runner.returncode) for runner in runners]
+    assert {0} <= {code for *_, code in ended} <= {0, 2}
+    for _, said, code in ended:
+        assert code == 0 or "another run of a study writes here" in said
+    assert len(keys(study_folder)) == len(set(keys(study_folder))) == RUNS
+
+
+def test_showing_executes_nothing_and_running_says_first_what_it_executes(
+    study_folder: Path,
+) -> None:
+    (study_folder / "misbehaving.py").write_text("open('executed', 'w')\n" + MISBEHAVING)
+    keys_shown = call("show", "tiny.toml", "--keys")
+    assert "random-lifetimes:tensors=8:seed=0/waits/seed=0/repetition=0" in keys_shown.stdout
+    shown = call("show", "tiny.toml").stdout
+    assert "runs         12: 6 instances, 2 planners" in shown
+    assert "executes     misbehaving.py; not executed here" in shown
+    assert not (study_folder / "executed").exists()
+    (study_folder / "misbehaving.py").write_text("raise SystemExit(3)\n")
+    assert call("run", "tiny.toml").stderr.startswith("executes misbehaving.py\nerror: ")
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link, None])
+@pytest.mark.parametrize("name", ["tiny.toml", "misbehaving.py", "empty.json"])
+def test_records_are_never_written_to_an_input(
+    study_folder: Path, name: str, link: Callable[[str, str], None] | None
+) -> None:
+    text = (study_folder / "tiny.toml").read_text()
+    (study_folder / "tiny.toml").write_text(text.partition("family")[0] + 'files = ["*.json"]\n')
+    (study_folder / "empty.json").touch()
+    if link is not None:
+        link(name, "out")
+    before = (study_folder / name).read_bytes()
+    refused = call("run", "tiny.toml", "-o", f"../{study_folder.name}/{'out' if link else name}")
+    assert refused.exit_code == 2
+    assert f"found {name}, which this command reads" in refused.stderr
+    assert (study_folder / name).read_bytes() == before
+
+
+def test_no_sign_of_a_file_reaches_the_terminal_that_moves_it(study_folder: Path) -> None:
+    text = (study_folder / "tiny.toml").read_text().replace("Does it", "\\u001b[31m\\nDoes it")
+    text = text.partition("family")[0] + 'files = ["*.json"]\n'
+    (study_folder / "a\x1b[2J\n.toml").write_text(text)
+    write_problem(Problem([1], [0], [1]), study_folder / "b\x1b[2J\n.json")
+    for words in (("show",), ("show", "--keys"), ("run", "--jobs", "1"), ("run", "--only", "x")):
+        ended = call(*words, "a\x1b[2J\n.toml")
+        assert (ended.stdout + ended.stderr).replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -200,7 +283,7 @@ def test_times_of_unlike_machines_do_not_merge(study_folder: Path, count: int) -
         (("run", "tiny.toml", "-o", "other.jsonl"), "a record of the study tiny is needed"),
         (("run", "tiny.toml", "-o", "twice.jsonl"), "each run is recorded once"),
         (("run", "tiny.toml", "-o", "wrong.jsonl"), "wrong.jsonl:1: the line is no whole JSON"),
-        (("run", "tiny.toml", "-o", "."), "."),
+        (("run", "tiny.toml", "-o", "."), "--output .: a file is needed, found a folder"),
     ],
 )
 def test_a_mistake_is_one_line(study_folder: Path, words: tuple[str, ...], message: str) -> None:

@@ -303,3 +303,34 @@ def test_a_folder_that_is_wrong_is_one_line(folder: Path, given: dict[str, str],
     with pytest.raises(GaplessError) as refused:
         runs_of(read_study(folder / "own.toml"), Folders(folder, paths))
     assert str(refused.value) == says
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("seconds = 5", "seconds = 5\nrepetitions = 1_000_000_000_000"),
+        ("seconds = 5", f"seconds = 5\nseeds = {list(range(1000))}\nrepetitions = 1000"),
+        (
+            'files = ["*.json"]',
+            f'family = "random-lifetimes"\nparameters = {{ tensors = {list(range(1000))} }}\n'
+            f"seeds = {list(range(1000))}",
+        ),
+        (
+            'files = ["*.json"]',
+            f'files = ["*.json"]\niteration = "last"\nmicrobatches = {list(range(1, 9000))}\n',
+        ),
+        (
+            'files = ["*.json"]',
+            'extract = "mlp"\nparameters = { '
+            + ", ".join(f"p{n} = {['x' * 40 + str(m) for m in range(9)]}" for n in range(20))
+            + " }",
+        ),
+    ],
+    ids=["repetitions", "seeds", "family", "microbatches", "extract"],
+)
+def test_more_runs_than_a_runner_can_hold_are_refused(
+    folder: Path, change: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation.study.planned_runs.MOST_RUNS", 2000)
+    with pytest.raises(GaplessError, match=r"at most 2,000 runs|at most 1000 characters"):
+        runs(folder, STUDY.replace(*change))

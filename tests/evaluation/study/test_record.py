@@ -81,7 +81,7 @@ def test_a_label_is_what_the_command_line_takes() -> None:
         ({"incumbents": [[1, 2.5]]}, "field incumbents[0]: a whole number"),
         ({"machine": {"cores": 1}}, "field machine: an object of processor, cores"),
         ({"moment": "yesterday"}, "field moment: a date and time"),
-        ({"study": None}, "field study: a text is needed, found None"),
+        ({"study": None}, "field study: a text, of at most 4000 characters, is needed, found None"),
         ({"peek": 3}, "field peek: unknown; did you mean 'peak'"),
     ],
 )

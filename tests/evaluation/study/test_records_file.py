@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from evaluation.study.record import RunStatus
-from evaluation.study.records_file import drop_lines, read_records, records_file
-from planners.errors import GaplessError
+from evaluation.study.record import MOST_LINE_BYTES, RunStatus
+from evaluation.study.records_file import read_records, records_file
+from planners.errors import GaplessError, InstanceError
 from tests.evaluation.study.test_record import RECORD
 
 LINES = [replace(RECORD, run=f"run {number}").to_json() for number in range(3)]
@@ -32,14 +35,15 @@ def test_a_torn_line_is_cut_off(tmp_path: Path, kept: int, torn: int) -> None:
     path.write_text(whole + LINES[kept][:torn])
     assert len(list(read_records(path))) == kept
     with records_file(path) as file:
-        assert path.read_text() == whole
+        assert len(file.known) == kept
         file.append(LINES[kept])
+    assert path.read_text() == whole + LINES[kept] + "\n"
     assert [record.to_json() for record in read_records(path)] == LINES[: kept + 1]
 
 
 def test_a_torn_line_may_be_long(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text(LINES[0] + "\n" + "x" * 200_000)
+    path.write_text(LINES[0] + "\n" + LINES[1][:30] + "x" * 200_000)
     with records_file(path) as file:
         assert len(file.known) == 1
 
@@ -70,11 +74,68 @@ def test_a_second_writer_is_kept_out(tmp_path: Path) -> None:
         pass
 
 
-def test_lines_are_dropped_by_number(tmp_path: Path) -> None:
+def test_lines_are_dropped_by_number_under_one_lock(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text("".join(f"{line}\n" for line in LINES))
-    drop_lines(path, [1, 3])
-    assert [record.run for record in read_records(path)] == ["run 1"]
+    path.write_text("".join(f"{line}\n" for line in LINES) + LINES[0][:50])
+    with records_file(path) as file:
+        file.drop({1, 3})
+        assert [record.run for record in read_records(path)] == ["run 1"]
+        with pytest.raises(GaplessError, match="another run"), records_file(path):
+            pass
+        file.append(LINES[2])
+        assert [known.run for known in file.known] == ["run 1"]
+    assert path.read_text() == f"{LINES[1]}\n{LINES[2]}\n"
+
+
+def test_a_lock_of_a_file_that_was_replaced_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(f"{LINES[0]}\n")
+    lock = fcntl.flock
+
+    def replaced_before(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        with records_file(path) as other:
+            other.drop({1})
+            other.append(LINES[1])
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", replaced_before)
+    with records_file(path) as file:
+        file.append(LINES[2])
+    assert [record.run for record in read_records(path)] == ["run 1", "run 2"]
+
+
+def test_records_are_not_added_to_a_file_that_was_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    with records_file(path) as file:
+        path.unlink()
+        with pytest.raises(GaplessError, match="replaced or taken away"):
+            file.append(LINES[0])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "notes of mine", '{"schema":1}', "[1, 2]\n3", f"{LINES[0]}\nnotes", '{"schema":2,"study":"',
+        "\0" * 9, "x" * (MOST_LINE_BYTES + 1),
+    ],
+)  # fmt: skip
+def test_what_is_no_record_file_is_refused_as_it_is(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(content)
+    with pytest.raises(InstanceError, match=r"mine\.json:\d"), records_file(path):
+        pass
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/full")])
+def test_only_a_plain_file_takes_records(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "r")
+    needed = pytest.raises(GaplessError, match=r"r: a (plain )?file is needed")
+    with needed, records_file(tmp_path / "r"):
+        pass
 
 
 def test_what_failed_is_known(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,34 @@ def test_a_study_that_ships_is_found_by_its_name() -> None:
     assert find_study("regression").name == "regression"
     with pytest.raises(GaplessError, match="none has this name; did you mean 'regression'"):
         find_study("regresion")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a" + ".a" * 50_000 + " = 1", "line 1: at most 100 points are needed, found 50000"),
+        ("[page]\n" + "".join(f"a{n} = 1\n" for n in range(6000)), "at most 10000 keys and values"),
+        (f"page = {{ a = {list(range(11_000))} }}", "at most 10000 keys and values"),
+        (f'question = "{"a" * 1001}"', "a text of at most 1000 characters is needed"),
+        (f"{'a' * 1001} = 1", "a text of at most 1000 characters is needed"),
+        (f"page = {{ a = 0x{'f' * 17} }}", "a whole number within int64 is needed"),
+        ("#" * (1 << 18) + "\n", "at most 262144 bytes are read"),
+        (SMALL + 'files = [""]', "field files: the name of a file, or wildcards, is needed"),
+        (SMALL + 'files = ["./"]', "field files: the name of a file, or wildcards, is needed"),
+        (SMALL + 'extract = " "', "field extract: a model with its options is needed"),
+        (SMALL + 'files = ["**/**/*"]', "field files: ** is needed at most once"),
+        (SMALL + 'files = ["../**"]', "field files: ** is needed at most once"),
+        (SMALL + 'files = ["a/../*"]', "field files: ** is needed at most once"),
+    ],
+)
+def test_a_file_that_would_take_time_or_memory_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(InstanceError, match=re.escape(message)):
+        read_study(write(tmp_path, text))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InstanceError, match="a plain file is needed"):
+        read_study(tmp_path / "pipe.toml")
