@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,14 +89,27 @@ def test_requested_bytes_are_those_of_the_requests(name: str, device: OnlineDevi
     assert result.out_of_memory_row is None
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_device_with_memory_gives_the_same_figures(name: str) -> None:
-    requests = requests_of_trace(random_trace(4))
-    peaks = [
-        replayed(name, requests, OnlineTerms(device, capacity=1 << 32)).reserved_peak
-        for device in HOST_DEVICES
-    ]
-    assert peaks[0] == peaks[1]
+@pytest.mark.parametrize("share", [None, 0.9, 1.05, 1.4])
+@pytest.mark.parametrize(
+    "label", [*NAMES, "gmlake:fragmentation_limit_mib=0", "vpmm", "vpmm:page_mib=4", "stweaver"]
+)
+def test_devices_with_and_without_memory_are_asked_the_same(
+    label: str, share: float | None
+) -> None:
+    (allocator,) = choose_online(label)
+    for seed in range(4):
+        requests = requests_of_trace(random_trace(seed, streams=3))
+        requests = replace(requests, is_recorded=False, segments=requests.segments[:0])
+        capacity = None if share is None else int(share * max(live_bytes(requests)))
+        ledger, simulated = (
+            allocator.info.build(**allocator.parameters)(
+                requests, OnlineTerms(device, capacity, has_series=True)
+            )
+            for device in HOST_DEVICES
+        )
+        assert ledger.out_of_memory_row == simulated.out_of_memory_row
+        assert ledger.device_calls == simulated.device_calls
+        assert ledger.reserved.tolist() == simulated.reserved.tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)
