@@ -14,6 +14,7 @@ from instances.traces.trace_requests import requests_of_trace
 from planners.errors import DeviceError
 from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.online.online_run import run_online
 from planners.registry import choose_online
 from tests.gpu_runtime.replaying.recordings import (
     MIB,
@@ -195,3 +196,16 @@ def test_what_a_device_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(PolicyReplay, "run_to", refused)
     with pytest.raises(DeviceError, match="device ledger: map: refused"):
         replay_policy(caching_requests(), OnlineTerms(), PytorchCaching)
+
+
+def test_who_planned_nothing_says_why_and_is_not_the_best() -> None:
+    requests = requests_of_trace(random_trace(2))
+    chosen = choose_online("planned,stweaver,stweaver:static=false,pytorch-caching")
+    run = run_online(requests, chosen, OnlineTerms())
+    planned, stweaver, *others = run.rows
+    for row in (planned, stweaver):
+        assert row.reason.startswith("planned nothing: two marked iterations or more are needed")
+        assert row.result is not None
+        assert not run.is_best(row)
+    assert [row.reason for row in others] == ["", ""]
+    assert run.best in others
