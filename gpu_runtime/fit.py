@@ -181,9 +181,7 @@ def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
     return total, taken
 
 
-def _search(
-    terms: _Terms, label: str, found: LargestValues, start: int, check: FitCheck
-) -> None:
+def _search(terms: _Terms, label: str, found: LargestValues, start: int, check: FitCheck) -> None:
     def try_value(value: int) -> FitCheck:
         with errors_at(f"{found.parameter} {value}"):
             return terms.check(label, {found.parameter: value})[1]

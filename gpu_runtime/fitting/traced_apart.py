@@ -84,8 +84,10 @@ def _checked(sent: bytes, name: str) -> dict[str, Any]:
     kinds = {"label": str, "origin": dict, "value": int | None}
     if isinstance(said, dict) and said.keys() == {"error"}:
         kinds = {"error": str}
-    if not isinstance(said, dict) or said.keys() != kinds.keys() or not all(
-        isinstance(said[key], kind) for key, kind in kinds.items()
+    if (
+        not isinstance(said, dict)
+        or said.keys() != kinds.keys()
+        or not all(isinstance(said[key], kind) for key, kind in kinds.items())
     ):
         raise InstanceError(f"{name}: its process sent what is no answer, found {shown(sent)}")
     return said

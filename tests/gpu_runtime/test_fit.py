@@ -49,12 +49,12 @@ HOSTILE = {
     "import sys; sys.exit(0)": "SystemExit: 0",
     "raise GeneratorExit": "GeneratorExit",
     "def f(): f()\nf()": "RecursionError",
-    "class E(Exception):\n __str__ = lambda _: 1 / 0\nraise E": "E: an object that does not say what",
+    "class E(Exception):\n __str__ = lambda _: 1 / 0\nraise E": "E: an object that",
     "class E(Exception):\n def __str__(self): raise SystemExit(0)\nraise E": "E: an object that",
 }
 HARMLESS = [
     "import atexit; atexit.register(print, 'bye')",
-    "import threading; t = threading.Thread(target=lambda: [print('on') for _ in range(9)]); t.start()",
+    "import threading; threading.Thread(target=lambda: [print('on') for _ in range(9)]).start()",
     "import os; os.fork()",
     "import os, sys; sys.stdout = None; os.write(1, b'hello')",
     "import sys; sys.stdout = open('/dev/null', 'w'); sys.__stdout__.write('hello')",
