@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from gpu_runtime.fitting.fit_check import FitCheck, Fits, check_fit
 from gpu_runtime.fitting.fit_record import fit_json
 from gpu_runtime.fitting.fit_report import fit_notes, fit_table, peak_line, peak_table
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
+from gpu_runtime.fitting.traced_apart import Traced, trace_apart, trace_program
 from gpu_runtime.fitting.traced_program import OwnProgram, RegisteredProgram, TracedProgram
 from instances.extract.eager.loop_options import (
     Batch,
@@ -28,6 +29,7 @@ from instances.extract.eager.loop_options import (
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.models.required_packages import require_packages
 from instances.extract.own.own_extraction import open_own
 from instances.extract.own.own_function import is_own
 from instances.extract.own.own_options import require_left_out, require_no_set
@@ -49,7 +51,8 @@ app = CommandLine()
 
 @dataclass(frozen=True)
 class _Terms:
-    program: TracedProgram
+    # Traces the program with other values, and asks it for the value of a parameter.
+    trace: Callable[[Mapping[str, int], str | None], Traced]
     allocators: list[ChosenOnline]
     memory: int | None
     beside: int
@@ -58,18 +61,20 @@ class _Terms:
     def room(self) -> int | None:
         return None if self.memory is None else self.memory - self.beside
 
-    def check(self, changes: Mapping[str, int]) -> FitCheck:
+    def check(
+        self, label: str, changes: Mapping[str, int], vary: str | None = None
+    ) -> tuple[Traced, FitCheck]:
         """Trace the program with other values and replay it."""
         values = "".join(f" {name}={value}" for name, value in changes.items())
-        show_progress(f"{self.program.label}{values}: tracing")
+        show_progress(f"{label}{values}: tracing")
         try:
             with standard_output.kept_for_the_answer():
-                trace = self.program.trace(changes)
-                return check_fit(
-                    trace,
+                traced = self.trace(changes, vary)
+                return traced, check_fit(
+                    traced.trace,
                     self.allocators,
                     self.room,
-                    lambda label: show_progress(f"{self.program.label}{values}: {label}"),
+                    lambda allocator: show_progress(f"{traced.label}{values}: {allocator}"),
                 )
         finally:
             show_progress("")
@@ -132,25 +137,34 @@ def fit_program(
     total, taken = _parse_memory(memory, beside)
     with standard_output.kept_for_the_answer():
         chosen = choose_online(allocators)
-    register_own_models(models or ())
-    program: TracedProgram
     if is_own(name):
         require_left_out(name, {**shape, **loop})
-        program = OwnProgram(open_own(name, set_ or [], show_progress), steps)
     else:
         require_no_set(name, set_)
+
+    def opened() -> TracedProgram:
+        register_own_models(models or ())
+        if is_own(name):
+            return OwnProgram(open_own(name, set_ or [], show_progress), steps)
         find_model(name)
-        program = RegisteredProgram(name, TraceSettings(steps, **loop), shape)
-    terms = _Terms(program, chosen, total, taken)
-    start = 0 if vary is None else program.value_of(vary)
-    check = terms.check({})
+        return RegisteredProgram(name, TraceSettings(steps, **loop), shape)
+
+    def trace(changes: Mapping[str, int], varied: str | None) -> Traced:
+        if is_own(name) or models:
+            require_packages()  # here, so that each process has them when it begins
+            return trace_apart(name, opened, changes, varied)
+        return trace_program(opened(), changes, varied)
+
+    terms = _Terms(trace, chosen, total, taken)
+    traced, check = terms.check(name, {}, vary)
+    start = traced.value or 0
     found: LargestValues | None = None
     try:
         if vary is not None and terms.room is not None:
             found = LargestValues(vary, terms.room, by, {} if start % by else {start: check})
-            _search(terms, found, start, check)
+            _search(terms, traced.label, found, start, check)
     finally:  # also where a value cannot be traced, or at Ctrl-C
-        _print(terms, check, found, groups, as_json=as_json)
+        _print(terms, traced, check, found, groups, as_json=as_json)
     raise typer.Exit(0 if total is None else EXIT[check.answer])
 
 
@@ -167,25 +181,26 @@ def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
     return total, taken
 
 
-def _search(terms: _Terms, found: LargestValues, start: int, check: FitCheck) -> None:
+def _search(terms: _Terms, label: str, found: LargestValues, start: int, check: FitCheck) -> None:
     def try_value(value: int) -> FitCheck:
         with errors_at(f"{found.parameter} {value}"):
-            return terms.check({found.parameter: value})
+            return terms.check(label, {found.parameter: value})[1]
 
     search_largest(found, [row.label for row in check.rows], start, try_value)
 
 
 def _print(
     terms: _Terms,
+    traced: Traced,
     check: FitCheck,
     found: LargestValues | None,
     groups: int,
     *,
     as_json: bool,
 ) -> None:
-    label, write = terms.program.label, standard_output.write
+    label, write = traced.label, standard_output.write
     if as_json:
-        write(fit_json(label, check, terms.memory, terms.beside, found))
+        write(fit_json(traced, check, terms.memory, terms.beside, found))
         return
     above = f"{peak_line(label, check)}\n"
     standard_output.write_table(fit_table(check, terms.room, found), above=above)

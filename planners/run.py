@@ -15,6 +15,7 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
+from planners.processes.import_clock import import_clock
 from planners.processes.planner_answer import OnError, answer_of, plain_parameters
 from planners.referee.judge import judge
 from planners.registry import ChosenPlanner, choose_one
@@ -61,18 +62,20 @@ def run(
     budget = (budget or Budget()).started()
     wall, cpu = time.perf_counter(), _cpu_seconds()
     conflict = _pins_in_conflict(problem)
-    if conflict is not None:
-        found = conflict
-    elif isolation is not None:
-        # Imported here because most runs do without it.
-        from planners.processes.isolated_planner import answer_in_isolation
+    with import_clock() as imports:
+        if conflict is not None:
+            found = conflict
+        elif isolation is not None:
+            # Imported here because most runs do without it.
+            from planners.processes.isolated_planner import answer_in_isolation
 
-        found = answer_in_isolation(
-            problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)
-        )
-    else:
-        found = answer_of(chosen, problem, budget, on_error)
-    seconds, cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
+            found = answer_in_isolation(
+                problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)
+            )
+        else:
+            found = answer_of(chosen, problem, budget, on_error)
+    seconds = max(0.0, time.perf_counter() - wall - imports.seconds)
+    cpu_seconds = max(0.0, _cpu_seconds() - cpu - imports.cpu_seconds)
     proofs_count = conflict is not None or chosen.info.built_in
     return replace(
         judge(problem, found, bounds, proofs_count=proofs_count),

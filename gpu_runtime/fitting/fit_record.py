@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_runtime.fitting.fit_check import FitCheck
 from gpu_runtime.fitting.largest_value import LargestValues
+from gpu_runtime.fitting.traced_apart import Traced
 from planners.compare.records import environment
 
 SCHEMA = "gapless-fit"
@@ -15,15 +16,15 @@ SCHEMA_VERSION = 1
 
 
 def fit_json(
-    label: str, check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
+    traced: Traced, check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
 ) -> str:
     """Return what ``--json`` prints; what was not asked for is null."""
     record = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,
         "environment": environment(),
-        "program": label,
-        "origin": dict(check.trace.origin),
+        "program": traced.label,
+        "origin": dict(traced.origin),
         "memory": memory,
         "beside": beside,
         "answer": None if memory is None else check.answer.value,

@@ -8,7 +8,12 @@ from itertools import pairwise
 
 from gpu_runtime._core import PlannedAllocator, PlannedReplay
 from gpu_runtime.allocator.book_planner import BookPlanner
-from gpu_runtime.replaying.policy_replay import core_log, replay_result, return_memory
+from gpu_runtime.replaying.policy_replay import (
+    core_log,
+    replay_result,
+    return_memory,
+    too_few_marks,
+)
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from planners.errors import DeviceError
 from planners.model.budget import Budget
@@ -54,7 +59,16 @@ def replay_planned(
     allocator.drop_book()
     return_memory(requests, device, allocator, result)
     device.require_apart(requests)
-    return replace(result, seconds=result.seconds + stepping_seconds)
+    return replace(
+        result,
+        seconds=result.seconds + stepping_seconds,
+        not_done="" if book_planner.plans else _why_unplanned(requests, book_planner),
+    )
+
+
+def _why_unplanned(requests: RequestSequence, book_planner: BookPlanner) -> str:
+    why = book_planner.reason or "no plan was better than none"
+    return too_few_marks(requests) or f"planned nothing: {why}"
 
 
 def _serve(

@@ -124,6 +124,17 @@ def return_memory(
     allocator.give_back()
 
 
+def too_few_marks(requests: RequestSequence) -> str:
+    """Return why nothing can be planned where a recording does not mark iterations; else empty."""
+    marked = len(requests.iteration_rows)
+    if marked > 1:
+        return ""
+    return (
+        f"planned nothing: two marked iterations or more are needed, found {marked}; see Recording "
+        f"a run of your own in docs/replaying.md"
+    )
+
+
 def core_log(requests: RequestSequence) -> RequestLog:
     """Return the requests as the core takes them, which tells blocks apart by their addresses."""
     return RequestLog(

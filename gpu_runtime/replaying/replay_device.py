@@ -89,7 +89,8 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
     if terms.device is OnlineDevice.LEDGER:
         memory = device = LedgerMemory(PAGE_BYTES, capacity, LedgerStreams.WHEN_TOLD)
     elif terms.device is OnlineDevice.SIMULATED:
-        memory = device = SimulatedMemory(PAGE_BYTES, capacity)
+        memory = device = simulated = SimulatedMemory(PAGE_BYTES, capacity)
+        simulated.work_at_events()
     else:
         if terms.capacity is not None:
             raise DeviceError("--capacity: a GPU has the memory that it has; leave it out")

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from gpu_runtime.allocator import policy_choice
-from gpu_runtime.replaying.policy_replay import replay_policy
+from gpu_runtime.replaying.policy_replay import replay_policy, too_few_marks
 from gpu_runtime.replaying.static_pool import StaticPool
 from gpu_runtime.replaying.static_profile import (
     NO_TENSOR,
@@ -76,7 +76,11 @@ def replay_stweaver(
         nothing = np.full(requests.request_count, Served.FALLBACK, dtype=np.int64)
         cached = _cache(requests, terms)
         parts = _composition(requests, nothing, 0, cached.reserved_peak)
-        return StweaverReplay(replace(cached, statistics=parts), 0, nothing)
+        why = "planned nothing: no request of the first iteration comes again in the second"
+        cached = replace(
+            cached, statistics=parts, not_done=(too_few_marks(requests) or why) if static else ""
+        )
+        return StweaverReplay(cached, 0, nothing)
     plan = _plan(profile, planner, time_limit)
     begun = time.perf_counter()
     served, offset, late_seconds = _serve(requests, profile, plan, reuse=reuse)

@@ -65,6 +65,8 @@ class OnlineResult:
         Where each request was served; int64, 0 where it was not. Empty where that is not told.
     segments
         Rows ``(row, address, bytes)`` of what the device gave; int64.
+    not_done
+        Why the allocator did not do what its name says, such as to plan; empty where it did.
     statistics
         What else an allocator tells of how it served, such as the bytes of its parts.
     """
@@ -81,6 +83,7 @@ class OnlineResult:
     allocated: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     addresses: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     segments: IntColumn = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    not_done: str = ""
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property

@@ -9,7 +9,7 @@ from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.registry import ChosenOnline
-from planners.text.plain_text import describe_error
+from planners.text.plain_text import describe_error, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class OnlineRow:
     label: str
     # None where it failed.
     result: OnlineResult | None
-    # Why it failed, or why its run ended early.
+    # Why it failed, why its run ended early, or why it did not do what its name says.
     reason: str = ""
 
 
@@ -37,12 +37,12 @@ class OnlineRun:
 
     @property
     def best(self) -> OnlineRow | None:
-        """The first row with the smallest peak of reserved bytes of those that served all."""
+        """The first row with the smallest peak of reserved bytes of those that have no reason."""
         served = [row for row in self.rows if row.result is not None and not row.reason]
         return min(served, key=_reserved, default=None)
 
     def is_best(self, row: OnlineRow) -> bool:
-        """Return whether a row served all and has the smallest peak of reserved bytes."""
+        """Return whether a row has no reason, and the smallest peak of reserved bytes of those."""
         best = self.best
         return best is not None and not row.reason and _reserved(row) == _reserved(best)
 
@@ -80,7 +80,7 @@ def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTe
         return OnlineRow(allocator.label, None, describe_error(error))
     row = result.out_of_memory_row
     if row is None:
-        return OnlineRow(allocator.label, result)
+        return OnlineRow(allocator.label, result, text_of(result.not_done))
     reason = f"out of memory at row {row:,} of {requests.row_count:,}"
     return OnlineRow(allocator.label, result, reason)
 

@@ -218,8 +218,15 @@ def _be_child(
         if memory_bytes is not None:
             most = _address_space_bytes() + memory_bytes
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        answer = call(lambda message: _write(writer, message, BEFORE_THE_ANSWER))
-        _write(writer, answer)
+        pid, pipe = os.getpid(), os.fstat(writer)
+
+        def send(message: bytes, mark: int = BEFORE_THE_ANSWER) -> None:
+            # The call may have forked, or closed the pipe and opened a file of the same number.
+            if os.getpid() != pid or not os.path.samestat(os.fstat(writer), pipe):
+                raise BrokenPipeError("the pipe that the answer goes through is not there any more")
+            _write(writer, message, mark)
+
+        send(call(send), 0)
         code = 0
     except KeyboardInterrupt:
         pass  # the parent knows
@@ -233,7 +240,7 @@ def _be_child(
         os._exit(code)
 
 
-def _write(writer: int, message: bytes, mark: int = 0) -> None:
+def _write(writer: int, message: bytes, mark: int) -> None:
     rest = memoryview((len(message) | mark).to_bytes(PREFIX_BYTES, "little") + message)
     while rest:
         rest = rest[os.write(writer, rest) :]

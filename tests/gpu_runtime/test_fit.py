@@ -34,6 +34,39 @@ def make_step(parts=1, most=None, names="none"):
     return step
 """
 
+# As the user presses it, who reaches the command and not the process of the script.
+CTRL_C = "(__import__('os').kill(__import__('os').getppid(), 2), __import__('time').sleep(60))"
+
+# What a script does before its step is there, and how its line goes on.
+HOSTILE = {
+    "import os; os._exit(0)": "its process ended with exit status 0 before it answered",
+    "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": "its process ended by signal SIGKI",
+    "import os; os.closerange(3, 256)": "its process ended with exit status 70 before",
+    "import os; [os.dup2(2, fd) for fd in range(3, 256)]": "its process ended",
+    "import os; [OPEN(os.write, fd, b'yes' * 9) for fd in range(256)]": "its process sent more",
+    "import json; json.dumps = lambda *_, **__: '{}'": "its process sent what is no answer",
+    "raise KeyboardInterrupt": "its process ended with exit status 70 before it answered",
+    "import sys; sys.exit(0)": "SystemExit: 0",
+    "raise GeneratorExit": "GeneratorExit",
+    "def f(): f()\nf()": "RecursionError",
+    "class E(Exception):\n __str__ = lambda _: 1 / 0\nraise E": "E: an object that",
+    "class E(Exception):\n def __str__(self): raise SystemExit(0)\nraise E": "E: an object that",
+}
+HARMLESS = [
+    "import atexit; atexit.register(print, 'bye')",
+    "import threading; threading.Thread(target=lambda: [print('on') for _ in range(9)]).start()",
+    "import os; os.fork()",
+    "import os, sys; sys.stdout = None; os.write(1, b'hello')",
+    "import sys; sys.stdout = open('/dev/null', 'w'); sys.__stdout__.write('hello')",
+]
+OPEN = """
+def OPEN(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError:
+        pass
+"""
+
 
 def fit(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
@@ -123,7 +156,7 @@ def test_a_registered_model_by_its_settings(tmp_path: Path) -> None:
     ("ending", "status", "said"),
     [
         ("ValueError('too many')", 2, "error: parts 8: {path}:9: ValueError: too many\n"),
-        ("KeyboardInterrupt", 130, "interrupted\n"),
+        (CTRL_C, 130, "interrupted\n"),
     ],
 )
 def test_what_was_found_is_printed_when_a_search_ends_early(
@@ -203,3 +236,23 @@ def test_who_has_no_pytorch_is_told_what_to_install(
 @pytest.mark.torch
 def test_options_of_registered_models_are_refused_for_a_function(tmp_path: Path) -> None:
     assert "--batch: " in refused(script(tmp_path, STEP), "--batch", "3")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("does", HOSTILE)
+def test_nothing_but_an_answer_is_an_answer(does: str, tmp_path: Path) -> None:
+    name = script(tmp_path, f"{OPEN}{does}\n{FRAGMENTING}")
+    answer = fit(name, "--memory", "1GiB", "--json")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    line = answer.stderr.splitlines()[-1]
+    assert line.startswith("error: ")
+    assert HOSTILE[does] in line
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("does", HARMLESS)
+def test_what_a_script_prints_is_not_in_the_answer(does: str, tmp_path: Path) -> None:
+    name = script(tmp_path, f"{does}\n{FRAGMENTING}")
+    answer = fit(name, "--memory", "1GiB", "--json")
+    assert answer.exit_code == 0, answer.stderr
+    assert json.loads(answer.stdout)["answer"] == "yes"

@@ -80,7 +80,11 @@ def test_a_table_of_all_and_what_they_asked_of_the_device(recording: Path) -> No
     assert "*" in {row[0] for row in rows} <= {"*", " "}
     assert (blank, kinds.split()[:3]) == ("", ["device", "calls", "allocate_plain"])
     assert calls[0].split()[:2] == ["pytorch-caching", "2"]
+    calls, notes = calls[: len(OURS)], calls[len(OURS) :]
     assert [line.split()[0] for line in calls] == list(OURS)
+    assert [note.partition(": two")[0] for note in notes] == [
+        "planned: planned nothing", "stweaver: planned nothing",
+    ]  # fmt: skip
 
 
 def test_json_has_the_same(recording: Path) -> None:

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +110,20 @@ def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
             assert "unsafe and pinned to the same bytes" in answer.reason
         other = ChosenPlanner(PlannerInfo("other", "", "", {}, lambda: lambda *_: None), {})
         assert run(pins, other).certificate == "pinned"
+
+
+def test_what_a_planner_imports_is_no_time_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(1)", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def late(problem: Problem, _budget: Budget) -> Plan:
+        import slow_to_import  # type: ignore[import-not-found]  # noqa: F401
+
+        return Plan([0] * problem.tensor_count, 1)
+
+    info = PlannerInfo("late", "", "", {}, lambda: late)
+    result = run(Problem([1], [0], [1]), ChosenPlanner(info, {}))
+    assert result.valid, result.reason
+    assert result.seconds < 1

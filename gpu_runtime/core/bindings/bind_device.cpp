@@ -63,6 +63,7 @@ void bind_device(nb::module_& module) {
         .def(nb::init<std::size_t, std::size_t>(), "page_bytes"_a, "capacity_bytes"_a)
         .def("submit", &SimulatedMemory::submit, "stream"_a, "address"_a = 0, "bytes"_a = 0)
         .def("finish", &SimulatedMemory::finish, "stream"_a)
+        .def("work_at_events", &SimulatedMemory::work_at_events)
         .def("destroy_stream", &SimulatedMemory::destroy_stream, "stream"_a)
         .def("set_captured", &SimulatedMemory::set_captured, "stream"_a, "is_captured"_a)
         .def_prop_ro("captured_work", &SimulatedMemory::captured_work)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError
-from planners.text.plain_text import describe_error
+from planners.text.plain_text import describe_error, text_of
 
 # How PyTorch begins what it says of a tensor that it cannot follow; whole sentences go on with
 # advice for its developers.
@@ -49,8 +49,8 @@ def _described(error: BaseException) -> str:
     if type(error).__name__ in _DEPENDS_ON_DATA:
         return (
             f"memory that depends on the values of data cannot be traced, as fake tensors have "
-            f"none; found {error}"
+            f"none; found {text_of(error)}"
         )
-    if _MADE_ELSEWHERE in str(error):
+    if _MADE_ELSEWHERE in text_of(error):
         return "a tensor made outside of the traced function is used; make it within"
     return describe_error(error)

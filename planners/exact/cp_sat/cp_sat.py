@@ -15,7 +15,12 @@ from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.exact.cp_sat.offset_model import OffsetModel, build_model, require_room_for_pairs
 from planners.exact.cp_sat.tie_orders import TIE_ORDERS, TieOrder
 from planners.exact.interruptible import run_interruptibly
-from planners.exact.model_limits import RESERVE_SECONDS, require_time, solver_seconds
+from planners.exact.model_limits import (
+    RESERVE_SECONDS,
+    ModelTooLargeError,
+    require_time,
+    solver_seconds,
+)
 from planners.exact.plan_exactly import plan_exactly
 from planners.exact.search_outcome import SearchOutcome
 from planners.exact.solver_package import load_in_time, require_package
@@ -322,7 +327,7 @@ class _Search:
     def _read(self, solved: _Solved, model: OffsetModel, question: _Question) -> None:
         cp_model = self.cp_model
         if solved.status == cp_model.MODEL_INVALID:
-            raise ValueError(f"CP-SAT rejects the model: {model.model.validate()}")
+            raise ModelTooLargeError(f"CP-SAT rejects the model: {model.model.validate()}")
         self.conflicts += solved.conflicts
         self.branches += solved.branches
         if solved.status == cp_model.INFEASIBLE:

@@ -34,6 +34,8 @@ MOST_SECTION_MEMBERS = 60_000
 
 # CP-SAT wants every linear row within int64, and a row adds a few of these.
 MOST_UNITS = 1 << 58
+# So it does the sum of all that its variables can be.
+MOST_UNITS_OF_ALL = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ def build_model(
     """
     incumbent = int((hint + scaled.size).max(initial=0))
     require_room("units of bytes", incumbent, MOST_UNITS)
+    # One variable a block, and the peak.
+    variables = 1 + scaled.count
+    require_room("units of bytes in all variables", incumbent * variables, MOST_UNITS_OF_ALL)
     require_room_for_pairs(problem)
     peak = model.new_int_var(*peaks, "peak")
     head, steps = _head_variables(model, scaled, peaks[1], budget)

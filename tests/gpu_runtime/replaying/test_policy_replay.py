@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from instances.traces.trace_requests import requests_of_trace
 from planners.errors import DeviceError
 from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.online.online_run import run_online
 from planners.registry import choose_online
 from tests.gpu_runtime.replaying.recordings import (
     MIB,
@@ -87,14 +90,27 @@ def test_requested_bytes_are_those_of_the_requests(name: str, device: OnlineDevi
     assert result.out_of_memory_row is None
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_device_with_memory_gives_the_same_figures(name: str) -> None:
-    requests = requests_of_trace(random_trace(4))
-    peaks = [
-        replayed(name, requests, OnlineTerms(device, capacity=1 << 32)).reserved_peak
-        for device in HOST_DEVICES
-    ]
-    assert peaks[0] == peaks[1]
+@pytest.mark.parametrize("share", [None, 0.9, 1.05, 1.4])
+@pytest.mark.parametrize(
+    "label", [*NAMES, "gmlake:fragmentation_limit_mib=0", "vpmm", "vpmm:page_mib=4", "stweaver"]
+)
+def test_devices_with_and_without_memory_are_asked_the_same(
+    label: str, share: float | None
+) -> None:
+    (allocator,) = choose_online(label)
+    for seed in range(4):
+        requests = requests_of_trace(random_trace(seed, streams=3))
+        requests = replace(requests, is_recorded=False, segments=requests.segments[:0])
+        capacity = None if share is None else int(share * max(live_bytes(requests)))
+        ledger, simulated = (
+            allocator.info.build(**allocator.parameters)(
+                requests, OnlineTerms(device, capacity, has_series=True)
+            )
+            for device in HOST_DEVICES
+        )
+        assert ledger.out_of_memory_row == simulated.out_of_memory_row
+        assert ledger.device_calls == simulated.device_calls
+        assert ledger.reserved.tolist() == simulated.reserved.tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -180,3 +196,16 @@ def test_what_a_device_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(PolicyReplay, "run_to", refused)
     with pytest.raises(DeviceError, match="device ledger: map: refused"):
         replay_policy(caching_requests(), OnlineTerms(), PytorchCaching)
+
+
+def test_who_planned_nothing_says_why_and_is_not_the_best() -> None:
+    requests = requests_of_trace(random_trace(2))
+    chosen = choose_online("planned,stweaver,stweaver:static=false,pytorch-caching")
+    run = run_online(requests, chosen, OnlineTerms())
+    planned, stweaver, *others = run.rows
+    for row in (planned, stweaver):
+        assert row.reason.startswith("planned nothing: two marked iterations or more are needed")
+        assert row.result is not None
+        assert not run.is_best(row)
+    assert [row.reason for row in others] == ["", ""]
+    assert run.best in others

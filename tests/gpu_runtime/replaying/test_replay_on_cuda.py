@@ -51,7 +51,10 @@ REPLAY = f"""
 def test_each_allocator_does_over_a_driver_what_it_does_over_a_ledger() -> None:
     lines = output_of(REPLAY, stand_in()).splitlines()
     reasons, figures, timed = ([json.loads(line) for line in lines[part:9:3]] for part in range(3))
-    assert reasons == [[""] * 5] * 3
+    # Nothing marks iterations.
+    assert [[reason.partition(":")[0] for reason in each] for each in reasons] == [
+        [*[""] * 4, "planned nothing"]
+    ] * 3
     assert figures[0] == figures[1] == figures[2]
     assert {"allocate_plain", "create_pages", "map"} <= set(chain(*timed[1]))
     assert timed[0] == [[]] * 5
@@ -86,7 +89,6 @@ def test_each_allocator_serves_all_on_a_gpu_and_gives_all_back() -> None:
         terms = OnlineTerms(OnlineDevice.CUDA, is_verified=is_verified)
         for chosen, expected in zip(choose_online(OURS), ledger, strict=True):
             (row,) = run_online(requests, [chosen], terms).rows
-            assert row.reason == ""
             assert row.result is not None
             assert expected.result is not None
             assert row.result.requested_peak == expected.result.requested_peak

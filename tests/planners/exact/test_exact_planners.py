@@ -212,6 +212,24 @@ def test_a_model_too_large_leaves_the_greedy_plan(
 
 @every_planner
 @pytest.mark.usefixtures("weakly_started")
+@pytest.mark.parametrize(("tensors", "size"), [(3, 1 << 59), (40, 1 << 53), (600, 10**16)])
+def test_sizes_beyond_a_solver_leave_the_plan_there_is(
+    planner: str, tensors: int, size: int
+) -> None:
+    rng = random.Random(tensors)
+    start = [rng.randrange(2 * tensors) for _ in range(tensors)]
+    sizes = [size // (1 + index % 9) + index % 7 for index in range(tensors)]
+    problem = Problem(sizes, start, [step + 2 for step in start])
+    result = answer(planner, problem, time_limit_seconds=2)
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE), result.reason
+    assert result.plan is not None
+    bound = max(bound.bytes for bound in bounds_of(problem))
+    assert bound <= result.plan.peak
+    assert result.lower_bound <= result.plan.peak
+
+
+@every_planner
+@pytest.mark.usefixtures("weakly_started")
 @in_parts("seeds", range(8), first=2)
 def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(
     planner: str, seeds: range

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "device/sizes.h"
+
 namespace gapless::runtime {
 
 namespace {
@@ -12,7 +14,6 @@ namespace {
 // Beyond the addresses that a process has.
 constexpr Address kFirstAddress = Address{1} << 48;
 constexpr Address kLastAddress = Address{1} << 63;
-constexpr std::size_t kPlainAlignment = std::size_t{2} << 20;
 
 void add_dictated(std::deque<Address>& dictated, const std::vector<Address>& addresses) {
     for (const Address address : addresses) {
@@ -61,9 +62,8 @@ Address LedgerMemory::next_address(std::deque<Address>& dictated, std::size_t by
         dictated.pop_front();
         if (!overlaps(plain_, address, bytes) && !ranges_.contains(address)) return address;
     }
-    const std::size_t multiple = std::max(page_bytes_, kPlainAlignment);
     if (bytes > kFirstAddress) throw OutOfDeviceMemory("no address range: too many bytes");
-    const Address address = (next_address_ + multiple - 1) / multiple * multiple;
+    const Address address = round_up(next_address_, std::max(page_bytes_, kMadeMultiple));
     if (address + bytes > kLastAddress) {
         throw OutOfDeviceMemory("no address range: all addresses are taken");
     }

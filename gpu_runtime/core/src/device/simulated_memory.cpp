@@ -11,6 +11,7 @@
 #include <string>
 
 #include "device/free_word.h"
+#include "device/sizes.h"
 
 namespace gapless::runtime {
 
@@ -18,6 +19,9 @@ namespace {
 
 constexpr std::size_t kAddressSpace = std::size_t{1} << 47;
 constexpr std::size_t kLargestPage = std::size_t{1} << 40;
+// Where a process has nothing: above small fixed addresses, and far below what the host chooses.
+constexpr Address kFirstAddress = Address{1} << 44;
+constexpr std::size_t kAroundOthers = std::size_t{1} << 40;
 
 void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 
@@ -26,7 +30,10 @@ void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 }  // namespace
 
 SimulatedMemory::SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes)
-    : page_bytes_(page_bytes), capacity_bytes_(capacity_bytes), file_(-1) {
+    : page_bytes_(page_bytes),
+      capacity_bytes_(capacity_bytes),
+      file_(-1),
+      next_address_(kFirstAddress) {
     const auto host_page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     if (page_bytes == 0 || page_bytes % host_page != 0 || page_bytes > kLargestPage) {
         throw std::invalid_argument(
@@ -129,22 +136,29 @@ std::size_t SimulatedMemory::free_bytes() {
     return capacity_bytes_ - created_bytes_;
 }
 
+// Note: why addresses ascend, as on the ledger. Of blocks of one size an allocator takes the one
+// with the lowest address, and left to itself the host gives descending ones.
+Address SimulatedMemory::take_addresses(std::size_t bytes, std::size_t spare, int protection) {
+    const Address wish = round_up(next_address_, std::max(page_bytes_, kMadeMultiple));
+    void* const found = mmap(as_pointer(wish), bytes + spare, protection,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED) {
+        throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
+    }
+    // Where the host has something else, it goes another way, and the next wish lies behind that.
+    next_address_ = found == as_pointer(wish) ? wish + bytes : wish + kAroundOthers;
+    return reinterpret_cast<Address>(found);
+}
+
 Address SimulatedMemory::reserve_range(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (fails()) throw OutOfDeviceMemory("no address range: the simulated device was told to fail");
     if (bytes > kAddressSpace) throw OutOfDeviceMemory("no address range: too many bytes");
     // A page more, so that a multiple of a page lies inside.
-    void* found = mmap(nullptr, bytes + page_bytes_, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (found == MAP_FAILED) {
-        throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
-    }
-    const auto begin = reinterpret_cast<Address>(found);
-    // The last one that fits, so that ranges lie side by side where the host gives them so.
-    const Address address = (begin + page_bytes_) / page_bytes_ * page_bytes_;
-    const Address behind = begin + bytes + page_bytes_;
-    munmap(found, address - begin);
-    if (behind > address + bytes) munmap(as_pointer(address + bytes), behind - (address + bytes));
+    const Address begin = take_addresses(bytes, page_bytes_, PROT_NONE);
+    const Address address = round_up(begin, page_bytes_);
+    if (address > begin) munmap(as_pointer(begin), address - begin);
+    munmap(as_pointer(address + bytes), begin + page_bytes_ - address);
     ranges_[address] = bytes;
     return address;
 }
@@ -261,10 +275,7 @@ Address SimulatedMemory::allocate_plain(std::size_t bytes) {
     if (fails() || bytes > capacity_bytes_ - created_bytes_) {
         throw OutOfDeviceMemory("no physical memory of " + std::to_string(bytes) + " bytes");
     }
-    void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (found == MAP_FAILED) throw OutOfDeviceMemory(std::string("mmap: ") + std::strerror(errno));
-    const auto address = reinterpret_cast<Address>(found);
+    const Address address = take_addresses(bytes, 0, PROT_READ | PROT_WRITE);
     plain_[address] = bytes;
     created_bytes_ += bytes;
     return address;
@@ -312,7 +323,8 @@ Event SimulatedMemory::record_event(Stream stream) {
     may_fail("record_event");
     require_running(stream);
     const Event event = next_handle_++;
-    const StreamState& state = streams_[stream];
+    StreamState& state = streams_[stream];
+    state.submitted += are_events_work_;
     events_[event] = {stream, state.submitted, state.waited};
     return event;
 }

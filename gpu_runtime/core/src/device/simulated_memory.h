@@ -60,6 +60,9 @@ class SimulatedMemory final : public DeviceMemory {
     // while work goes on, unless that is known to touch `bytes` at an address only.
     void submit(Stream stream, Address address = 0, std::size_t bytes = 0);
     void finish(Stream stream);
+    // From now on a stream is at work wherever an event is recorded, as on a ledger of
+    // LedgerStreams::when_told, so that an allocator takes the same way over both.
+    void work_at_events() { are_events_work_ = true; }
 
     // What it was given goes on; it gets nothing more.
     void destroy_stream(Stream stream);
@@ -119,6 +122,8 @@ class SimulatedMemory final : public DeviceMemory {
         const std::lock_guard lock(mutex_);
         return value;
     }
+    // Of the host, with spare ones behind.
+    Address take_addresses(std::size_t bytes, std::size_t spare, int protection);
     void add_work(Stream stream, Address begin, Address end);
     void require_mapped(Address address, std::size_t bytes) const;
     void require_idle(Address begin, Address end) const;
@@ -132,9 +137,11 @@ class SimulatedMemory final : public DeviceMemory {
     const std::size_t page_bytes_;
     const std::size_t capacity_bytes_;
     int file_;
+    Address next_address_;
     std::size_t file_bytes_ = 0;
     std::size_t created_bytes_ = 0;
     std::size_t mapped_bytes_ = 0;
+    bool are_events_work_ = false;
     std::uint64_t calls_ = 0;
     std::uint64_t calls_to_failure_ = 0;
     std::uint64_t failures_ = 0;

@@ -15,6 +15,10 @@ constexpr std::size_t kSmallBytes = std::size_t{1} << 20;
 // More than any device has: what is asked for above this is refused before it is rounded up.
 constexpr std::size_t kMostBytes = std::size_t{1} << 48;
 
+// Where a device makes up addresses, plain memory and ranges begin at a multiple of a page and of
+// this: of 2 MiB, as on a GPU.
+constexpr std::size_t kMadeMultiple = std::size_t{2} << 20;
+
 constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) {
     return (bytes + multiple - 1) / multiple * multiple;
 }
