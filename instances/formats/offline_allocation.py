@@ -23,7 +23,7 @@ from instances.formats.judged_plan import require_valid_plan
 from instances.formats.tflite_model import (
     HEADER,
     IDENTIFIER,
-    MAX_FILE_BYTES,
+    MAX_MODEL_BYTES,
     METADATA_NAME,
     NOT_PLANNED,
     read_tflite_model,
@@ -62,7 +62,7 @@ def write_offline_allocation(source: Path, problem: Problem, result: Result, pat
         offsets[tensor] = offset
     words = [*HEADER, len(offsets), *offsets]
     with errors_at(source):
-        data = read_bounded(source, MAX_FILE_BYTES)
+        data = read_bounded(source, MAX_MODEL_BYTES)
         write_output(path, _with_metadata(data, struct.pack(f"<{len(words)}i", *words)))
 
 

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
-
-MAX_STREAM_BYTES = 1 << 29
+from planners.files.file_limits import MAX_BINARY_BYTES
 
 
 @contextmanager
@@ -22,7 +21,7 @@ def readable_twice(path: Path) -> Iterator[Path]:
         return
     # Whole before there is a folder: whoever waits for a pipe may be ended by any signal.
     with errors_at(path):
-        data = read_bounded(path, MAX_STREAM_BYTES)
+        data = read_bounded(path, MAX_BINARY_BYTES)
     with TemporaryDirectory(prefix="gapless-") as folder:
         copy = Path(folder, path.name)
         try:
