@@ -70,7 +70,7 @@ _KEYWORD = 2
 OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, for_bytes=64)
 # Arguments that say how many tensors an operator returns or sets up, or how often it runs others;
 # and how often it may, whatever the file names.
-_COUNTS = ("sections", "chunks", "r", "n")
+_COUNTS = ("sections", "chunks", "r", "n", "decimals")
 MAX_REPEATED = 64
 # The longest formula of a size that PyTorch was seen to write has 300.
 MAX_FORMULA_CHARACTERS = 1 << 14

@@ -163,7 +163,7 @@ class _Inference:
                 # One number, as often as the shape has it: takes no memory.
                 given = {
                     value.name: np.broadcast_to(
-                        np.zeros((), np.int64), self.types[value.name].lengths
+                        np.zeros((), np.int64), self.types[value.name].settled
                     )
                     for value in step.graph.input
                 }
@@ -184,7 +184,7 @@ class _Inference:
         given = [numpy_helper.to_array(self.numbers[name]) for name in filter(None, node.input)]
         if node.op_type == "Range":
             start, limit, delta = (each.item() for each in given)
-            return abs(limit - start) / abs(delta)
+            return float(abs(limit - start) / abs(delta))
         sizes = [each.size for each in given]
         if node.op_type in ("ConstantOfShape", "Expand"):
             # As numbers of Python, which do not overflow.
