@@ -22,8 +22,8 @@ from planners.text.plain_text import shown
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
 
-# A node of an exporter takes 40 bytes and more; to infer its shapes takes some 0.2 ms.
-NODES = Allowance("nodes", free=1 << 14, for_bytes=40)
+# A node of an exporter takes 60 bytes and more; to infer its shapes takes some 0.2 ms.
+NODES = Allowance("nodes", free=1 << 14, for_bytes=64)
 BODY_BYTES = Allowance("bytes of nodes", free=1 << 24, for_bytes=1, more=16)
 MAX_CALLS_IN_CALLS = 64
 
@@ -47,7 +47,13 @@ class _Bodies:
         """Return nodes and bytes of a body, and how many calls lie in each other below it."""
         nodes = size = below = 0
         for index, node in enumerate(body):
-            _require_no_graph(node, f"node {index} ({node.op_type} {shown(node.name)})")
+            for attribute in node.attribute:
+                if attribute.HasField("g") or attribute.graphs:
+                    raise InstanceError(
+                        f"node {index} ({node.op_type} {shown(node.name)}): nodes without a graph "
+                        f"of their own are needed, found {shown(attribute.name)}; export the model "
+                        f"without control flow"
+                    )
             nodes, size = nodes + 1, size + node.ByteSize()
             key = (node.domain, node.op_type, node.overload)
             if (called := self.functions.get(key)) is not None:
@@ -69,12 +75,3 @@ class _Bodies:
             found = self.known[key] = self.of(function.node, depth)
             NODES.require(found[0], self.file_bytes, f"function {shown(function.name)}: ")
         return found
-
-
-def _require_no_graph(node: NodeProto, where: str) -> None:
-    for attribute in node.attribute:
-        if attribute.HasField("g") or attribute.graphs:
-            raise InstanceError(
-                f"{where}: nodes without a graph of their own are needed, found "
-                f"{shown(attribute.name)}; export the model without control flow"
-            )

@@ -21,7 +21,6 @@ Limits. A shape that depends on what the model is given (``NonZero``) is not fou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from math import prod
@@ -31,7 +30,6 @@ import numpy as np
 
 from instances.formats.onnx_sizes import TensorType, type_of, weights_of
 from planners.errors import InstanceError
-from planners.files.file_limits import END_OF_INTEGERS
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
@@ -163,7 +161,7 @@ class _Inference:
                 # One number, as often as the shape has it: takes no memory.
                 given = {
                     value.name: np.broadcast_to(
-                        np.zeros((), np.int64), self.types[value.name].settled
+                        np.zeros((), np.int64), self.types[value.name].shape
                     )
                     for value in step.graph.input
                 }
@@ -188,27 +186,17 @@ class _Inference:
         sizes = [each.size for each in given]
         if node.op_type in ("ConstantOfShape", "Expand"):
             # As numbers of Python, which do not overflow.
-            return _bounded_product([*sizes[:-1], *map(abs, given[-1].ravel().tolist())])
-        return _bounded_product(sizes) if node.op_type in _MULTIPLY else sum(sizes)
-
-
-def _bounded_product(factors: list[int]) -> int:
-    product = 1
-    for factor in factors:
-        # Zeros count as ones: what they multiply may be made before.
-        product = min(product * max(factor, 1), END_OF_INTEGERS)
-    return product
+            sizes[-1:] = map(abs, given[-1].ravel().tolist())
+        elif node.op_type not in _MULTIPLY:
+            return sum(sizes)
+        return prod(size or 1 for size in sizes)
 
 
 def _is_elsewhere(attribute: Any) -> bool:
     """Whether an attribute has numbers that are kept in another file."""
-    return any(tensor.data_location == tensor.EXTERNAL for tensor in _tensors(attribute))
-
-
-def _tensors(attribute: Any) -> Iterator[TensorProto]:
-    yield from (attribute.t, *attribute.tensors)
-    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-        yield from (sparse.values, sparse.indices)
+    sparse = attribute.sparse_tensor
+    tensors = (attribute.t, *attribute.tensors, sparse.values, sparse.indices)
+    return any(tensor.data_location == tensor.EXTERNAL for tensor in tensors)
 
 
 def _agreed(name: str, found: TensorType, said: TensorType | None) -> TensorType:

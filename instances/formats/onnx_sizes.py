@@ -39,9 +39,14 @@ class TensorType:
         return self.lengths is not None and None not in self.lengths
 
     @property
+    def shape(self) -> list[int]:
+        """The lengths of a settled shape."""
+        return [length or 0 for length in self.lengths or ()]
+
+    @property
     def elements(self) -> int:
-        """How many elements the tensor has, of which the shape is known."""
-        return element_count([length or 0 for length in self.lengths or ()], "tensor")
+        """How many elements a tensor of a settled shape has."""
+        return element_count(self.shape, "tensor")
 
 
 def type_of(name: str, kind: TypeProto) -> TensorType:
@@ -53,7 +58,7 @@ def type_of(name: str, kind: TypeProto) -> TensorType:
     if not tensor.HasField("shape"):
         return TensorType(tensor.elem_type)
     lengths = [each.dim_value if _is_settled(each) else None for each in tensor.shape.dim]
-    element_count([length or 1 for length in lengths], f"tensor {shown(name)}")
+    element_count([1 if length is None else length for length in lengths], f"tensor {shown(name)}")
     return TensorType(tensor.elem_type, tuple(lengths))
 
 
