@@ -280,15 +280,15 @@ MADE = [{"as_tensors": [{"name": "a"}]}]
 TORCH: dict[str, Bomb] = {
     "text": (
         lambda: program(node("_operator.mul", {"as_string": "a"}, number(5 * 10**9))),
-        "node 0 ('_operator.mul')",
+        "node 0 ('_operator.mul'): a size: a whole number",
     ),
     "list": (
         lambda: program(node("_operator.mul", {"as_ints": [1]}, number(10**9))),
-        "node 0 ('_operator.mul')",
+        "node 0 ('_operator.mul'): a size: a whole number",
     ),
     "format": (
         lambda: program(node("_operator.mod", {"as_string": "%5000000000d"}, number(1))),
-        "node 0 ('_operator.mod')",
+        "node 0 ('_operator.mod'): a size: a whole number",
     ),
     "squares": (squares, "node 1 ('_operator.mul')"),
     "rangelist": (
