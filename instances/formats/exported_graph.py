@@ -10,6 +10,10 @@ given. Each operator runs on fake tensors, in the file's order; who shares a sto
 what PyTorch says of their results. Open dimensions are whole numbers by then. Operators are those
 of PyTorch's registry, except any that names a file, and a few of Python's on whole numbers.
 
+Numbers are of 64 bits, and tensors of few dimensions. An operator is one of PyTorch's that has a
+tensor among its arguments or results; how many others it runs within, and how many tensors it
+returns, is counted before.
+
 Limits. What an operator takes for itself while it runs is not seen. Control flow, custom objects
 and shapes that depend on data are refused.
 """
@@ -20,6 +24,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -28,12 +33,14 @@ from torch._export.serde import serialize
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from instances.extract.tracing.fake_storages import Storages
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
+from planners.files.file_limits import Allowance, Work, element_count, whole_number
 from planners.text.plain_text import shown
 
 Fields = Mapping[str, Any]
@@ -58,12 +65,21 @@ _PLAIN = {
 }  # fmt: skip
 _NUMBERS = {"as_sym_int", "as_sym_float", "as_sym_bool"}
 _KEYWORD = 2
+# A node takes 130 bytes and more. One of an operator that is made of others, such as an LSTM, runs
+# some twenty for each step; each takes some 0.2 ms.
+OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, for_bytes=64)
+# Arguments that say how many tensors an operator returns or sets up, or how often it runs others;
+# and how often it may, whatever the file names.
+_COUNTS = ("sections", "chunks", "r", "n", "decimals")
+MAX_REPEATED = 64
+# The longest formula of a size that PyTorch was seen to write has 300.
+MAX_FORMULA_CHARACTERS = 1 << 14
 
 
 class ExportedGraph:
     """A program of ``torch.export.save``, with sizes for its open dimensions."""
 
-    def __init__(self, program: Fields, dimensions: Dimensions) -> None:
+    def __init__(self, program: Fields, dimensions: Dimensions, file_bytes: int) -> None:
         module = program["graph_module"]
         self.graph: Fields = module["graph"]
         self.specs: list[tuple[str, Fields]] = [
@@ -71,6 +87,7 @@ class ExportedGraph:
         ]
         self.ranges: Fields = program["range_constraints"]
         self.dimensions = dimensions
+        self.work = Work(OPERATORS, file_bytes)
         self.values: dict[str, Any] = {}
         self.storages = Storages()
         # Bytes of an element of each storage.
@@ -81,7 +98,7 @@ class ExportedGraph:
     def trace(self) -> Trace:
         """Go through the graph."""
         self._require_dimensions()
-        with FakeTensorMode(allow_fallback_kernels=False), torch.no_grad():
+        with FakeTensorMode(allow_fallback_kernels=False), _Counted(self.work), torch.no_grad():
             batch, persistent = self._give()
             ops = [
                 op for index, node in enumerate(self.graph["nodes"]) for op in self._op(index, node)
@@ -131,7 +148,8 @@ class ExportedGraph:
             if kind in ("parameter", "buffer", "tensor_constant"):
                 persistent.update(self._bind(argument["name"], self._fake(argument["name"])))
             elif kind == "constant_input":
-                self.values[spec["name"]] = next(iter(spec["value"].values()))
+                # What refers to such an input has its value written out.
+                continue
             elif kind != "user_input":
                 raise InstanceError(
                     f"inputs that are tensors or numbers are needed, found a {kind}"
@@ -149,6 +167,8 @@ class ExportedGraph:
         meta = self.graph["tensor_values"][name]
         sizes = [self._length(size) for size in meta["sizes"]]
         strides = [self._length(stride) for stride in meta["strides"]]
+        for lengths in sizes, strides:
+            element_count([min(1, length) for length in lengths], f"tensor {shown(name)}")
         dtype = _dtype(meta["dtype"])
         # A storage may hold more than the tensor does; the tensor's own part is what is needed.
         try:
@@ -162,12 +182,13 @@ class ExportedGraph:
 
     def _length(self, size: Fields) -> int:
         if "as_int" in size:
-            return int(size["as_int"])
+            return whole_number(size["as_int"], "a size")
         return _evaluate(_expression(size), self.dimensions)
 
     def _op(self, index: int, node: Fields) -> Iterator[TracedOp]:
         target = node["target"]
         try:
+            self.work.charge()
             function = _function(target)
             given = [self._argument(each["arg"]) for each in node["inputs"]]
             positional = [
@@ -180,6 +201,8 @@ class ExportedGraph:
                 for each, value in zip(node["inputs"], given, strict=True)
                 if each.get("kind") == _KEYWORD
             }
+            if isinstance(function, OpOverload):
+                _require_results(function, positional, named, node["outputs"])
             result = function(*positional, **named)
             self._bind_results(node["outputs"], result)
         except InstanceError as error:
@@ -208,7 +231,7 @@ class ExportedGraph:
         if kind == "as_none":
             return None
         if kind in _PLAIN:
-            return value
+            return _plain(value)
         if kind in ("as_tensor", "as_optional_tensor"):
             return self._argument(value) if "name" not in value else self.values[value["name"]]
         if kind in ("as_tensors", "as_optional_tensors"):
@@ -252,6 +275,8 @@ class ExportedGraph:
                 self._bind(value.get("name") or value["as_name"], result)
 
     def _bind(self, name: str, value: Any) -> tuple[int, ...]:
+        if not isinstance(value, Tensor):
+            _number(value)
         self.values[name] = value
         return self._of(value, name)
 
@@ -261,6 +286,7 @@ class ExportedGraph:
         tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
         numbers = self.storages.of(tensors, name)
         for number, tensor in zip(numbers, tensors, strict=True):
+            element_count([1] * tensor.dim(), f"tensor {shown(name)}")
             self.width[number] = max(self.width.get(number, 1), tensor.element_size())
         return numbers
 
@@ -273,16 +299,72 @@ class ExportedGraph:
 
 def _function(target: str) -> Callable[..., Any]:
     if target in _ON_NUMBERS:
-        return _ON_NUMBERS[target]
+        return partial(_on_numbers, _ON_NUMBERS[target])
     parts = target.split(".")
     if len(parts) == 5 and parts[:2] == ["torch", "ops"] and parts[2] != "higher_order":
         found: Any = getattr(getattr(getattr(torch.ops, parts[2]), parts[3]), parts[4])
-        if isinstance(found, OpOverload) and not any(
-            "file" in argument.name for argument in found._schema.arguments
-        ):
+        if isinstance(found, OpOverload) and _is_on_tensors(found._schema):
             function: Callable[..., Any] = found
             return function
     raise InstanceError("an operator on tensors is needed; export the program without control flow")
+
+
+def _is_on_tensors(schema: Any) -> bool:
+    """Whether an operator takes or makes tensors, or only asserts; and names no file."""
+    parts = (*schema.arguments, *schema.returns)
+    has_tensor = any("Tensor" in str(part.type) for part in parts)
+    return (has_tensor or not schema.returns) and not any(
+        "file" in argument.name for argument in schema.arguments
+    )
+
+
+def _require_results(
+    function: OpOverload, positional: list[Any], named: Fields, outputs: list[Fields]
+) -> None:
+    """Refuse an operator that would return, or set up, more tensors than the file has names for."""
+    schema = function._schema
+    given = dict(zip((argument.name for argument in schema.arguments), positional, strict=False))
+    given.update(named)
+    count = max((given.get(name) or 0 for name in _COUNTS if name in given), default=0)
+    kind = schema.name.removeprefix("aten::")
+    each = 1 if kind == "unbind" else given.get("split_size")
+    if kind in ("unbind", "split", "unsafe_split") and isinstance(each, int):
+        count = -(-given["self"].size(given.get("dim") or 0) // max(each, 1))
+    named_results = sum(len(v) if isinstance(v, list) else 1 for o in outputs for v in o.values())
+    if count > max(named_results, MAX_REPEATED):
+        raise InstanceError(
+            f"as many results as are named, {named_results}, are needed, found {count}"
+        )
+
+
+class _Counted(TorchDispatchMode):
+    """Charges each operator that an operator runs."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.work = work
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.work.charge()
+        return func(*args, **(kwargs or {}))
+
+
+def _on_numbers(function: Callable[..., Any], *values: Any) -> Any:
+    return _number(function(*map(_number, values)))
+
+
+def _number(value: Any) -> Any:
+    """Return a number that a size is computed from; refuse anything else, and large ones."""
+    if type(value) is float or type(value) is bool or value is None:
+        return value
+    return whole_number(value, "a size")
+
+
+def _plain(value: Any) -> Any:
+    """Return what an operator is given beside tensors, once its numbers are known to be bounded."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str) else _number(value)
 
 
 def _dtype(value: int) -> torch.dtype:
@@ -292,6 +374,11 @@ def _dtype(value: int) -> torch.dtype:
 
 def _expression(size: Fields) -> ast.expr:
     text = size["as_expr"]["expr_str"]
+    if len(text) > MAX_FORMULA_CHARACTERS:
+        raise InstanceError(
+            f"a size as a formula of at most {MAX_FORMULA_CHARACTERS} characters is needed, found "
+            f"{len(text)}"
+        )
     try:
         parsed: ast.expr = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -313,10 +400,11 @@ def _evaluate(part: ast.expr, dimensions: Dimensions) -> int:
         if _name(part) == "Symbol" and _text(part) in dimensions:
             return dimensions[_text(part)]
         if _name(part) == "Integer" and isinstance(part.args[0], ast.Constant | ast.UnaryOp):
-            return int(ast.literal_eval(part.args[0]))
+            return whole_number(ast.literal_eval(part.args[0]), "a size")
         if _name(part) in ("Add", "Mul"):
+            step = operator.add if _name(part) == "Add" else operator.mul
             values = (_evaluate(each, dimensions) for each in part.args)
-            return sum(values) if _name(part) == "Add" else math.prod(values)
+            return reduce(partial(_on_numbers, step), values, int(step is operator.mul))
     raise InstanceError(
         f"sizes are sums and products of the open dimensions, found {shown(ast.unparse(part))}"
     )

@@ -18,12 +18,12 @@ from instances.formats.minimalloc_gaps import read_gaps
 from instances.formats.minimalloc_header import Header, is_header, read_header
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
+from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.formats import Format
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.model.rules import MAX_ALIGNMENT
 
-MAX_FILE_BYTES = 1 << 28
 MAX_ROWS = 5_000_000
 # Strings are turned into columns in pieces, so that they need not all be in memory at once. Of more
 # rows than Python's collector waits for, it visits all again and again: half of the time.
@@ -84,7 +84,7 @@ def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
 
 def _read(path: Path) -> tuple[Problem, NDArray[np.int64]]:
     with errors_at(path):
-        table = _read_table(read_bounded_text(path, MAX_FILE_BYTES))
+        table = _read_table(read_bounded_text(path, MAX_TEXT_BYTES))
         problem = Problem(
             table.size,
             table.lower,

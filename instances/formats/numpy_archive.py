@@ -31,11 +31,9 @@ from numpy.typing import NDArray
 
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded
+from planners.files.file_limits import MAX_BINARY_BYTES, Allowance
 
-MAX_FILE_BYTES = 1 << 29
-# An archive may hold this much, and so many times its bytes more.
-FREE_BYTES = 1 << 25
-BYTES_PER_BYTE = 100
+ARRAY_BYTES = Allowance("bytes of arrays", free=1 << 25, for_bytes=1, more=100)
 
 # The zip module makes an object of some 600 bytes for each of the 46 that an entry takes at least.
 MAX_MEMBERS = 1 << 10
@@ -56,7 +54,7 @@ def load_arrays(path: Path, names: Collection[str], limit: int) -> dict[str, NDA
     The limit is of the bytes that they hold together, with at least eight for each entry. The file
     is untrusted, the arrays are not writable, and messages leave out the path.
     """
-    return arrays_in(read_bounded(path, MAX_FILE_BYTES), names, limit)
+    return arrays_in(read_bounded(path, MAX_BINARY_BYTES), names, limit)
 
 
 def arrays_in(data: bytes, names: Collection[str], limit: int) -> dict[str, NDArray[Any]]:
@@ -67,7 +65,7 @@ def arrays_in(data: bytes, names: Collection[str], limit: int) -> dict[str, NDAr
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = _members(archive, names)
             headers = {name: _read_header(archive, name, members[name]) for name in members}
-            most = min(limit, FREE_BYTES + BYTES_PER_BYTE * len(data))
+            most = min(limit, ARRAY_BYTES.of(len(data)))
             total = sum(header.taken_bytes for header in headers.values())
             if total > most:
                 raise InstanceError(

@@ -23,13 +23,13 @@ from instances.formats.judged_plan import require_valid_plan
 from instances.formats.tflite_model import (
     HEADER,
     IDENTIFIER,
-    MAX_FILE_BYTES,
     METADATA_NAME,
     NOT_PLANNED,
     read_tflite_model,
 )
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
+from planners.files.file_limits import MAX_MODEL_BYTES
 from planners.files.output_file import write_output
 from planners.model.plan import Result
 from planners.model.problem import Problem
@@ -62,7 +62,7 @@ def write_offline_allocation(source: Path, problem: Problem, result: Result, pat
         offsets[tensor] = offset
     words = [*HEADER, len(offsets), *offsets]
     with errors_at(source):
-        data = read_bounded(source, MAX_FILE_BYTES)
+        data = read_bounded(source, MAX_MODEL_BYTES)
         write_output(path, _with_metadata(data, struct.pack(f"<{len(words)}i", *words)))
 
 

@@ -17,15 +17,17 @@ depends on data. So is what holds no tensor: a sequence, a map, strings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import Kernel, StepPhase
 from instances.formats.model_problem import ModelTensor, model_problem
+from instances.formats.onnx_functions import require_few_nodes
 from instances.formats.onnx_inference import infer_types
 from instances.formats.onnx_sizes import (
-    lengths_of,
+    TensorType,
     set_dimensions,
     tensor_bytes,
     weight_bytes,
@@ -35,17 +37,14 @@ from planners import Problem
 from planners.errors import InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.dimensions import Dimensions
+from planners.files.file_limits import MAX_MODEL_BYTES
 from planners.files.formats import NO_DIMENSIONS, Format
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
-# What protobuf itself reads at most.
-MAX_FILE_BYTES = 1 << 31
 RENAMES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
-# The default operators have one of two names.
-OWN_DOMAINS = {"", "ai.onnx"}
 
 
 def read_onnx_model(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Problem:
@@ -117,14 +116,21 @@ def _load(path: Path) -> ModelProto:
         raise MissingDependencyError(
             f"{path}: ONNX models need the package onnx ({error})", "onnx"
         ) from None
-    data = read_bounded(path, MAX_FILE_BYTES)
+    data = read_bounded(path, MAX_MODEL_BYTES)
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError) as error:
         raise InstanceError(f"the file is no ONNX model: {error}") from None
-    del data
     if not model.graph.output:
         raise InstanceError("a graph with outputs is needed, found none")
+    nodes = (body.node for body in (model.graph, *model.functions))
+    opsets = (body.opset_import for body in (model, *model.functions))
+    for part in chain(model.functions, *nodes, *opsets):
+        # The default operators have one of two names.
+        if part.domain == "ai.onnx":
+            part.ClearField("domain")
+    require_few_nodes(model, len(data))
+    del data
     return inline_local_functions(model) if model.functions else model
 
 
@@ -150,15 +156,9 @@ class _Storages:
         self.kernels.append(Kernel("output", StepPhase.FORWARD, reads=_planned(returned)))
 
     def _kernel(self, node: NodeProto, where: str) -> Kernel:
-        for attribute in node.attribute:
-            if attribute.HasField("g") or attribute.graphs:
-                raise InstanceError(
-                    f"{where}: nodes without a graph of their own are needed, found "
-                    f"{shown(attribute.name)}; export the model without control flow"
-                )
         read = self._find(filter(None, node.input), where)
         results = [name for name in node.output if name]
-        is_own = node.domain in OWN_DOMAINS
+        is_own = not node.domain
         creates: tuple[int, ...] = ()
         if is_own and node.op_type == "Constant":
             self.constants += results
@@ -198,9 +198,9 @@ def _planned(storages: Iterable[int | None]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(storage for storage in storages if storage is not None))
 
 
-def _require_same_bytes(name: str, first: str, types: Mapping[str, TypeProto]) -> None:
+def _require_same_bytes(name: str, first: str, types: Mapping[str, TensorType]) -> None:
     """Refuse a shape that cannot be that of its storage, which shape inference does not see."""
-    if lengths_of(types[name]) is None:
+    if not types[name].is_settled:
         return
     found, needed = tensor_bytes(name, types[name]).size, tensor_bytes(first, types[first]).size
     if found != needed:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
+from planners.files.file_limits import element_count
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
@@ -26,9 +26,48 @@ class Bytes:
     alignment: int
 
 
+@dataclass(frozen=True)
+class TensorType:
+    """What is known of a tensor: its kind of elements, or 0, and its shape with open lengths."""
+
+    element: int = 0
+    lengths: tuple[int | None, ...] | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the whole shape is known."""
+        return self.lengths is not None and None not in self.lengths
+
+    @property
+    def shape(self) -> list[int]:
+        """The lengths of a settled shape."""
+        return [length or 0 for length in self.lengths or ()]
+
+    @property
+    def elements(self) -> int:
+        """How many elements a tensor of a settled shape has."""
+        return element_count(self.shape, "tensor")
+
+
+def type_of(name: str, kind: TypeProto) -> TensorType:
+    """Return the type of a tensor without the names and notes that a file may give its axes."""
+    found = kind.WhichOneof("value")
+    if found not in (None, "tensor_type"):
+        raise InstanceError(f"tensor {shown(name)}: a dense tensor is needed, found {found}")
+    tensor = kind.tensor_type
+    if not tensor.HasField("shape"):
+        return TensorType(tensor.elem_type)
+    lengths = [each.dim_value if _is_settled(each) else None for each in tensor.shape.dim]
+    element_count([1 if length is None else length for length in lengths], f"tensor {shown(name)}")
+    return TensorType(tensor.elem_type, tuple(lengths))
+
+
 def weights_of(graph: GraphProto) -> dict[str, TensorProto]:
     """Return the initializers by name; a graph's input of the same name is one, too."""
-    return {weight.name: weight for weight in graph.initializer}
+    weights = {weight.name: weight for weight in graph.initializer}
+    if len(weights) < len(graph.initializer):
+        raise InstanceError("initializers of different names are needed, found one given twice")
+    return weights
 
 
 def set_dimensions(model: ModelProto, dimensions: Dimensions) -> None:
@@ -60,32 +99,18 @@ def set_dimensions(model: ModelProto, dimensions: Dimensions) -> None:
 
 def weight_bytes(weight: TensorProto) -> int:
     """Return the bytes of an initializer, wherever its numbers are kept."""
-    if any(length < 0 for length in weight.dims):
-        raise InstanceError(f"initializer {shown(weight.name)}: no length may be negative")
-    return _take(weight.data_type, weight.name, prod(weight.dims)).size
+    count = element_count(weight.dims, f"initializer {shown(weight.name)}")
+    return _take(weight.data_type, weight.name, count).size
 
 
-def tensor_bytes(name: str, kind: TypeProto) -> Bytes:
+def tensor_bytes(name: str, kind: TensorType) -> Bytes:
     """Return what a tensor of a settled type takes."""
-    found = kind.WhichOneof("value") or "tensor_type"
-    if found != "tensor_type":
-        raise InstanceError(f"tensor {shown(name)}: a dense tensor is needed, found {found}")
-    shape = lengths_of(kind)
-    if shape is None:
+    if not kind.is_settled:
         raise InstanceError(
             f"tensor {shown(name)}: a shape is needed, and shape inference finds none; it may "
             f"depend on data"
         )
-    return _take(kind.tensor_type.elem_type, name, prod(shape))
-
-
-def lengths_of(kind: TypeProto) -> list[int] | None:
-    """Return the shape that a type says; None where any of it is open."""
-    tensor = kind.tensor_type
-    if kind.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
-        return None
-    dimensions = tensor.shape.dim
-    return [each.dim_value for each in dimensions] if all(map(_is_settled, dimensions)) else None
+    return _take(kind.element, name, kind.elements)
 
 
 def _shape_of(value: ValueInfoProto) -> Iterator[Any]:

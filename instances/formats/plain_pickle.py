@@ -26,15 +26,14 @@ from typing import Any, NoReturn
 
 from planners._core import find_pickle_fault
 from planners.errors import InstanceError
+from planners.files.file_limits import Allowance
 from planners.text.plain_text import shown
 
 # A dictionary with one entry takes five bytes of a file and 232 of memory; a number of two bytes
 # takes three of a file and 36 of memory.
-MAX_CONTAINERS = 8_000_000
 MAX_SCALARS = 40_000_000
 # Events have some forty bytes a container, and few files are smaller than what is free.
-FREE_CONTAINERS = 1 << 17
-BYTES_PER_CONTAINER = 8
+CONTAINERS = Allowance("containers", free=1 << 17, for_bytes=8, most=8_000_000)
 MAX_INTEGER_BYTES = 16
 
 _NAMES = {
@@ -49,7 +48,7 @@ def load_plain(data: bytes) -> Any:
 
     Keys of dicts are strings. What follows the end of the pickle is not looked at.
     """
-    containers = min(MAX_CONTAINERS, FREE_CONTAINERS + len(data) // BYTES_PER_CONTAINER)
+    containers = CONTAINERS.of(len(data))
     rule, number, left = find_pickle_fault(data, containers, MAX_SCALARS, MAX_INTEGER_BYTES)
     if rule:
         _refuse(data, rule, number, left, containers)

@@ -21,11 +21,10 @@ from instances.traces.event_log import (
 )
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
+from planners.files.file_limits import MAX_BINARY_BYTES
 from planners.model.columns import INT64_MAX, IntColumn
 from planners.text.plain_text import shown
 
-# Stacks of calls take most of a snapshot: a thousand bytes an event and more.
-MAX_FILE_BYTES = 1 << 29
 KEYS = ("segments", "device_traces")
 # States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
 # has had two names.
@@ -60,7 +59,7 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
         named; the message names file, device and event.
     """
     with errors_at(path):
-        snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_FILE_BYTES)))
+        snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_BINARY_BYTES)))
         number = _device_in_use(snapshot) if device is None else device
         log = _log_of_device(snapshot, number)
         return trace_of_events(

@@ -24,9 +24,9 @@ from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 from instances.traces.event_log import ALLOC, FREE_COMPLETED, EventLog, Marks, trace_of_events
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
+from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.model.columns import INT64_MAX
 
-MAX_FILE_BYTES = 1 << 28
 # Weight gradients that are computed apart (W) are part of the backward pass.
 PHASE_OF_LETTER = {"F": Phase.FORWARD, "B": Phase.BACKWARD, "W": Phase.BACKWARD}
 
@@ -70,7 +70,7 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
     """
     recording = _Recording()
     with errors_at(path):
-        text = read_bounded_text(path, MAX_FILE_BYTES)
+        text = read_bounded_text(path, MAX_TEXT_BYTES)
         for number, line in enumerate(_LINE.finditer(text), start=1):
             try:
                 if recording.take(line[0].strip()):

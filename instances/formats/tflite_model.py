@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from math import prod
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,10 @@ from instances.formats.model_problem import ModelTensor, model_problem
 from planners import Plan, Problem
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
+from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, Work, element_count
 from planners.files.formats import Format
 from planners.text.plain_text import one_line, shown
 
-# Offsets in the file have 32 bits, of which one is a sign.
-MAX_FILE_BYTES = 1 << 31
 IDENTIFIER = b"TFL3"
 METADATA_NAME = b"OfflineMemoryAllocation"
 # What the runtime aligns every tensor in its arena to.
@@ -26,6 +25,10 @@ ARENA_ALIGNMENT = 16
 # Version of the metadata, and the number of the subgraph, before the count and the offsets.
 HEADER = (1, 0)
 NOT_PLANNED = -1
+# A table takes 40 bytes and more, and here some 0.1 ms. Tables may share vectors and names: of each
+# that is read, the entries count again.
+TABLES = Allowance("tensors, operators and entries", free=1 << 12, for_bytes=24)
+ENTRIES = Allowance("numbers and letters, each as often as it is read", free=1 << 16, for_bytes=1)
 
 _BITS = {
     "BFLOAT16": 16, "BOOL": 8, "COMPLEX128": 128, "COMPLEX64": 64, "FLOAT16": 16, "FLOAT32": 32,
@@ -80,7 +83,7 @@ def read_tflite_problem(path: Path) -> Problem:
 def read_tflite_model(path: Path) -> TfliteModel:
     """Read a model together with the plan in its metadata."""
     with errors_at(path):
-        data = read_bounded(path, MAX_FILE_BYTES)
+        data = read_bounded(path, MAX_MODEL_BYTES)
         try:
             import tflite
         except ImportError as error:
@@ -110,26 +113,33 @@ def _read(model: Any, file_bytes: int, path: Path) -> TfliteModel:
         raise InstanceError(f"one subgraph is needed, found {model.SubgraphsLength()}")
     graph = model.Subgraphs(0)
     count, operators = graph.TensorsLength(), graph.OperatorsLength()
-    if 4 * (count + operators + model.BuffersLength() + model.MetadataLength()) > file_bytes:
+    listed = model.BuffersLength() + model.MetadataLength()
+    TABLES.require(count + operators + model.MetadataLength(), file_bytes)
+    if 4 * (count + operators + listed) > file_bytes:
         raise InstanceError("the file is no whole model: it says more than it holds")
+    entries = Work(ENTRIES, file_bytes)
     is_planned = [_is_planned(model, graph.Tensors(tensor)) for tensor in range(count)]
-    kernels = _kernels(model, graph, is_planned)
+    kernels = _kernels(model, graph, is_planned, entries)
     tensors = planned_storages(kernels)
     named = [(number, graph.Tensors(number)) for number in tensors]
     placed = [
-        ModelTensor(_name_of(tensor, number), _bytes_of(tensor, number), ARENA_ALIGNMENT)
+        ModelTensor(
+            _name_of(tensor, number, entries), _bytes_of(tensor, number, entries), ARENA_ALIGNMENT
+        )
         for number, tensor in named
     ]
     weights = (number for number in range(count) if not is_planned[number])
-    persistent = sum(_bytes_of(graph.Tensors(number), number) for number in weights)
+    persistent = sum(_bytes_of(graph.Tensors(number), number, entries) for number in weights)
     problem = model_problem(path, TFLITE_MODEL.name, kernels, placed, persistent)
-    return TfliteModel(problem, tensors, count, _offsets(model))
+    return TfliteModel(problem, tensors, count, _offsets(model, entries))
 
 
-def _kernels(model: Any, graph: Any, is_planned: list[bool]) -> list[Kernel]:
+def _kernels(model: Any, graph: Any, is_planned: list[bool], entries: Work) -> list[Kernel]:
     import tflite
 
     made: set[int] = set()
+    tensors = range(len(is_planned))
+    variables = {number for number in tensors if graph.Tensors(number).IsVariable()}
 
     def begin(numbers: Any, where: str) -> tuple[int, ...]:
         new = [int(number) for number in numbers if is_planned[number]]
@@ -147,27 +157,29 @@ def _kernels(model: Any, graph: Any, is_planned: list[bool]) -> list[Kernel]:
         return tuple(tensor for tensor in read if is_planned[tensor])
 
     forward = StepPhase.FORWARD
-    kernels = [Kernel("input", forward, creates=begin(_numbers(graph, "Inputs"), "input"))]
+    kernels = [Kernel("input", forward, creates=begin(_numbers(graph, "Inputs", entries), "input"))]
     for index in range(graph.OperatorsLength()):
         operator = graph.Operators(index)
         code = model.OperatorCodes(operator.OpcodeIndex())
         kind = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         name = tflite.opcode2name(kind)
         where = f"operator {index} ({name})"
-        reads = find(_numbers(operator, "Inputs"), where)
+        inputs = _numbers(operator, "Inputs", entries)
+        reads = find(inputs, where)
         # An operator that is given a variable changes it in place.
-        inputs = (int(number) for number in _numbers(operator, "Inputs") if number >= 0)
-        writes = tuple(number for number in inputs if graph.Tensors(number).IsVariable())
-        creates = begin(_numbers(operator, "Outputs"), where)
+        given = dict.fromkeys(number for number in inputs if number >= 0)
+        writes = tuple(number for number in given if number in variables)
+        creates = begin(_numbers(operator, "Outputs", entries), where)
         kernels.append(Kernel(name, forward, reads=reads, writes=writes, creates=creates))
-    returned = find(_numbers(graph, "Outputs"), "output")
+    returned = find(_numbers(graph, "Outputs", entries), "output")
     return [*kernels, Kernel("output", forward, reads=returned)]
 
 
-def _numbers(table: Any, field: str) -> Any:
-    return (
-        [] if getattr(table, f"{field}IsNone")() else getattr(table, f"{field}AsNumpy")().tolist()
-    )
+def _numbers(table: Any, field: str, entries: Work) -> Any:
+    if getattr(table, f"{field}IsNone")():
+        return []
+    entries.charge(getattr(table, f"{field}Length")())
+    return getattr(table, f"{field}AsNumpy")().tolist()
 
 
 def _is_planned(model: Any, tensor: Any) -> bool:
@@ -176,32 +188,35 @@ def _is_planned(model: Any, tensor: Any) -> bool:
     return not has_data and not tensor.IsVariable()
 
 
-def _bytes_of(tensor: Any, index: int) -> int:
+@cache
+def _kinds() -> dict[int, str]:
     import tflite
 
-    kinds = {number: kind for kind, number in vars(tflite.TensorType).items() if kind in _BITS}
-    kind = kinds.get(tensor.Type())
+    return {number: kind for kind, number in vars(tflite.TensorType).items() if kind in _BITS}
+
+
+def _bytes_of(tensor: Any, index: int, entries: Work) -> int:
+    kind = _kinds().get(tensor.Type())
     if kind is None:
         raise InstanceError(
             f"tensor {index}: elements of a fixed size are needed, found type {tensor.Type()}"
         )
-    shape = _numbers(tensor, "Shape")
-    if any(length < 0 for length in shape):
-        raise InstanceError(
-            f"tensor {index}: a shape without open lengths is needed, found {shape}"
-        )
-    count: int = prod(shape)
+    count = element_count(_numbers(tensor, "Shape", entries), f"tensor {index}")
     return -(-count * _BITS[kind] // 8)
 
 
-def _name_of(tensor: Any, index: int) -> str:
-    return one_line((tensor.Name() or b"").decode("utf-8", "replace")) or f"tensor {index}"
+def _name_of(tensor: Any, index: int, entries: Work) -> str:
+    name = tensor.Name() or b""
+    entries.charge(len(name))
+    return one_line(name.decode("utf-8", "replace")) or f"tensor {index}"
 
 
-def _offsets(model: Any) -> list[int] | None:
+def _offsets(model: Any, entries: Work) -> list[int] | None:
     for index in range(model.MetadataLength()):
         entry = model.Metadata(index)
-        if entry.Name() == METADATA_NAME:
+        name = entry.Name() or b""
+        entries.charge(len(name))
+        if name == METADATA_NAME:
             content = bytes(model.Buffers(entry.Buffer()).DataAsNumpy())
             words = struct.unpack(f"<{len(content) // 4}i", content[: len(content) // 4 * 4])
             if len(words) < 3 or words[2] != len(words) - 3:

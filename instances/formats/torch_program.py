@@ -12,8 +12,9 @@ from instances.formats.model_problem import ModelTensor, model_problem
 from planners import Problem
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.dimensions import Dimensions
+from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.formats import NO_DIMENSIONS, Format
-from planners.files.json_file import MAX_FILE_BYTES, parse_json
+from planners.files.json_file import parse_json
 
 # The zip module makes an object of some 600 bytes for each.
 MAX_MEMBERS = 1 << 16
@@ -47,7 +48,7 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
         PyTorch is not installed.
     """
     with errors_at(path):
-        program = _read_program(path)
+        program, file_bytes = _read_program(path)
         try:
             from instances.formats.exported_graph import ExportedGraph
         except ImportError as error:
@@ -55,7 +56,7 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
                 f"{path}: exported programs need PyTorch ({error})", "torch"
             ) from None
         try:
-            graph = ExportedGraph(program, dimensions)
+            graph = ExportedGraph(program, dimensions, file_bytes)
             trace = graph.trace()
         except GaplessError:
             raise
@@ -63,6 +64,7 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
             AttributeError,
             IndexError,
             KeyError,
+            OverflowError,
             StopIteration,
             TypeError,
             ValueError,
@@ -89,7 +91,7 @@ TORCH_PROGRAM = Format(
 )
 
 
-def _read_program(path: Path) -> Any:
+def _read_program(path: Path) -> tuple[Any, int]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -110,7 +112,7 @@ def _read_program(path: Path) -> Any:
             if programs[0].compress_type != zipfile.ZIP_STORED:
                 raise InstanceError("members as PyTorch stores them are needed, found packed ones")
             with archive.open(programs[0]) as file:
-                text = file.read(MAX_FILE_BYTES + 1)
+                text = file.read(MAX_TEXT_BYTES + 1)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise InstanceError(f"the file is no whole archive: {error}") from None
-    return parse_json(text)
+    return parse_json(text), len(text)

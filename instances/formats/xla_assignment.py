@@ -33,13 +33,13 @@ from pathlib import Path
 
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
+from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.formats import Format
 from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.text.plain_text import shown
 
-MAX_FILE_BYTES = 1 << 28
 FIRST_LINE = "BufferAssignment:"
 ENDING, LIVE_RANGE_ENDING = "buffer-assignment.txt", "live-range.txt"
 LIVE_RANGE_HEAD, LIVE_RANGES = "HloLiveRange", "  BufferLiveRange:"
@@ -92,7 +92,7 @@ def read_xla_assignment(path: Path) -> Problem:
 def read_xla_plan(path: Path) -> tuple[Problem, Plan]:
     """Read the same together with XLA's own plan, which is not judged."""
     with errors_at(path):
-        text = read_bounded_text(path, MAX_FILE_BYTES)
+        text = read_bounded_text(path, MAX_TEXT_BYTES)
         allocations = list(_allocations(text))
         temporary = max(
             (its for its in allocations if TEMPORARY in its.kinds),
@@ -214,7 +214,7 @@ def _live_ranges_beside(path: Path) -> dict[str, tuple[int, int]]:
         )
     beside = path.with_name(f"{path.name.removesuffix(ENDING)}{LIVE_RANGE_ENDING}")
     with errors_at(beside):
-        ranges = _live_ranges(read_bounded_text(beside, MAX_FILE_BYTES))
+        ranges = _live_ranges(read_bounded_text(beside, MAX_TEXT_BYTES))
         if ranges is None:
             raise InstanceError(f"a line '{LIVE_RANGES.strip()}' is needed, found none")
         return ranges

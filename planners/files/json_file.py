@@ -26,15 +26,13 @@ from typing import Any, NoReturn
 
 from planners.errors import InstanceError
 from planners.files.bounded_file import CHUNK_BYTES, pieces_of
+from planners.files.file_limits import MAX_TEXT_BYTES, Allowance
 from planners.files.output_file import write_output
 from planners.text.plain_text import shown
 
-MAX_FILE_BYTES = 1 << 28
-
-MAX_OBJECT_BYTES = 1 << 32
-# Whatever its size, a file may take this much, and so many times its bytes more.
-FREE_OBJECT_BYTES = 1 << 27
-OBJECT_BYTES_PER_BYTE = 256
+OBJECT_BYTES = Allowance(
+    "bytes of lists and numbers", free=1 << 27, for_bytes=1, more=256, most=1 << 32
+)
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -46,7 +44,7 @@ _BYTES_OF_BYTE = 8
 
 def read_json(path: Path) -> Any:
     """Read an untrusted JSON file, gzipped or not; no object in it may give a field twice."""
-    given = b"".join(pieces_of(path, MAX_FILE_BYTES + 1))
+    given = b"".join(pieces_of(path, MAX_TEXT_BYTES + 1))
     return parse_json(given, gzipped=path.suffix == ".gz" or given.startswith(GZIP_MAGIC))
 
 
@@ -83,7 +81,7 @@ def _key(key: str) -> str:
 
 def _text_of(given: bytes, *, gzipped: bool) -> bytes:
     """Return the text, unpacked, once it is known to fit as Python objects."""
-    most = min(MAX_OBJECT_BYTES, FREE_OBJECT_BYTES + OBJECT_BYTES_PER_BYTE * len(given))
+    most = OBJECT_BYTES.of(len(given))
     objects = length = 0
     pieces: list[bytes] = []
     packed = io.BytesIO(given)
@@ -93,8 +91,8 @@ def _text_of(given: bytes, *, gzipped: bool) -> bytes:
             pieces.append(piece)
             length += len(piece)
             objects += _object_bytes(piece)
-            if length > MAX_FILE_BYTES:
-                raise InstanceError(f"the file holds more than {MAX_FILE_BYTES} bytes of JSON")
+            if length > MAX_TEXT_BYTES:
+                raise InstanceError(f"the file holds more than {MAX_TEXT_BYTES} bytes of JSON")
             if objects > most:
                 raise InstanceError(
                     f"the {len(given)} bytes of the file unfold to more than the {most} bytes of "

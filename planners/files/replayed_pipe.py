@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
+from planners.files.file_limits import MAX_BINARY_BYTES
 from planners.files.named_instance import instance_file
-
-MAX_STREAM_BYTES = 1 << 29
 
 
 @contextmanager
@@ -27,7 +26,7 @@ def readable_twice(path: Path) -> Iterator[Path]:
         return
     # Whole before there is a folder: whoever waits for a pipe may be ended by any signal.
     with errors_at(path):
-        data = read_bounded(path, MAX_STREAM_BYTES)
+        data = read_bounded(path, MAX_BINARY_BYTES)
     with TemporaryDirectory(prefix="gapless-") as folder:
         copy = Path(folder, path.name)
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from tests.instances.formats.model_bombs import small_bombs
 from tests.instances.formats.onnx_models import random_model, save
 from tests.instances.formats.tflite_models import tflite_model
 
@@ -48,8 +49,13 @@ def torch_files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes()}
 
 
-WRITERS: dict[str, Callable[[Path], dict[str, bytes]]] = {
+_VALID: dict[str, Callable[[Path], dict[str, bytes]]] = {
     "onnx": onnx_files,
     "tflite": tflite_files,
     "torch": torch_files,
+}
+# Mutations begin with a valid model, or with one that is made to take too much.
+WRITERS: dict[str, Callable[[Path], dict[str, bytes]]] = {
+    package: lambda folder, package=package: {**_VALID[package](folder), **small_bombs(package)}
+    for package in _VALID
 }

@@ -201,7 +201,7 @@ def test_rows_and_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(minimalloc_csv, "MAX_ROWS", 1)
     with pytest.raises(InstanceError, match="at most 1 rows are read, found more"):
         read_minimalloc_csv(path)
-    monkeypatch.setattr(minimalloc_csv, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(minimalloc_csv, "MAX_TEXT_BYTES", 10)
     with pytest.raises(InstanceError, match="at most 10 bytes are read, found more"):
         read_minimalloc_csv(path)
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from instances.formats import plain_pickle
 from instances.formats.plain_pickle import load_plain
 from planners.errors import InstanceError
+from planners.files.file_limits import Allowance
 
 pytestmark = pytest.mark.core
 
@@ -156,7 +157,7 @@ def test_tuples_nested_as_keys_are_not_hashed() -> None:
 
 
 def test_containers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_pickle, "MAX_CONTAINERS", 3)
+    monkeypatch.setattr(plain_pickle, "CONTAINERS", Allowance("containers", 3, 1 << 20))
     assert load_plain(pickle.dumps([[], {}])) == [[], {}]
     with pytest.raises(InstanceError, match="at most 3 containers"):
         load_plain(pickle.dumps([[], {}, []]))

@@ -219,7 +219,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, content: Any, message
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = dumped(tmp_path, snapshot(EVENTS))
-    monkeypatch.setattr(pytorch_snapshot, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(pytorch_snapshot, "MAX_BINARY_BYTES", 100)
     with pytest.raises(InstanceError, match="at most 100 bytes are read"):
         read_any(path)
 

@@ -144,7 +144,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, message:
 
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stalloc_text, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(stalloc_text, "MAX_TEXT_BYTES", 10)
     with pytest.raises(InstanceError, match="at most 10 bytes are read"):
         read_stalloc_trace(written(tmp_path, TEXT))
 

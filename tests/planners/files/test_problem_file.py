@@ -234,9 +234,9 @@ def test_a_gzip_file_with_a_wrong_checksum(tmp_path: Path) -> None:
 def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
     write_problem(EXAMPLES["pairs"], path)
-    monkeypatch.setattr("planners.files.json_file.MAX_FILE_BYTES", path.stat().st_size)
+    monkeypatch.setattr("planners.files.json_file.MAX_TEXT_BYTES", path.stat().st_size)
     read_problem(path)
-    monkeypatch.setattr("planners.files.json_file.MAX_FILE_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr("planners.files.json_file.MAX_TEXT_BYTES", path.stat().st_size - 1)
     message = f"the file holds more than {path.stat().st_size - 1} bytes of JSON"
     assert refusal(path) == message
     write_problem(EXAMPLES["pairs"], tmp_path / "a.json.gz")
@@ -246,7 +246,7 @@ def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_small_file_that_unpacks_to_a_large_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planners.files.json_file.MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr("planners.files.json_file.MAX_TEXT_BYTES", 1 << 20)
     bomb = tmp_path / "bomb.json.gz"
     bomb.write_bytes(gzip.compress(bytes(64 << 20), compresslevel=1))
     assert bomb.stat().st_size < 1 << 20

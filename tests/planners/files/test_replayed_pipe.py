@@ -79,7 +79,7 @@ def test_a_message_names_the_pipe(pipe: Callable[[Callable[[Path], None]], Path]
 
 
 def test_a_device_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_STREAM_BYTES", 1 << 21)
+    monkeypatch.setattr(module, "MAX_BINARY_BYTES", 1 << 21)
     with pytest.raises(InstanceError, match="/dev/zero: at most 2097152 bytes are read, found mor"):
         read_any("/dev/zero")
 

@@ -1,0 +1,102 @@
+"""What every reader holds a file from anywhere to: limits in proportion to the file's bytes.
+
+Note: what a file may ask for
+-----------------------------
+Rationale. A few hundred bytes can say a product of 100,000 factors, functions that double each
+other thirty times, or one long vector that 30,000 tensors share. None of it is seen by a limit on
+the bytes that are read.
+
+Approach. A reader counts what it is about to do, before it takes memory or time for it, against an
+`Allowance`: so much for a file of any size, and so much more for each of its bytes. Numbers of
+elements are multiplied by `element_count` alone, whose factors are few and whose product is small.
+
+Limits. The allowances are chosen so that a file of 1 MB takes at most 10 s and 1.5 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planners.errors import InstanceError
+from planners.text.plain_text import shown
+
+MAX_TEXT_BYTES = 1 << 28
+# Of archives and pickles, whose numbers take less room than as text.
+MAX_BINARY_BYTES = 1 << 29
+# Of models with their weights; what protobuf and flatbuffers address.
+MAX_MODEL_BYTES = 1 << 31
+
+# What NumPy has at most, and more than any kernel takes.
+MAX_RANK = 64
+# Numbers of 64 bits with a sign, and counts of bytes, end below it.
+END_OF_INTEGERS = 1 << 63
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How much of something a file may ask for."""
+
+    what: str
+    free: int
+    # More of it for each so many bytes of the file, or so many more for each byte.
+    for_bytes: int
+    more: int = 1
+    most: int = END_OF_INTEGERS
+
+    def of(self, file_bytes: int) -> int:
+        """Return what a file of so many bytes may ask for."""
+        return min(self.most, self.free + self.more * (file_bytes // self.for_bytes))
+
+    def require(self, asked: int, file_bytes: int, where: str = "") -> None:
+        """Refuse a file that asks for more."""
+        most = self.of(file_bytes)
+        if asked > most:
+            raise InstanceError(
+                f"{where}a file of {file_bytes} bytes may ask for {most} {self.what}, found "
+                f"{shown(asked)}"
+            )
+
+
+class Work:
+    """What a reader has done for a file, charged before it is done."""
+
+    def __init__(self, allowance: Allowance, file_bytes: int) -> None:
+        self._allowance = allowance
+        self._file_bytes = file_bytes
+        self._most = allowance.of(file_bytes)
+        self.done = 0
+
+    def charge(self, amount: int = 1) -> None:
+        """Add to the work, or refuse the file."""
+        self.done += amount
+        if self.done > self._most:
+            self._allowance.require(self.done, self._file_bytes)
+
+
+def element_count(lengths: Sequence[int], where: str) -> int:
+    """Return the elements of a tensor; refuse what is no shape, or one of 2**63 elements."""
+    if len(lengths) > MAX_RANK:
+        raise InstanceError(
+            f"{where}: at most {MAX_RANK} dimensions are taken, found {len(lengths)}"
+        )
+    if any(length < 0 for length in lengths):
+        raise InstanceError(f"{where}: no length may be negative, found {shown(list(lengths))}")
+    count = 0 if 0 in lengths else 1
+    for length in lengths:
+        count *= length
+        if count >= END_OF_INTEGERS:
+            raise InstanceError(
+                f"{where}: fewer than 2**63 elements are needed, found the shape "
+                f"{shown(list(lengths))}"
+            )
+    return count
+
+
+def whole_number(value: object, where: str) -> int:
+    """Return a whole number of 64 bits with a sign; refuse anything else."""
+    if type(value) is not int or not -END_OF_INTEGERS <= value < END_OF_INTEGERS:
+        raise InstanceError(
+            f"{where}: a whole number from -2**63 to 2**63 - 1 is needed, found {shown(value)}"
+        )
+    return value
