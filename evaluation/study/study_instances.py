@@ -26,8 +26,8 @@ from evaluation.study.study import (
     VariedChoice,
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
-from instances.catalogue.catalogue_file import read_catalogue
-from instances.catalogue.instance_folders import file_of
+from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue
+from instances.catalogue.instance_folders import file_of, folders_of, place_of
 from instances.catalogue.instance_name import file_label
 from instances.extract.parallel.dealing import dealt_again
 from instances.extract.parallel.streams import StreamScheme
@@ -212,7 +212,7 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
         )
     for entry in chosen:
         question = Question(entry.facts.digest, entry.facts.capacity)
-        read, file = partial(_read_entry, entry), FOLDER / entry.file
+        read, file = partial(_read_entry, entry), place_of(entry, folders_of(CATALOGUE))
         if not choice.nodes_per_stream:
             yield StudyInstance(entry.name, None, choice.capacity, read, question, file)
         for nodes in choice.nodes_per_stream:

@@ -15,8 +15,8 @@ from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError
 from planners.model.problem import Scalar
+from planners.processes.isolated_process import Ended, call_isolated
 from planners.text.plain_text import describe_error, shown
-from planners.third_party.isolated_process import Ended, call_isolated
 
 # Of all but the trace: names, and where it comes from.
 MOST_HEADER_BYTES = 1 << 20

@@ -179,10 +179,12 @@ class _Inference:
 
         if node.op_type in _SHAPE_READERS:
             return 0
-        given = [numpy_helper.to_array(self.numbers[name]) for name in filter(None, node.input)]
+        given: list[Any] = [
+            numpy_helper.to_array(self.numbers[name]) for name in filter(None, node.input)
+        ]
         if node.op_type == "Range":
             start, limit, delta = (each.item() for each in given)
-            return float(abs(limit - start) / abs(delta))
+            return abs(float(limit) - float(start)) / abs(float(delta))
         sizes = [each.size for each in given]
         if node.op_type in ("ConstantOfShape", "Expand"):
             # As numbers of Python, which do not overflow.
