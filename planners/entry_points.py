@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from planners.command_line.interrupt import Interrupt
 from planners.text.plain_text import describe_error
 
 OURS = "gapless"
@@ -21,9 +22,9 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     for entry in found:
         try:
             loaded = entry.load()
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a broken third party must not take everything down
+            if isinstance(error, KeyboardInterrupt) or Interrupt.has_come():
+                raise KeyboardInterrupt from error
             warn_left_out(f"{what} {entry.name} ({entry.value})", error)
         else:
             yield entry.name, loaded
