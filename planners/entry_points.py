@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError
 from planners.siblings import require_ours
 from planners.text.plain_text import describe_error
@@ -30,11 +31,11 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     for entry in found:
         try:
             loaded = load_entry(entry)
-        except KeyboardInterrupt:
-            raise
         except ForeignPackageError as error:  # the same of all that the package offers
             warn_left_out(f"every {what} of {_package(entry)}", error)
         except BaseException as error:  # a broken third party must not take everything down
+            if isinstance(error, KeyboardInterrupt) or Interrupt.has_come():
+                raise KeyboardInterrupt from error
             warn_left_out(f"{what} {entry.name} ({entry.value})", error)
         else:
             yield entry.name, loaded

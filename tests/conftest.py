@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -24,6 +26,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.option.numprocesses is None and not hasattr(config, "workerinput"):
         config.option.numprocesses = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
         config.option.dist = "loadgroup"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Let Ctrl-C be heard by tests and what they start, also where ``nohup`` has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return (yield)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -55,10 +55,9 @@ def dask_cluster(address: str) -> Iterator[Workforce]:
         raise MissingDependencyError(
             f"--scheduler needs distributed ({error})", "cluster"
         ) from None
-    # What ends the connection ends the study, which says so in a line. Dask says it as well, and
-    # its event loop once more for each result that was under way.
-    for talkative in ("distributed.client", "tornado.application"):
-        logging.getLogger(talkative).setLevel(logging.CRITICAL)
+    # What ends the connection ends the study, which says so in a line. Dask and its event loop log
+    # it as well, under names and at moments of their own, some of them at the end of the process.
+    logging.disable()
     try:
         client = Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
@@ -77,6 +77,9 @@ class LocalProcesses(Executor):
 
     def _serve(self) -> None:
         worker: _Worker | None = None
+        # Ctrl-C would reach workers while they start. The tracker, once it has begun, unblocks it.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (item := self._calls.get()) is not None:
             future, call = item
             if self._is_over:
@@ -154,6 +157,7 @@ def _work(connection: Connection, end_with_parent: Callable[[], None]) -> None:
     give_back()
     # The terminal sends Ctrl-C to every process; who asks decides what becomes of this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     while True:
         try:
             call = connection.recv()

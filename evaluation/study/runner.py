@@ -28,6 +28,8 @@ AHEAD = 2
 WIDTH_SECONDS = 10.0
 # Of the files that have changed.
 MOST_NAMED = 3
+# A signal that comes right before a wait does not end it, and is heard when the wait is over.
+MOST_WAIT_SECONDS = 0.5
 
 
 class StaleRecordsError(GaplessError):
@@ -148,7 +150,7 @@ def run_all(
             under_way[workforce.executor.submit(carry_out, task)] = task
         if not under_way:
             return
-        ended, _ = wait(under_way, timeout=WIDTH_SECONDS, return_when=FIRST_COMPLETED)
+        ended, _ = wait(under_way, timeout=MOST_WAIT_SECONDS, return_when=FIRST_COMPLETED)
         for future in ended:
             line, record = _record_of(future, under_way.pop(future), workforce)
             if study.timed:

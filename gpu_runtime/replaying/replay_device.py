@@ -67,12 +67,13 @@ class ReplayDevice:
         """Raise where a block was written to while it lived, if blocks are stamped."""
         found = [] if self.stamps is None else self.stamps.found()
         if found:
-            first = min(found, key=lambda each: each.number)
+            first = min(found, key=lambda each: (each.number, each.address))
+            words = sum(each.words for each in found if each.number == first.number)
             raise GaplessError(
-                f"no two live blocks share a byte, found {counted(first.words, 'word')} of another "
+                f"no two live blocks share a byte, found {counted(words, 'word')} of another "
                 f"block from {first.address:#x} on, in that of request {first.number:,} of "
                 f"{counted(int(requests.size[first.number]), 'byte')}; so in "
-                f"{counted(len(found), 'block')}"
+                f"{counted(len({each.number for each in found}), 'block')}"
             )
 
 

@@ -337,11 +337,11 @@ def _require_results(
         )
 
 
-class _Counted(TorchDispatchMode):
+class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore]
     """Charges each operator that an operator runs."""
 
     def __init__(self, work: Work) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         self.work = work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

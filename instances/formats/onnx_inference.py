@@ -190,8 +190,8 @@ class _Inference:
             # As numbers of Python, which do not overflow.
             sizes[-1:] = map(abs, given[-1].ravel().tolist())
         elif node.op_type not in _MULTIPLY:
-            return sum(sizes)
-        return prod(size or 1 for size in sizes)
+            return float(sum(sizes))
+        return float(prod(size or 1 for size in sizes))
 
 
 def _is_elsewhere(attribute: Any) -> bool:

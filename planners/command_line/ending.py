@@ -75,6 +75,11 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
         mistake = GaplessError(broken_import(error))
     except MemoryError as error:
         mistake = GaplessError(f"not enough memory; {error}".rstrip("; "))
+    except Exception:
+        # Compiled code may make another error of the interrupt that came while it ran.
+        if not interrupt.came:
+            raise
+        return EXIT_INTERRUPTED
     show_progress("")
     if interrupt.came:  # and that is why
         return EXIT_INTERRUPTED

@@ -7,6 +7,7 @@ longer to import than a user takes to press Ctrl-C. Once the command line runs,
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -58,6 +59,7 @@ def give_back() -> None:
     of compiled code, behind which a handler of ours would wait.
     """
     sys.excepthook = sys.__excepthook__
+    atexit.unregister(_ignore_signals)
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) is _leave:
             is_interrupt = number == signal.SIGINT
@@ -94,8 +96,15 @@ def _complain(kind: type[BaseException], error: BaseException, trace: TracebackT
     os._exit(EXIT_ERROR)
 
 
+def _ignore_signals() -> None:
+    # The interpreter is being taken down, and would give them back what they do by default.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 if _is_starting():
     sys.excepthook = _complain
+    atexit.register(_ignore_signals)  # first, and therefore called last
     for _number in ENDING_SIGNALS:
         # A shell's background job and ``nohup`` have them ignored, and mean it.
         if signal.getsignal(_number) is not signal.SIG_IGN:

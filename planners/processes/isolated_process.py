@@ -8,10 +8,11 @@ import resource
 import select
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -30,7 +31,8 @@ CLOSED_GRACE_SECONDS = 1.0
 PREFIX_BYTES = 8
 BEFORE_THE_ANSWER = 1 << 63
 PIECE_BYTES = 1 << 20
-MOST_WAIT_SECONDS = 3600.0
+# A signal right before a wait does not end it, and is heard when the wait is over.
+MOST_WAIT_SECONDS = 0.5
 # Of a child whose call raised: it has said on standard error what it was.
 EXIT_RAISED = 70
 
@@ -92,7 +94,7 @@ def stream_isolated(
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
     # Ctrl-C between the fork and the try would leave the child alone.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    waiting = _signals_wait()
     try:
         with warnings.catch_warnings():
             # Of threads at the fork; see the note.
@@ -104,14 +106,14 @@ def stream_isolated(
     except BaseException:
         os.close(reader)
         os.close(writer)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        waiting.close()
         raise
     child = _Child(pid, reader, receive)
     try:
         os.close(writer)
         try:
             # In here: a Ctrl-C that has waited comes at once, and is the child's to answer.
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            waiting.close()
             answer = child.receive(time.monotonic() + seconds, most_bytes)
         except KeyboardInterrupt:
             os.kill(pid, signal.SIGINT)
@@ -121,6 +123,27 @@ def stream_isolated(
         return answer if answer is not None else child.how_it_ended()
     finally:
         child.end()
+
+
+def _signals_wait() -> ExitStack:
+    """Let signals wait until what is returned is closed.
+
+    The mask holds for this thread and the child. Any other thread may be given a signal, for which
+    Python interrupts the main thread: there the handlers wait as well.
+    """
+    with ExitStack() as undo:
+        came: list[int] = []
+        undo.callback(lambda: list(map(signal.raise_signal, came)))
+        if threading.current_thread() is threading.main_thread():
+            for number in ENDING_SIGNALS:
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    undo.callback(signal.signal, number, handler)
+                    signal.signal(number, lambda number, _frame: came.append(number))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        undo.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        return undo.pop_all()
 
 
 class _Child:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from planners.command_line.interrupt import Interrupt
 from planners.errors import MissingDependencyError
 from planners.model.budget import Budget
 from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integer_type
@@ -59,6 +60,8 @@ def answer_of(
     except MalformedAnswerError as error:
         return Findings(reason=str(error), claimed=Status.INVALID)
     except BaseException as error:
+        if Interrupt.has_come():
+            raise KeyboardInterrupt from error
         # A third party's planner may fail in any way; the rest goes on.
         on_error(error)
         return Findings(reason=describe_error(error), claimed=Status.INVALID)

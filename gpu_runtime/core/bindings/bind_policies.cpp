@@ -2,7 +2,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -258,9 +260,16 @@ void bind_vpmm(nb::module_& module) {
         .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
 }
 
-void heed_signals() {
-    const nb::gil_scoped_acquire with_python;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+// What asks Python for signals, for which the interpreter has to be free, now and then.
+std::function<void()> heeding_signals() {
+    using Clock = std::chrono::steady_clock;
+    return [asked = Clock::now()]() mutable {
+        const auto now = Clock::now();
+        if (now - asked < std::chrono::milliseconds(20)) return;
+        asked = now;
+        const nb::gil_scoped_acquire with_python;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    };
 }
 
 template <class Allocator>
@@ -279,9 +288,10 @@ void bind_replay_of(nb::module_& module, const char* name, const char* text) {
             nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
             nb::keep_alive<1, 7>())
         .def(
-            "run_to", [](Bound& made, std::size_t row) { made.run_to(row, heed_signals); }, "row"_a,
-            WithoutPython(), "Make the rows before one that were not made yet.")
-        .def("end", &Bound::end, WithoutPython())
+            "run_to", [](Bound& made, std::size_t row) { made.run_to(row, heeding_signals()); },
+            "row"_a, WithoutPython(), "Make the rows before one that were not made yet.")
+        .def(
+            "end", [](Bound& made) { return made.end(heeding_signals()); }, WithoutPython())
         .def_prop_ro("seconds", &Bound::seconds)
         .def_prop_ro("out_of_memory_row", &Bound::out_of_memory_row);
 }

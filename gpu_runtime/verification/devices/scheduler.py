@@ -20,6 +20,9 @@ from itertools import pairwise
 
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 
+# A signal that comes right before a wait does not end it, and is heard when the wait is over.
+LONGEST_WAIT_SECONDS = 0.1
+
 
 class StoppedError(Exception):
     """A thread was told to stop."""
@@ -72,7 +75,8 @@ class StreamScheduler:
     def wait_for_end(self) -> None:
         """Return when the threads of all streams have left, or when they are to stop."""
         with self.lock:
-            self._left.wait_for(lambda: not self._unfinished or self._stopped)
+            while self._unfinished and not self._stopped:
+                self._left.wait(LONGEST_WAIT_SECONDS)
 
     def begin(self, node: int) -> None:
         """Wait until all that a node waits for have ended."""

@@ -78,6 +78,18 @@ def test_a_worker_takes_no_interrupt_of_the_terminal(executor: LocalProcesses) -
     executor.submit(die, signal.SIGINT).result()
 
 
+def test_nor_does_one_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "if 'spawn_main' in ' '.join(sys.orig_argv):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    executor = LocalProcesses(1)
+    assert executor.submit(pow, 2, 2).result() == 4
+    executor.shutdown()
+
+
 def test_cancelled_it_ends_at_once_with_what_it_was_at(tmp_path: Path) -> None:
     executor = LocalProcesses(1)
     begun = tmp_path / "begun"

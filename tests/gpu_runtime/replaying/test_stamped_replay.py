@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from gpu_runtime._core import BlockStamps, ReplayedStreams, SimulatedMemory
+from gpu_runtime._core import (
+    BlockStamps,
+    PolicyReplay,
+    PytorchCaching,
+    RecordedAction,
+    ReplayedStreams,
+    RequestLog,
+    SimulatedMemory,
+)
 from gpu_runtime.replaying import planned_replay, policy_replay, replay_device
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from instances.traces.trace_requests import requests_of_trace
+from planners.errors import GaplessError
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import run_online
@@ -102,6 +114,39 @@ def test_a_live_block_is_handed_out_again(second: int, seen: list[int]) -> None:
     assert [(each.number, each.address) for each in stamps.found()] == [
         (number, address + second) for number in seen
     ]
+
+
+def test_a_large_block_is_told_once() -> None:
+    memory = SimulatedMemory(PAGE, 80 * PAGE)
+    address = memory.allocate_plain(64 * PAGE)
+    stamps = BlockStamps(memory, memory)
+    stamps.hand_out(0, address, 64 * PAGE)
+    for number, at in enumerate((PAGE, 40 * PAGE), 1):
+        stamps.hand_out(number, address + at, 8)
+    stamps.take_back(0)
+    device = open_replay_device(requests_of_trace(random_trace(1)), VERIFIED)
+    told = rf"found 4 words .* from {address + PAGE:#x} on, in that of request 0 .* in 1 block$"
+    with pytest.raises(GaplessError, match=told):
+        replace(device, stamps=stamps).require_apart(requests_of_trace(random_trace(1)))
+
+
+def test_a_replay_of_large_blocks_hears_signals() -> None:
+    size = np.array([64 * MIB] * 100 + [128 * MIB])
+    action = np.array([RecordedAction.ALLOCATE, RecordedAction.FREE_COMPLETED] * 50, np.uint8)
+    action = np.append(action, np.uint8(RecordedAction.ALLOCATE))
+    memory = SimulatedMemory(PAGE, 256 * PAGE)
+    allocator = PytorchCaching(memory)
+    stamps = BlockStamps(memory, memory)
+    log = RequestLog(action, np.ones(101, np.uint64), size, np.zeros(101, np.int64))
+    replay = PolicyReplay(log, allocator, memory, stamps=stamps)
+    begins = threading.Event()
+    thread = threading.Thread(target=lambda: (begins.wait(), _thread.interrupt_main()))
+    thread.start()
+    begins.set()
+    with pytest.raises(KeyboardInterrupt):
+        replay.run_to(101)
+    thread.join()
+    assert allocator.figures().requested_peak == 64 * MIB
 
 
 @pytest.mark.parametrize("is_plain", [True, False])

@@ -82,8 +82,14 @@ def start(command: list[str | Path], site: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         list(map(str, command)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(site)},
+        env={**os.environ, "PYTHONPATH": str(site)}, preexec_fn=hear_signals,  # noqa: PLW1509
     )  # fmt: skip
+
+
+def hear_signals() -> None:
+    """Let a child end by signals that ``nohup`` has this process ignore."""
+    for number in STATUS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -300,6 +306,72 @@ def test_sigterm_prints_what_a_comparison_has(site: Path, toy: Path) -> None:
     assert [result["planner"] for result in instance["results"]] == ["naive", "lost"]
 
 
+# ---- The wrong moment ----------------------------------------------------------------------------
+
+PRESS = "import enum, os, signal, sys\ndef press(): os.kill(os.getpid(), signal.SIGTERM)\n"
+
+# While compiled code is imported: nanobind ends the process where Python that it calls raises.
+IN_COMPILED_CODE = """
+def pressed(*_):
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_qualname != "ExtensionFileLoader.exec_module":
+        frame = frame.f_back
+    if frame is not None and "gpu_runtime" in sys.modules:
+        del enum.Enum.__init__
+        press()
+enum.Enum.__init__ = pressed
+"""
+# Python makes a RuntimeError of it.
+IN_SET_NAME = """
+class Pressed:
+    def __set_name__(self, owner, name): press()
+class Owner: name = Pressed()
+"""
+# Handlers of Python's are gone by then.
+AFTER_THE_END = """
+class Late:
+    def __del__(self, press=os.kill, process=os.getpid(), number=signal.SIGTERM):
+        press(process, number)
+sys.modules["late"] = Late()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "expected"),
+    [
+        ("sitecustomize", IN_COMPILED_CODE, (143, "interrupted by SIGTERM\n")),
+        ("waiting", IN_SET_NAME, (143, "interrupted by SIGTERM\n")),
+        ("waiting", AFTER_THE_END, (0, "")),
+    ],
+    ids=["compiled", "set name", "after the end"],
+)
+def test_a_signal_at_the_wrong_moment_ends_as_any_other(
+    module: str, code: str, expected: tuple[int, str], site: Path, toy: Path
+) -> None:
+    (site / f"{module}.py").write_text(PRESS + code)
+    command = [sys.executable, "-m", "planners.compare", toy, "--planners", "naive"]
+    status, _, err = end(start(command, site))
+    assert (status, err) == expected
+
+
+def test_an_error_that_an_interrupt_was_made_into_is_that_interrupt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    app = CommandLine()
+
+    @app.command()
+    def fail() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise SystemError("returned a result with an exception set") from None
+
+    with pytest.raises(SystemExit) as ended:
+        app([])
+    assert ended.value.code == 143
+    assert capsys.readouterr() == ("", "interrupted by SIGTERM\n")
+
+
 def test_a_process_that_takes_no_hint_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
     monkeypatch.setattr(interrupt.standard_output, "leave_at_once", left.append)
@@ -355,5 +427,6 @@ def test_a_process_that_no_user_started_ends_at_once() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, cwd=ROOT,
+        preexec_fn=hear_signals,
     )  # fmt: skip
     assert answer.stdout == "True True True\nTrue True True\n"

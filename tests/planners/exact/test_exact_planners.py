@@ -253,14 +253,14 @@ def test_huge_sizes_without_a_divisor_claim_no_more_than_is_proven(
 
 @every_planner
 def test_ctrl_c_keeps_the_best_plan(planner: str, hard: Problem) -> None:
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    result = answer(planner, hard, time_limit_seconds=8.0)
+    result = answer(planner, hard, time_limit_seconds=60.0)
     timer.join()
     assert result.status is Status.FEASIBLE
     assert result.interrupted
     assert result.reason == "interrupted"
-    assert result.seconds < 6
+    assert result.seconds < 50
 
 
 @every_planner

@@ -331,8 +331,8 @@ def test_no_time_is_an_error_that_says_so(
 def test_ctrl_c_ends_a_search(open_question: tuple[_core.CanonicalSearch, int]) -> None:
     search, capacity = open_question
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        timer.start()
         search.decide(capacity, ORDER, 1 << 60, 0, 0, rules_of(), 20.0)
     timer.join()
 

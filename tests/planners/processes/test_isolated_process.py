@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import subprocess
@@ -132,32 +133,63 @@ def test_memory_is_limited_to_what_it_may_add() -> None:
 def test_ctrl_c_reaches_the_child(answers: bool) -> None:
     def body() -> bytes:
         try:
+            os.kill(os.getppid(), signal.SIGINT)
             return hang()
         except KeyboardInterrupt:
             if answers:
                 return b"best so far"
             raise
 
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     if answers:
         assert call(body) == b"best so far"
     else:
         with pytest.raises(KeyboardInterrupt):
             call(body)
+
+
+def test_ctrl_c_that_does_not_end_the_wait_is_heard() -> None:
+    # As where it comes right before the wait; the child answers when it is interrupted.
+    def body(send: Callable[[bytes], None]) -> bytes:
+        try:
+            send(b"here")
+            return hang()
+        except KeyboardInterrupt:
+            return b"best so far"
+
+    timer = threading.Timer(0.2, _thread.interrupt_main)
+    assert stream_isolated(body, lambda _: timer.start(), most_bytes=16) == b"best so far"
     timer.join()
+
+
+def test_ctrl_c_that_another_thread_hears_at_the_fork_leaves_no_child_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fork = os.fork
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    def interrupted() -> int:
+        pid = fork()
+        if pid:
+            _thread.interrupt_main()
+        return pid
+
+    monkeypatch.setattr(os, "fork", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        call(hang)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def test_ctrl_c_ends_a_child_that_ignores_it() -> None:
     def body() -> bytes:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.kill(os.getppid(), signal.SIGINT)
         return hang()
 
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         call_isolated(body, most_bytes=1, interrupt_grace_seconds=0.1)
-    timer.join()
 
 
 def test_standard_input_is_empty_and_nothing_is_printed_twice() -> None:

@@ -1,9 +1,12 @@
 // Blocks that are filled when they are handed out, and looked at when they are freed.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "device/forwarding_memory.h"
@@ -31,9 +34,10 @@ class BlockStamps final : public ForwardingMemory {
         // Blocks are larger than requests by more than this.
         const std::size_t stamped = (bytes + kUnit - 1) / kUnit * kUnit;
         live_[number] = {address, stamped, next_};
-        device_.stamp(address, stamped, stream_, next_);
-        next_ += stamped;
-        finish();
+        const Address words = std::exchange(next_, next_ + stamped);
+        in_pieces(stamped, [&](std::size_t at, std::size_t piece) {
+            device_.stamp(address + at, piece, stream_, words + at);
+        });
     }
     // Nothing where the block was looked at before.
     void take_back(std::uint64_t number) {
@@ -41,15 +45,19 @@ class BlockStamps final : public ForwardingMemory {
         if (found == live_.end()) return;
         const Stamped block = found->second;
         live_.erase(found);
-        device_.compare(block.address, block.bytes, stream_, number, block.words);
-        finish();
+        in_pieces(block.bytes, [&](std::size_t at, std::size_t piece) {
+            device_.compare(block.address + at, piece, stream_, number, block.words + at);
+        });
     }
     // The stream is at work there until the next event that is recorded on it.
     void take_back_after(std::uint64_t number, Stream stream) { used_on_[stream] = number; }
     void take_back_all() {
         while (!live_.empty()) take_back(live_.begin()->first);
     }
-    // Of which blocks, by number.
+    // Is called between two pieces of any block, and may throw, after which nothing more is to
+    // come.
+    void pause_between(std::function<void()> pause) { pause_ = std::move(pause); }
+    // In which pieces of which blocks, by number.
     std::vector<Overwritten> found() {
         std::vector<Overwritten> all = device_.overwritten();
         all.insert(all.end(), gone_.begin(), gone_.end());
@@ -97,6 +105,8 @@ class BlockStamps final : public ForwardingMemory {
 
   private:
     static constexpr std::size_t kUnit = 16;  // what kernels work on
+    // A host fills so much in tens of milliseconds; the largest tensors take seconds.
+    static constexpr std::size_t kPieceBytes = std::size_t{64} << 20;
 
     struct Stamped {
         Address address;
@@ -119,14 +129,21 @@ class BlockStamps final : public ForwardingMemory {
             return true;
         });
     }
-    void finish() {
-        const Event event = device_.record_event(stream_);
-        device_.await(event);
-        device_.destroy_event(event);
+    // Has the device work on a block piece by piece, and waits for each.
+    template <class Work>
+    void in_pieces(std::size_t bytes, const Work& work) {
+        for (std::size_t at = 0; at < bytes; at += kPieceBytes) {
+            work(at, std::min(kPieceBytes, bytes - at));
+            const Event event = device_.record_event(stream_);
+            device_.await(event);
+            device_.destroy_event(event);
+            if (pause_) pause_();
+        }
     }
 
     DeviceMemory& device_;
     const Stream stream_;
+    std::function<void()> pause_;
     Address next_ = 0;
     std::unordered_map<std::uint64_t, Stamped> live_;
     std::vector<Overwritten> gone_;

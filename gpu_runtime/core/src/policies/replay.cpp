@@ -14,7 +14,8 @@ namespace gapless::runtime {
 namespace {
 
 constexpr Stream kFirstSideStream = Stream{1} << 62;
-constexpr std::size_t kRowsToPause = std::size_t{1} << 16;
+// A row may ask the device, which takes up to milliseconds; a look at the clock takes 20 ns.
+constexpr std::size_t kRowsToPause = 64;
 
 // Of the moment.
 struct Sums {
@@ -80,6 +81,7 @@ void Replay<Allocator>::run_to(std::size_t behind, const std::function<void()>& 
                                     std::to_string(log_.rows().size()) + ", found " +
                                     std::to_string(behind));
     }
+    if (witnesses_.stamps != nullptr) witnesses_.stamps->pause_between(pause);
     const auto begun = std::chrono::steady_clock::now();
     while (row_ < behind && outcome_.out_of_memory_row < 0) {
         if (row_ % kRowsToPause == 0 && pause) pause();
@@ -90,8 +92,11 @@ void Replay<Allocator>::run_to(std::size_t behind, const std::function<void()>& 
 }
 
 template <class Allocator>
-ReplayOutcome Replay<Allocator>::end() {
-    if (witnesses_.stamps != nullptr) witnesses_.stamps->take_back_all();
+ReplayOutcome Replay<Allocator>::end(const std::function<void()>& pause) {
+    if (witnesses_.stamps != nullptr) {
+        witnesses_.stamps->pause_between(pause);
+        witnesses_.stamps->take_back_all();
+    }
     row_ = log_.rows().size();
     return std::move(outcome_);
 }

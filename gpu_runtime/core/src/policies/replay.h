@@ -52,8 +52,8 @@ class Replay {
     // reserved; throws std::logic_error. Calls `pause` now and then, which may throw. Throws
     // std::invalid_argument for a row behind the last one, and DeviceCallError.
     void run_to(std::size_t behind, const std::function<void()>& pause);
-    // Looks at stamped blocks that still live. No row is made any more.
-    ReplayOutcome end();
+    // Looks at stamped blocks that still live. No row is made any more. Calls `pause` as well.
+    ReplayOutcome end(const std::function<void()>& pause = {});
 
     double seconds() const { return outcome_.seconds; }
     std::int64_t out_of_memory_row() const { return outcome_.out_of_memory_row; }

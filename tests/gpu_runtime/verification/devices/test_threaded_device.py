@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -233,8 +234,12 @@ def test_ctrl_c_ends_all_threads_and_keeps_what_was_found(
     assert {(it.victim, it.writer) for it in found.corruptions} == {(0, 1)}
 
 
-def test_ctrl_c_wakes_threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    around(monkeypatch, "stamp", lambda tensor: tensor == 0 and interrupt_main_thread())
+# The second as where it comes right before the main thread waits.
+@pytest.mark.parametrize("interrupt", [interrupt_main_thread, _thread.interrupt_main])
+def test_ctrl_c_wakes_threads_that_sleep(
+    monkeypatch: pytest.MonkeyPatch, interrupt: Callable[[], None]
+) -> None:
+    around(monkeypatch, "stamp", lambda tensor: tensor == 0 and interrupt())
     device = ThreadedDevice(APART, side_by_side(2))
     trial = replace(make_trial(APART, 1, 0), before=np.zeros(2), within=np.full(2, 1e9))
     assert device.run(trial).interrupted
