@@ -55,7 +55,6 @@ SLOT_MODULES: Final = (
     "evaluation.findings.rules_left_out",
     "evaluation.findings.run_overhead",
     "evaluation.findings.search_effort",
-    "evaluation.findings.single_changes",
     "evaluation.findings.stream_density",
     "evaluation.findings.varied_instances",
 )
