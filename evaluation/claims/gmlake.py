@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.claims.committed_page import first_bold_of, number_of, rows_of
 from evaluation.claims.evidence import Evidence
 from evaluation.claims.programs import PROGRAMS, programs_under, step_to_faster
 from evaluation.claims.replayed_run import (
@@ -21,6 +20,7 @@ from evaluation.claims.replayed_run import (
 )
 from evaluation.claims.training_loops import LOOPS, MIXTURES
 from evaluation.study.record import Record
+from evaluation.tables.committed_page import first_bold_of, number_of, rows_of
 
 RUNS = (*LOOPS, *MIXTURES)
 CALLS, PAGES, TWO_GIB = "device-calls.md", "2 MiB", "2 GiB"

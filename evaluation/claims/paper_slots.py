@@ -8,7 +8,6 @@ from evaluation.claims.evidence import JudgedClaim, judge_claims
 from evaluation.claims.offset_tables import large_table, planner_tables
 from evaluation.claims.papers import EVIDENCE
 from evaluation.claims.replay_tables import (
-    allocators_table,
     composition_table,
     efficiency_table,
     parts_table,
@@ -69,10 +68,6 @@ def _safety_of_drawn_graphs(material: PageMaterial) -> str:
 
 
 @slot("allocators-table")
-def _allocators_table(material: PageMaterial) -> str:
-    return allocators_table(material.records)
-
-
 @slot("stweaver-parts-table")
 def _parts_table(material: PageMaterial) -> str:
     return parts_table(material.records)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from evaluation.claims.committed_page import number_of, rows_of
 from evaluation.study.record import Record
+from evaluation.tables.committed_page import number_of, rows_of
 
 PROGRAMS = (
     "plain", "data-loader", "microbatches", "compile", "evaluation", "accumulate", "four-lengths",

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.claims.committed_page import first_bold_of, number_of, rows_of
 from evaluation.claims.evidence import Evidence, judge_claims
 from evaluation.claims.gmlake import GMLAKE_EVIDENCE
 from evaluation.claims.programs import PROGRAMS, programs_under
@@ -22,6 +21,7 @@ from evaluation.claims.stweaver import STWEAVER_EVIDENCE, planned_sizes
 from evaluation.claims.training_loops import LOOPS, MIXTURES
 from evaluation.claims.vpmm import VPMM_EVIDENCE
 from evaluation.study.record import Record
+from evaluation.tables.committed_page import first_bold_of, number_of, rows_of
 from planners.errors import GaplessError
 from planners.model.problem import Scalar
 from tests.evaluation.claims.made_up_records import record
