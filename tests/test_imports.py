@@ -86,13 +86,6 @@ ROOMS = {
     "evaluation/recordings": set[str](),
     "evaluation/study": {"evaluation.measuring", "evaluation.recordings"},
     "evaluation/report": {"evaluation.plots", "evaluation.study"},
-    "evaluation/claims": {
-        "evaluation.recordings",
-        "evaluation.report",
-        "evaluation.study",
-        "evaluation.tables",
-    },
-    "evaluation/findings": {"evaluation.claims", "evaluation.report", "evaluation.study"},
     "evaluation/tables": {"evaluation.report", "evaluation.study"},
     "gpu_runtime/allocator": {"gpu_runtime._core", "gpu_runtime.verification"},
     "gpu_runtime/fitting": set[str](),

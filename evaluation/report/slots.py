@@ -32,9 +32,7 @@ from planners.text.table import Table
 # What registers slots when it is imported.
 SLOT_MODULES: Final = (
     "evaluation.report.standard_slots",
-    "evaluation.claims.paper_slots",
-    "evaluation.findings.chain_rules",
-    "evaluation.findings.orders_and_fits",
+    "evaluation.tables.evidence",
     "evaluation.tables.run_overhead",
 )
 
@@ -71,6 +69,11 @@ class PageMaterial:
     def cases(self) -> list[Case]:
         """The records as lines of a table."""
         return cases_of(self.records)
+
+    @cached_property
+    def frames(self) -> Any:
+        """The frames of its tables, :class:`evaluation.tables.filled_table.Frames`."""
+        return import_module(TABLES).Frames(self)
 
     def picture(self, name: str, data: bytes, says: str, suffix: str = "png") -> str:
         """Keep a picture, and return the Markdown that shows it.

@@ -18,7 +18,8 @@ PAGES = Path(__file__).parents[2] / "docs" / "benchmarks"
 def frame_of_page(page: str, heading: str) -> DataFrame:
     """Return the first table below a heading of a page, with numbers where its cells show some."""
     rows = rows_of(page, heading)
-    return frame_of([{name: _value(text) for name, text in row.items()} for row in rows])
+    frame = frame_of([{name: _value(text) for name, text in row.items()} for row in rows])
+    return frame.assign(first_bold=_first_bold_of(page))
 
 
 def rows_of(page: str, heading: str) -> list[dict[str, str]]:
@@ -42,12 +43,10 @@ def rows_of(page: str, heading: str) -> list[dict[str, str]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def first_bold_of(page: str) -> str:
-    """Return what stands first in bold outside of tables."""
-    found = re.search(r"^[^|\n]*?\*\*([^*\n]+)\*\*", _text_of(page), re.MULTILINE)
-    if found is None:
-        raise GaplessError(f"{page}: a figure in bold is needed, found none")
-    return found[1]
+def _first_bold_of(page: str) -> float:
+    """Return the number that stands first in bold outside of tables; unknown without one."""
+    found = re.search(r"^[^|\n]*?\*\*([\d.,]+)[^*\n]*\*\*", _text_of(page), re.MULTILINE)
+    return float("nan") if found is None else float(found[1].replace(",", ""))
 
 
 def _text_of(page: str) -> str:

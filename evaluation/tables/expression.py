@@ -118,10 +118,7 @@ class Expression:
         return frame[name]
 
     def _chosen(self, of: ast.expr, condition: ast.expr, frame: DataFrame) -> Any:
-        holds = _truth(self._value(condition, frame))
-        if not _is_column(holds):
-            holds = holds == [True] * len(frame) if len(frame) else []
-        return self._value(of, frame[holds])
+        return self._value(of, rows_where(self._value(condition, frame), frame))
 
     def _within(self, of: ast.expr, keys: list[str], frame: DataFrame) -> Any:
         from pandas import Series
@@ -156,6 +153,14 @@ def require_columns(names: Iterable[str], frame: DataFrame, where: str) -> None:
             raise InstanceError(
                 f"{where}: no column is called {name!r}; {near_names(name, frame.columns)}"
             )
+
+
+def rows_where(condition: Any, frame: DataFrame) -> DataFrame:
+    """Return the rows of a frame in which a condition holds, which may be one value for all."""
+    holds = _truth(condition)
+    if _is_column(holds):
+        return frame.loc[holds]
+    return frame if holds else frame.iloc[:0]
 
 
 def is_known(value: object) -> bool:

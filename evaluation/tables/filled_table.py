@@ -12,7 +12,7 @@ from evaluation.report import figure_texts
 from evaluation.report.gap_tables import NOTHING, cell
 from evaluation.report.slots import PageMaterial
 from evaluation.tables.committed_page import frame_of_page
-from evaluation.tables.expression import Expression, first, is_known, require_columns
+from evaluation.tables.expression import Expression, first, is_known, require_columns, rows_where
 from evaluation.tables.record_frame import frame_of_rows, frames_of
 from evaluation.tables.table_file import (
     Across,
@@ -105,7 +105,7 @@ class Frames:
         for name, formula in steps.each.items():
             frame[name] = formula.over(frame)
         require_columns(steps.by, frame, f"{steps.where_it_stands}.by")
-        return frame if steps.where is None else frame[_holds(steps.where, frame)]
+        return _chosen(steps.where, frame)
 
 
 def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
@@ -123,20 +123,17 @@ def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
 def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
     """Return what fills the tables that a page describes, by name."""
     tables = {**shared("tables"), **material.words.get("tables", {})}
-    frames: list[Frames] = []
 
     def filled(name: str) -> str:
-        if not frames:
-            frames.append(Frames(material))
         text = dict(tables[name])
         # The columns of another table.
         if isinstance(text.get("columns"), str) and text["columns"] in tables:
             text["columns"] = tables[text["columns"]]["columns"]
-        return fill_table(read_table(f"page.tables.{name}", text), frames[0])
+        return fill_table(read_table(f"page.tables.{name}", text), material.frames)
 
     def text(name: str) -> str:
-        template = Template.read(material.words["texts"][name], f"page.texts.{name}")
-        return _text_of(template, Frames(material).frame("runs", name)).text
+        template = Template.read(texts[name], f"page.texts.{name}")
+        return _text_of(template, material.frames.frame("runs", name)).text
 
     texts = material.words.get("texts", {})
     return {
@@ -212,7 +209,7 @@ def _section(table: TableText, frame: DataFrame) -> str:
 def _lines_of(table: TableText, frame: DataFrame) -> Iterator[DataFrame]:
     """Return the rows of each line that is about any."""
     for line in table.lines:
-        rows = frame if line.where is None else frame[_holds(line.where, frame)]
+        rows = _chosen(line.where, frame)
         if len(rows):
             rows = rows.assign(**line.words)
             yield rows if line.value is None else rows.assign(value=line.value.over(rows))
@@ -248,7 +245,7 @@ def _leaves(column: ColumnText | Across, frame: DataFrame) -> Iterator[_Leaf]:
     if isinstance(column, ColumnText):
         yield _Leaf(column)
         return
-    rows = frame if column.where is None else frame[_holds(column.where, frame)]
+    rows = _chosen(column.where, frame)
     before, _, behind = column.names.partition("*")
     for name in frame.select_dtypes("number").columns if column.names else ():
         if fnmatchcase(name, column.names) and frame[name].notna().any():
@@ -314,9 +311,8 @@ def _shown(value: Any, form: str, where: str) -> str:
         raise InstanceError(f"{where}: {form!r} is no format: {error}") from None
 
 
-def _holds(condition: Expression, frame: DataFrame) -> Any:
-    holds = condition.over(frame)
-    return holds.fillna(False).astype(bool) if len(frame) else []
+def _chosen(condition: Expression | None, frame: DataFrame) -> DataFrame:
+    return frame if condition is None else rows_where(condition.over(frame), frame)
 
 
 def _holds_once(condition: Expression, frame: DataFrame) -> bool:

@@ -19,6 +19,7 @@ SHARED = Path(__file__).with_name("shared.toml")
 
 _PLACE = re.compile(r"\{(.+?)(?::([^'\":{}\[\]()]*))?\}")
 _OF_A_FRAME = ("over", "add", "join", "each", "where", "by", "values")
+_OF_EVIDENCE = ("over", "add", "join", "each", "where", "case", "cases", "figures")
 _OF_A_TABLE = ("over", "add", "join", "each", "where", "by", "lines", "columns", "sort", "best",
                "sections", "title", "turned", "require")  # fmt: skip
 _OF_A_COLUMN = ("heading", "cell", "bold", "missing", "optional", "total", "across", "names",
@@ -117,6 +118,17 @@ class TableText:
     require: Sequence[tuple[Expression, Template]]
 
 
+@dataclass(frozen=True)
+class EvidenceText:
+    """Cases that claims are about, and what each figure of a case is."""
+
+    steps: Steps
+    # The column that has the name of the case; and all names that there are to be.
+    case: str
+    cases: Sequence[str]
+    figures: Mapping[str, Expression]
+
+
 def shared(kind: str) -> Mapping[str, Any]:
     """Return the ``frames`` or ``tables`` that every page has."""
     return _table(f"{SHARED.name}: {kind}", _shared_file().get(kind, {}))
@@ -146,7 +158,7 @@ def read_steps(where: str, table: Mapping[str, Any], known: Sequence[str] = _OF_
 
 
 def read_rows(where: str, table: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """Return columns and rows of a frame that stands in the file itself."""
+    """Return columns and rows of a frame that stands in the file; an empty text is unknown."""
     _require_known(where, table, ("columns", "rows"))
     columns = _names(f"{where}.columns", table.get("columns"))
     rows = _list(f"{where}.rows", table.get("rows"))
@@ -155,7 +167,8 @@ def read_rows(where: str, table: Mapping[str, Any]) -> tuple[list[str], list[lis
             raise InstanceError(
                 f"{where}.rows[{index}]: {len(columns)} values are needed, found {len(row)}"
             )
-    return columns, rows
+    # TOML has no value for what is unknown.
+    return columns, [[None if value == "" else value for value in row] for row in rows]
 
 
 def read_page(where: str, table: Mapping[str, Any]) -> tuple[str, str]:
@@ -185,6 +198,16 @@ def read_table(where: str, table: Mapping[str, Any]) -> TableText:
         Template.read(table.get("title", ""), f"{where}.title"),
         table.get("turned") is True,
         [_rule(f"{where}.require[{index}]", rule) for index, rule in enumerate(require)],
+    )
+
+
+def read_evidence(where: str, table: Mapping[str, Any]) -> EvidenceText:
+    """Return what claims are held against; ``InstanceError`` names the field that is wrong."""
+    return EvidenceText(
+        read_steps(where, table, _OF_EVIDENCE),
+        _text(f"{where}.case", table.get("case")),
+        _names(f"{where}.cases", table.get("cases")),
+        _formulas(f"{where}.figures", table.get("figures")),
     )
 
 

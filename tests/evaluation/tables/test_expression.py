@@ -47,6 +47,8 @@ FRAME = pandas.DataFrame({
         ("but_settings(instance, 'tensors', 'seed')", "i"),
         ("last(without(instance, '.npz'))", "j"),
         ("count(like(instance, 'i:*'))", 2),
+        ("count(peak[True])", 2),
+        ("count(peak[1 > 2])", 0),
         ("statistics.nobody_counts_this", None),
         ("max(peak[who == 'nobody'])", None),
         ("max(whole(peak))", None),

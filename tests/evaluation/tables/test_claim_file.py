@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from evaluation.claims.claim import Claim
-from evaluation.claims.claim_file import claims_of
-from evaluation.claims.evidence import judge_claims
-from evaluation.claims.papers import EVIDENCE
+from evaluation.tables.claim import Claim
+from evaluation.tables.claim_file import claims_of
 from planners.errors import InstanceError
-from tests.evaluation.claims.shipped_claims import STUDIES, shipped_claims
 
 WHOLE = """\
 [page.claim.near]
@@ -61,11 +57,3 @@ def test_a_mistake_is_named(before: str, after: str, message: str) -> None:
     with pytest.raises(InstanceError) as raised:
         claims_in(WHOLE.replace(before, after))
     assert message in str(raised.value)
-
-
-@pytest.mark.parametrize("path", sorted(STUDIES.glob("paper-*.toml")), ids=lambda path: path.stem)
-def test_every_claim_of_a_study_is_read_and_can_be_judged(path: Path) -> None:
-    claims = shipped_claims(path.stem)
-    assert len(claims) > 3
-    judged = judge_claims(claims, EVIDENCE[path.stem], [])
-    assert [each.claim for each in judged] == list(claims)

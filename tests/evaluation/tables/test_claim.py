@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.claims.claim import Claim
+from evaluation.tables.claim import Claim
 
 
 def claim(**fields: object) -> Claim:

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import mean
 
-from evaluation.claims.claim import Claim, Verdict
-from evaluation.claims.evidence import JudgedClaim
 from evaluation.report.figure_texts import percent
+from evaluation.tables.claim import Claim, Verdict
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
 
 NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim, what came out of it here, and what comes out of the paper's own tables."""
+
+    ours: Verdict
+    # Without figures where the paper prints none.
+    theirs: Verdict
+
+    @property
+    def claim(self) -> Claim:
+        """What was said."""
+        return self.ours.claim
 
 
 def claims_table(judged: Sequence[JudgedClaim]) -> str:

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evaluation.study.study_file import FOLDER as STUDIES
 from instances.synthetic import training_graph
 from planners import GaplessError, Problem, Status, registry, run
 from planners.model.online_result import OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.registry import choose_online
 from tests.definitions import unsafe_by_paths
-from tests.evaluation.claims.shipped_claims import STUDIES
 
 PROBLEM = training_graph(60, streams=4, chains=4, chain_length=3, seed=1)
 

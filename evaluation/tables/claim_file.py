@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from evaluation.claims.claim import Claim
+from evaluation.tables.claim import Claim
 from planners.errors import InstanceError, near_names
 from planners.text.plain_text import shown
 
