@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from planners.errors import InstanceError, near_names
+from planners.errors import GaplessError, InstanceError, near_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,6 +37,10 @@ CONSTANTS: Mapping[str, Any] = {
 # Columns that some records have and others not; a frame without one has it all unknown.
 OPEN_PREFIXES = ("statistics.", "parameters.", "bounds.", "settings.")
 
+# What pandas and NumPy raise where values do not go together.
+_NO_VALUE = (
+    ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError,
+)  # fmt: skip
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -59,17 +63,25 @@ class Expression:
             raise InstanceError(f"{where}: a formula is needed, found {text!r}")
         try:
             tree = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InstanceError(f"{where}: {text!r} is no formula: {error}") from None
         return cls(text, where, tree)
 
     def over(self, frame: DataFrame) -> Any:
         """Return what the formula is over the rows of a frame: a column or one value."""
-        return self._value(self.tree, frame)
+        try:
+            return self._value(self.tree, frame)
+        except GaplessError:
+            raise
+        except _NO_VALUE as error:
+            raise InstanceError(f"{self.where}: {self.text!r} has no value: {error}") from None
 
     def one(self, frame: DataFrame) -> Any:
         """Return one value: of a column the first that is known."""
-        return first(self.over(frame))
+        value = first(self.over(frame))
+        if isinstance(value, list):
+            raise InstanceError(f"{self.where}: one value is needed, found {value!r}")
+        return value
 
     def _value(self, node: ast.AST, frame: DataFrame) -> Any:
         match node:
@@ -140,10 +152,7 @@ class Expression:
             raise InstanceError(
                 f"{self.where}: no function is called {name!r}; {near_names(name, FUNCTIONS)}"
             )
-        try:
-            return FUNCTIONS[name](*values)
-        except TypeError as error:
-            raise InstanceError(f"{self.where}: {name}: {error}") from None
+        return FUNCTIONS[name](*values)
 
 
 def require_columns(names: Iterable[str], frame: DataFrame, where: str) -> None:
@@ -159,7 +168,8 @@ def rows_where(condition: Any, frame: DataFrame) -> DataFrame:
     """Return the rows of a frame in which a condition holds, which may be one value for all."""
     holds = _truth(condition)
     if _is_column(holds):
-        return frame.loc[holds]
+        # A condition that saw fewer rows does not hold in the others.
+        return frame.loc[holds.reindex(frame.index, fill_value=False)]
     return frame if holds else frame.iloc[:0]
 
 

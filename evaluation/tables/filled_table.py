@@ -20,15 +20,18 @@ from evaluation.tables.table_file import (
     Steps,
     TableText,
     Template,
+    named_tables,
+    named_texts,
     read_page,
     read_rows,
     read_steps,
     read_table,
-    shared,
+    with_columns,
 )
 from planners.compare.report import percent
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.text.byte_units import human_bytes, three_digits
+from planners.text.plain_text import shown
 from planners.text.table import Column, Row, Table
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ class Frames:
 
     def __init__(self, material: PageMaterial) -> None:
         self._made = frames_of(material.cases)
-        self._texts = {**shared("frames"), **material.words.get("frames", {})}
+        self._texts = named_tables("frames", material.words)
         # Each of them needs the next.
         self._being_made: list[str] = []
 
@@ -122,20 +125,16 @@ def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
 
 def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
     """Return what fills the tables that a page describes, by name."""
-    tables = {**shared("tables"), **material.words.get("tables", {})}
+    tables = named_tables("tables", material.words)
+    texts = named_texts(material.words)
 
     def filled(name: str) -> str:
-        text = dict(tables[name])
-        # The columns of another table.
-        if isinstance(text.get("columns"), str) and text["columns"] in tables:
-            text["columns"] = tables[text["columns"]]["columns"]
-        return fill_table(read_table(f"page.tables.{name}", text), material.frames)
+        table = read_table(f"page.tables.{name}", with_columns(name, tables))
+        return fill_table(table, material.frames)
 
     def text(name: str) -> str:
-        template = Template.read(texts[name], f"page.texts.{name}")
-        return _text_of(template, material.frames.frame("runs", name)).text
+        return _text_of(texts[name], material.frames.frame("runs", name)).text
 
-    texts = material.words.get("texts", {})
     return {
         **{name: partial(filled, name) for name in tables},
         **{name: partial(text, name) for name in texts},
@@ -189,13 +188,13 @@ def _section(table: TableText, frame: DataFrame) -> str:
     order = sorted(range(len(groups)), key=lambda index: keys[index])
     leaves = [leaf for column in table.columns for leaf in _leaves(column, frame)]
     lines = [[_cell(leaf, groups[index]) for leaf in leaves] for index in order]
-    shown = [
+    kept = [
         index
         for index, leaf in enumerate(leaves)
         if not leaf.column.optional or any(line[index].text != NOTHING for line in lines)
     ]
-    leaves = [leaves[index] for index in shown]
-    lines = [[line[index] for index in shown] for line in lines]
+    leaves = [leaves[index] for index in kept]
+    lines = [[line[index] for index in kept] for line in lines]
     if not lines:
         return ""
     marks = [table.best and keys[index] == keys[order[0]] for index in order]
@@ -299,16 +298,16 @@ def _is_word(value: object) -> bool:
 
 
 def _shown(value: Any, form: str, where: str) -> str:
-    if form in FORMATS:
-        return FORMATS[form](value)
-    if isinstance(value, str):
-        return cell(value)
-    if form in ("", ",") and float(value).is_integer():
-        return format(int(value), form)
     try:
+        if form in FORMATS:
+            return FORMATS[form](value)
+        if isinstance(value, str):
+            return cell(value)
+        if form in ("", ",") and float(value).is_integer():
+            return format(int(value), form)
         return format(value, form).replace("%", " %")
-    except ValueError as error:
-        raise InstanceError(f"{where}: {form!r} is no format: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InstanceError(f"{where}: {form!r} is no format of {shown(value)}: {error}") from None
 
 
 def _chosen(condition: Expression | None, frame: DataFrame) -> DataFrame:
@@ -320,5 +319,8 @@ def _holds_once(condition: Expression, frame: DataFrame) -> bool:
     return bool(is_known(holds) and holds)
 
 
-def _sortable(value: Any) -> tuple[bool, Any]:
-    return (True, 0) if not is_known(value) else (False, value)
+def _sortable(value: Any) -> tuple[int, Any]:
+    """Return what sorts values of every kind: numbers, then texts, then what is unknown."""
+    if not is_known(value):
+        return 2, 0
+    return (1, value) if isinstance(value, str) else (0, value)

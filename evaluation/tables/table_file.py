@@ -129,9 +129,25 @@ class EvidenceText:
     figures: Mapping[str, Expression]
 
 
-def shared(kind: str) -> Mapping[str, Any]:
-    """Return the ``frames`` or ``tables`` that every page has."""
-    return _table(f"{SHARED.name}: {kind}", _shared_file().get(kind, {}))
+def named_tables(kind: str, page: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the ``frames`` or ``tables`` of a page, those that every page has among them."""
+    own = _table(f"page.{kind}", page.get(kind, {}))
+    found = {**_shared_file().get(kind, {}), **own}
+    return {name: _table(f"page.{kind}.{name}", table) for name, table in found.items()}
+
+
+def named_texts(page: Mapping[str, Any]) -> dict[str, Template]:
+    """Return the ``texts`` of a page."""
+    texts = _table("page.texts", page.get("texts", {}))
+    return {name: Template.read(text, f"page.texts.{name}") for name, text in texts.items()}
+
+
+def with_columns(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return a table with its columns, which may be those of another table."""
+    columns = tables[name].get("columns")
+    if isinstance(columns, str) and columns in tables:
+        columns = tables[columns].get("columns")
+    return {**tables[name], "columns": columns}
 
 
 @cache
@@ -167,6 +183,11 @@ def read_rows(where: str, table: Mapping[str, Any]) -> tuple[list[str], list[lis
             raise InstanceError(
                 f"{where}.rows[{index}]: {len(columns)} values are needed, found {len(row)}"
             )
+        for value in row:
+            if type(value) not in (str, int, float, bool):
+                raise InstanceError(
+                    f"{where}.rows[{index}]: texts and numbers are needed, found {shown(value)}"
+                )
     # TOML has no value for what is unknown.
     return columns, [[None if value == "" else value for value in row] for row in rows]
 
@@ -265,7 +286,7 @@ def _formulas(where: str, table: Any) -> dict[str, Expression]:
 
 
 def _require_known(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in table:
+    for name in _table(where, table):
         if name not in known:
             raise InstanceError(f"{where}.{name}: unknown; {near_names(name, known)}")
 

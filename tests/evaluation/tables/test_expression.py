@@ -71,7 +71,9 @@ def test_a_formula_has_a_value(text: str, value: Any) -> None:
         ("(lambda: 1)()", r"here: .* is nothing that a formula may have"),
         ("__import__('os')", r"here: no function is called '__import__'"),
         ("[x for x in peak]", r"here: .* is nothing that a formula may have"),
-        ("round()", r"here: round: "),
+        ("round()", r"here: 'round\(\)' has no value: "),
+        ("peak + who", r"here: 'peak \+ who' has no value: "),
+        ("like(3, 'a')", r"here: .* has no value: "),
         ("peak ** 2", r"here: 'peak \*\* 2' is nothing"),
     ],
 )

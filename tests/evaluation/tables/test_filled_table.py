@@ -104,6 +104,8 @@ def test_what_a_table_requires_has_to_be_so() -> None:
             r"page\.tables\.made-up\.columns\[0\]: 'q' is no format",
         ),
         ({"columns": [{"across": "plannr", "columns": []}]}, r"columns\[0\].*'plannr'.*planner"),
+        ({"columns": [["a", "{planner:human}"]]}, r"columns\[0\]: 'human' is no format of 'auto'"),
+        ({"columns": [["a", "{[1, 2]}"]]}, r"columns\[0\]: one value is needed, found \[1, 2\]"),
         ({"columns": "other"}, r"page\.tables\.made-up\.columns: a list is needed"),
         ({"join": {"names": "x"}}, r"page\.tables\.made-up\.join: no frame is called 'names'"),
         ({"require": [["1"]]}, r"page\.tables\.made-up\.require\[0\]: a formula and what"),
