@@ -88,8 +88,7 @@ ROOMS = {
     "evaluation/recordings": set[str](),
     "evaluation/study": {"evaluation.measuring", "evaluation.recordings"},
     "evaluation/report": {"evaluation.plots", "evaluation.study"},
-    "evaluation/claims": {"evaluation.recordings", "evaluation.report", "evaluation.study"},
-    "evaluation/findings": {"evaluation.claims", "evaluation.report", "evaluation.study"},
+    "evaluation/tables": {"evaluation.report", "evaluation.study"},
     "gpu_runtime/allocator": {"gpu_runtime._core", "gpu_runtime.verification"},
     "gpu_runtime/fitting": set[str](),
     "gpu_runtime/integrations": {"gpu_runtime.allocator"},
@@ -102,7 +101,7 @@ ROOMS = {
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
 HEAVY = {
     "ortools", "pulp", "scipy", "torch", "transformers", "lightning", "pytorch_lightning",
-    "matplotlib", "bokeh", "jinja2", "rich", "typer", "executorch", "onnx", "tflite",
+    "matplotlib", "bokeh", "jinja2", "rich", "typer", "executorch", "onnx", "tflite", "pandas",
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (

@@ -32,33 +32,12 @@ from planners.text.table import Table
 # What registers slots when it is imported.
 SLOT_MODULES: Final = (
     "evaluation.report.standard_slots",
-    "evaluation.claims.paper_slots",
-    "evaluation.findings.aims",
-    "evaluation.findings.allocator_times",
-    "evaluation.findings.chain_rules",
-    "evaluation.findings.cost_by_size",
-    "evaluation.findings.exact_planners",
-    "evaluation.findings.family_tables",
-    "evaluation.findings.file_costs",
-    "evaluation.findings.homosize_aims",
-    "evaluation.findings.homosize_quality",
-    "evaluation.findings.instance_lines",
-    "evaluation.findings.largest_batch",
-    "evaluation.findings.orders_and_fits",
-    "evaluation.findings.orders_of_nodes",
-    "evaluation.findings.paper_readings",
-    "evaluation.findings.peer_duels",
-    "evaluation.findings.planner_costs",
-    "evaluation.findings.production_gaps",
-    "evaluation.findings.proof_duels",
-    "evaluation.findings.proof_tables",
-    "evaluation.findings.rules_left_out",
-    "evaluation.findings.run_overhead",
-    "evaluation.findings.search_effort",
-    "evaluation.findings.single_changes",
-    "evaluation.findings.stream_density",
-    "evaluation.findings.varied_instances",
+    "evaluation.tables.evidence",
+    "evaluation.tables.run_overhead",
 )
+
+# What fills the tables that the file of a study describes; it needs this module.
+TABLES: Final = "evaluation.tables.filled_table"
 
 
 @dataclass(frozen=True)
@@ -90,6 +69,11 @@ class PageMaterial:
     def cases(self) -> list[Case]:
         """The records as lines of a table."""
         return cases_of(self.records)
+
+    @cached_property
+    def frames(self) -> Any:
+        """The frames of its tables, :class:`evaluation.tables.filled_table.Frames`."""
+        return import_module(TABLES).Frames(self)
 
     def picture(self, name: str, data: bytes, says: str, suffix: str = "png") -> str:
         """Keep a picture, and return the Markdown that shows it.
@@ -179,4 +163,4 @@ def fill(words: str, material: PageMaterial, where: Path | str) -> str:
         A slot has no function, or the records contradict each other.
     """
     fillers = {name: partial(fill_slot, material) for name, fill_slot in known_slots().items()}
-    return fill_template(words, fillers, where)
+    return fill_template(words, {**fillers, **import_module(TABLES).table_fillers(material)}, where)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from evaluation.study.study_file import FOLDER as STUDIES
 from planners import registry
 from planners.registry import choose_online
-from tests.evaluation.claims.shipped_claims import STUDIES
 
 
 @pytest.fixture

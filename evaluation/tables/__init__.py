@@ -1,0 +1,1 @@
+"""Tables and claims of pages as data: expressions over one frame of records."""

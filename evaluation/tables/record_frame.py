@@ -1,0 +1,139 @@
+"""Records as one data frame: a row a run, or a row for each planner on an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from evaluation.report.cases import Case
+from evaluation.study.gaps import ContradictionError, InstanceFacts
+from evaluation.study.instance_name import settings_in
+from evaluation.study.record import ANSWERED, Record
+from instances.catalogue.catalogue_entry import CatalogueEntry
+from instances.catalogue.catalogue_file import read_catalogue
+from planners.text.byte_units import exact_bytes
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_MAPPINGS = ("parameters", "statistics", "bounds")
+_LEFT_OUT = (*_MAPPINGS, "machine", "versions", "incumbents", "certificate")
+
+
+def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
+    """Return the frames ``runs`` and ``cases``.
+
+    Parameters
+    ----------
+    cases
+        Of all records, from :func:`evaluation.report.cases.cases_of`.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        Both have the fields of a record, ``parameters.NAME``, ``statistics.NAME``, ``bounds.NAME``
+        and ``settings.NAME``, the latter of the instance's name; and what all records and the
+        catalogue know of the instance. In ``cases``, status, peak, seconds and gaps are those of
+        the case, and ``worst_peak`` is unknown where a run has no plan.
+    """
+    entries = {entry.facts.digest: entry for entry in read_catalogue().values()}
+    known = {case.facts.digest: _known_of(case.facts, entries) for case in cases}
+    runs = []
+    lines = []
+    for case in cases:
+        its = [
+            {**_row(record), **known[case.facts.digest], "label": case.label}
+            for record in case.records
+        ]
+        runs += its
+        lines.append({**its[0], **_of_all_runs(case, its)})
+    return {"runs": frame_of(runs), "cases": frame_of(lines)}
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> DataFrame:
+    """Return a frame of rows; a column in which nothing is known is one of numbers."""
+    from pandas import DataFrame
+
+    frame = DataFrame(rows, columns=columns)
+    unknown = [name for name in frame.columns if frame[name].isna().all()]
+    return frame.astype(dict.fromkeys(unknown, float))
+
+
+def _of_all_runs(case: Case, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    peaks, seconds, added = (
+        [row[name] for row in rows if row[name] is not None]
+        for name in ("peak", "planning_seconds", "planning_bytes")
+    )
+    return {
+        "status": case.status.value, "peak": case.peak, "seconds": case.seconds,
+        "worst_peak": max(peaks) if len(peaks) == len(rows) else None,
+        "planning_seconds": median(seconds) if seconds else None,
+        # A run without a time was killed.
+        "worst_planning_seconds": max(seconds) if len(seconds) == len(rows) else None,
+        "planning_bytes": median(added) if added else None,
+        "to_bound": case.gaps.to_bound, "to_best": case.gaps.to_best,
+    }  # fmt: skip
+
+
+def _row(record: Record) -> dict[str, Any]:
+    row = {
+        field.name: getattr(record, field.name)
+        for field in fields(Record)
+        if field.name not in _LEFT_OUT
+    }
+    for name in _MAPPINGS:
+        row |= {f"{name}.{key}": value for key, value in getattr(record, name).items()}
+    of_it, settings = settings_in(record.instance)
+    row |= {f"settings.{key}": _number(value) for key, value in settings.items()}
+    its = record.statistics
+    return row | {
+        "status": record.status.value,
+        "answered": record.status in ANSWERED,
+        "peak": record.peak if record.status in ANSWERED else None,
+        "of": of_it,
+        "source": "here",
+        # A planner's own figure leaves out what brings a problem to its objects.
+        "planning_seconds": its.get("placing_seconds", record.processor_seconds)
+        if record.timed
+        else None,
+        "planning_bytes": its.get("placing_bytes", record.peak_resident_bytes),
+    }
+
+
+def _known_of(facts: InstanceFacts, entries: Mapping[str, CatalogueEntry]) -> dict[str, Any]:
+    entry = entries.get(facts.digest)
+    known = facts.optimum
+    if entry is not None and entry.facts.optimum is not None:
+        known = entry.facts.optimum
+        if facts.best_known is not None and facts.best_known < known:
+            raise ContradictionError(
+                f"instance {facts.instance}: no plan is below the optimum of the catalogue, "
+                f"{exact_bytes(known)}, found one of {exact_bytes(facts.best_known)} by "
+                f"{facts.best_planner}"
+            )
+    return {
+        "instance": facts.instance, "digest": facts.digest, "bound": facts.lower_bound or None,
+        "certificate": facts.certificate or None, "known_optimum": known,
+        "best_known": facts.best_known, "best_planner": facts.best_planner,
+        "instance_kind": (facts.family or "files") if entry is None else entry.kind,
+        "streams": None if entry is None else entry.facts.streams,
+        "chains": None if entry is None else entry.facts.chains,
+    }  # fmt: skip
+
+
+def frame_of_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> DataFrame:
+    """Return the frame of a table that stands in a study's file or on a page."""
+    return frame_of([dict(zip(columns, row, strict=True)) for row in rows], columns)
+
+
+def _number(text: str) -> int | float | str:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

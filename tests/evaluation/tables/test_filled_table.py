@@ -1,0 +1,123 @@
+"""A table of a page: rows, columns, totals; and each thing that is wrong, with its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evaluation.report.slots import PageMaterial, fill
+from planners.errors import GaplessError
+from tests.evaluation.study.made_up_records import record
+
+RECORDS = [
+    record("i:seed=1", "auto", 12, seed=1),
+    record("i:seed=2", "auto", 14, parameters={"fast": True}),
+    record("i:seed=1", "naive", 20),
+    record("j", "naive", None),
+]
+COLUMNS = [["planner", "{planner}"], ["peak", "{max(peak):,}"]]
+
+
+def lines_of(table: dict[str, Any], **page: Any) -> list[str]:
+    words = {"tables": {"made-up": {"columns": COLUMNS, **table}}, **page}
+    text = fill("{made-up}", PageMaterial("made-up", RECORDS, words), "made-up.md")
+    return [" ".join(line.split()) for line in text.splitlines() if not line.startswith("|-")]
+
+
+def test_a_group_is_a_row_with_the_unknown_as_a_dash() -> None:
+    assert lines_of({"by": ["planner"]}) == [
+        "| planner | peak |",
+        "| auto | 14 |",
+        "| naive | 20 |",
+    ]
+    assert lines_of({"where": "instance == 'j'"})[1:] == ["| naive | - |"]
+    assert lines_of({"where": "instance == 'nothing'"}) == [""]
+
+
+def test_columns_may_stand_for_each_value_and_be_left_out() -> None:
+    columns = [
+        ["", "{instance}"],
+        {"across": "planner", "columns": [
+            {"heading": "{planner}", "cell": "{peak}", "bold": "peak < 13", "total": "{sum(peak)}"}
+        ]},
+        {"heading": "never", "cell": "{statistics.never}", "optional": True},
+    ]  # fmt: skip
+    assert lines_of({"by": ["instance"], "columns": columns}) == [
+        "| | auto | naive |", "| i:seed=1 | **12** | 20 |", "| i:seed=2 | 14 | - |",
+        "| j | - | - |", "| | 26 | 20 |",
+    ]  # fmt: skip
+
+
+def test_rows_are_sorted_and_the_first_ones_are_best() -> None:
+    found = lines_of({"by": ["planner"], "sort": ["-max(peak)"], "best": True})
+    assert found[1:] == ["| **naive** | 20 |", "| auto | 14 |"]
+
+
+def test_sections_have_titles_and_lines_words_of_their_own() -> None:
+    found = lines_of({"sections": "planner", "title": "### {planner}", "by": ["instance"],
+                      "where": "known(peak)"})  # fmt: skip
+    assert [line for line in found if line.startswith("#")] == ["### auto", "### naive"]
+    lines = [{"says": "low", "where": "peak < 13", "value": "peak * 2"}, {"says": "all"}]
+    columns = [["", "{says}"], ["n", "{count(status)}"]]
+    assert lines_of({"lines": lines, "columns": columns})[1:] == ["| low | 1 |", "| all | 4 |"]
+
+
+def test_frames_build_on_each_other() -> None:
+    frames = {
+        "least": {"by": ["planner"], "values": {"least": "min(peak)"}},
+        "names": {"columns": ["planner", "name"], "rows": [["auto", "Ours"]]},
+    }
+    columns = [["", "{name}"], ["least", "{least}"]]
+    table = {"over": "least", "join": {"names": "planner"}, "columns": columns}
+    assert lines_of(table, frames=frames)[1:] == ["| Ours | 12 |", "| - | 20 |"]
+
+
+def test_a_table_may_be_turned() -> None:
+    assert lines_of({"by": ["planner"], "turned": True}) == [
+        "| planner | auto | naive |", "| peak | 14 | 20 |",
+    ]  # fmt: skip
+
+
+def test_what_a_table_requires_has_to_be_so() -> None:
+    with pytest.raises(GaplessError, match="auto is too high"):
+        lines_of({"by": ["planner"], "require": [["max(peak) > 15", "{planner} is too high"]]})
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"wher": "1"}, r"page\.tables\.made-up\.wher: unknown; .*where"),
+        ({"where": 3}, r"page\.tables\.made-up\.where: a formula is needed, found 3"),
+        ({"over": "run"}, r"page\.tables\.made-up\.over: no frame is called 'run'; .*runs"),
+        ({"by": "planner"}, r"page\.tables\.made-up\.by: a list is needed"),
+        ({"by": ["plannr"]}, r"page\.tables\.made-up\.by: no column is called 'plannr'.*planner"),
+        ({"sections": "plannr"}, r"page\.tables\.made-up\.sections: no column is called 'plannr'"),
+        ({"columns": [["a"]]}, r"page\.tables\.made-up\.columns\[0\]: a heading and a cell"),
+        ({"columns": [{"cel": "x"}]}, r"page\.tables\.made-up\.columns\[0\]\.cel: unknown; .*cell"),
+        (
+            {"columns": [["a", "{pek}"]]},
+            r"page\.tables\.made-up\.columns\[0\]: no column is .*peak",
+        ),
+        (
+            {"columns": [["a", "{peak:q}"]]},
+            r"page\.tables\.made-up\.columns\[0\]: 'q' is no format",
+        ),
+        ({"columns": [{"across": "plannr", "columns": []}]}, r"columns\[0\].*'plannr'.*planner"),
+        ({"columns": [["a", "{planner:human}"]]}, r"columns\[0\]: 'human' is no format of 'auto'"),
+        ({"columns": [["a", "{[1, 2]}"]]}, r"columns\[0\]: one value is needed, found \[1, 2\]"),
+        ({"columns": "other"}, r"page\.tables\.made-up\.columns: a list is needed"),
+        ({"join": {"names": "x"}}, r"page\.tables\.made-up\.join: no frame is called 'names'"),
+        ({"require": [["1"]]}, r"page\.tables\.made-up\.require\[0\]: a formula and what"),
+        ({"lines": [1]}, r"page\.tables\.made-up\.lines\[0\]: a table is needed, found 1"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_field(table: dict[str, Any], says: str) -> None:
+    with pytest.raises(GaplessError, match=says):
+        lines_of(table)
+
+
+def test_frames_that_need_each_other_are_refused() -> None:
+    frames = {"a": {"over": "b"}, "b": {"over": "a"}}
+    with pytest.raises(GaplessError, match=r"page\.frames\.b\.over: 'a' is made from 'b'"):
+        lines_of({"over": "a"}, frames=frames)

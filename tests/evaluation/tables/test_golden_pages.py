@@ -1,0 +1,58 @@
+"""Every page is made from records as it was, and none from records that contradict each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evaluation.study.gaps import ContradictionError
+from evaluation.study.record import Record
+from evaluation.study.study_file import studies
+from instances.catalogue.catalogue_file import read_catalogue
+from planners.errors import GaplessError
+from tests.evaluation.study.made_up_records import record
+from tests.evaluation.tables.golden_pages import (
+    GOLDEN,
+    page_of,
+    records_of,
+    studies_with_records,
+)
+
+
+@pytest.mark.parametrize("study", studies_with_records())
+def test_made_up_records_give_the_page(study: str) -> None:
+    golden = (GOLDEN / f"{study}.md").read_text(encoding="utf-8")
+    assert page_of(study, records_of(study)) == golden, "see golden_pages.py"
+
+
+def test_every_study_has_a_page_here() -> None:
+    # The page of this one is made from committed records.
+    assert set(studies_with_records()) == set(studies()) - {"regression"}
+
+
+def other_pairs() -> Record:
+    counted = next(its for its in records_of("streams") if "succession" in its.instance)
+    statistics = {**counted.statistics, "unsafe_pairs": 9}
+    return replace(counted, instance="bert:nodes_per_stream=7:streams=succession",
+                   instance_digest="other", statistics=statistics)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("study", "wrong", "says"),
+    [
+        ("streams", other_pairs(), "bert: in succession one number .* found 2, 9"),
+        ("proofs", record("bert", "greedy-size-first", 10), r"a peak of 11, where .* has 10"),
+    ],
+)
+def test_records_that_contradict_a_rule_make_no_page(study: str, wrong: Record, says: str) -> None:
+    with pytest.raises(GaplessError, match=says):
+        page_of(study, [*records_of(study), wrong])
+
+
+def test_no_plan_is_below_the_optimum_of_the_catalogue() -> None:
+    entry = next(each for each in read_catalogue().values() if each.facts.optimum)
+    wrong = record(entry.name, "auto", (entry.facts.optimum or 0) - 1, bounds={},
+                   instance_digest=entry.facts.digest)  # fmt: skip
+    with pytest.raises(ContradictionError, match="below the optimum of the catalogue"):
+        page_of("gap-to-optimal", [wrong])
