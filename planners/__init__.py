@@ -12,6 +12,7 @@ from __future__ import annotations
 from planners.command_line import starting as starting
 
 try:
+    import planners._core  # noqa: F401
     from planners import _core as _core
 except ImportError as _error:
     from planners.missing_core import missing_core

@@ -49,7 +49,7 @@ class Row:
 
     def __post_init__(self) -> None:
         # Whatever they hold: names of files and of planners come from anywhere.
-        object.__setattr__(self, "cells", [printable(cell) for cell in self.cells])
+        object.__setattr__(self, "cells", tuple(map(printable, self.cells)))
 
     @classmethod
     def best(cls, cells: Sequence[str]) -> Row:
@@ -167,9 +167,9 @@ def columns_of(*headings: str, left: int = 1) -> tuple[Column, ...]:
     return tuple(Column(heading, index < left) for index, heading in enumerate(headings))
 
 
-def aligned_pairs(pairs: Iterable[tuple[str, str]], indent: str = "") -> str:
+def aligned_pairs(pairs: Iterable[tuple[str, object]], indent: str = "") -> str:
     """Return a line a pair, the second ones below each other."""
-    lines = [(printable(first), printable(second)) for first, second in pairs]
+    lines = [(printable(first), printable(str(second))) for first, second in pairs]
     width = max((len(first) for first, _ in lines), default=0)
     return "".join(f"{indent}{first:{width}}  {second}".rstrip() + "\n" for first, second in lines)
 

@@ -164,10 +164,10 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
 
 
 def _list(entries: Mapping[str, CatalogueEntry]) -> None:
-    catalogue_table(entries.values(), Path()).plain()
+    catalogue_table(entries.values(), [Path()]).plain()
     for entry in entries.values():
-        description(entry, Path())
-        json.dumps(record(entry, Path()))
+        description(entry, [Path()])
+        json.dumps(record(entry, [Path()]))
 
 
 def _plan(problem: Problem) -> None:

@@ -128,6 +128,8 @@ def device(case: Case) -> Any:
     if memory is None:
         return None
     case.call("DeviceMemory", read_page_bytes, memory)
+    if case.rng.random() < 0.5:
+        case.call("SimulatedMemory.work_at_events", Simulated.work_at_events, memory)
     return memory
 
 
@@ -313,7 +315,8 @@ def of(kind: type) -> tuple[str, ...]:
 CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     steps: (
         "DeviceMemory", *of(_core.DeviceMemory), "SimulatedMemory", "SimulatedMemory.submit",
-        "SimulatedMemory.finish", "SimulatedMemory.set_captured", "SimulatedMemory.fail_after",
+        "SimulatedMemory.finish", "SimulatedMemory.work_at_events",
+        "SimulatedMemory.set_captured", "SimulatedMemory.fail_after",
         *of(Simulated), "Wait", *of(_core.Wait), "BLOCK_ALIGNMENT", "NO_PLACE", "BETWEEN_STEPS",
         "FIRST_ROLE", "KindPlan", *of(_core.KindPlan), "with_hand_overs", "MismatchKind",
         "Mismatch", *of(_core.Mismatch), "StepEnd", *of(_core.StepEnd), "Figures",

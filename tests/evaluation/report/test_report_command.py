@@ -170,8 +170,8 @@ def test_without_bokeh_there_is_markdown(results: Path, tmp_path: Path) -> None:
     assert answer.returncode == 0, answer.stderr
     assert [path.name for path in (tmp_path / "out").glob("report.*")] == ["report.md"]
     assert answer.stderr == (
-        "warning: report.html is left out: No module named 'jinja2'; install with: pip install -e "
-        "'.[report]'\n"
+        "warning: report.html is left out: No module named 'jinja2'; install with: pip install "
+        "'gapless[report]'\n"
     )
     map_of = without_extras("report", str(results), "-o", str(tmp_path / "o"), "--map", "x.json")
     assert (map_of.returncode, map_of.stdout) == (2, "")

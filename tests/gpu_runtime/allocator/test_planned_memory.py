@@ -310,7 +310,7 @@ def test_an_error_in_a_step_is_the_users_own() -> None:
     )
     assert done.stderr == ""
     assert done.stdout == (
-        "MissingDependencyError planned memory serves PyTorch, which is not installed; "
+        "MissingDependencyError planned memory serves PyTorch, which is not installed: "
         "pip install 'gapless[torch]'\n"
     )
 

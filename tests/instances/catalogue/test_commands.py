@@ -51,7 +51,7 @@ def test_a_collection_is_catalogued_listed_and_made_again(folder: Path) -> None:
     assert "not here: ring; python -m instances make --missing" in answer.stderr
     assert "not here, left as it is" in run(folder, "update", "ring").stderr
     made = run(folder, "make", "--missing")
-    assert made.stdout == "ring.json.gz: the recorded instance\n", made.stderr
+    assert made.stdout == f"{folder / 'ring.json.gz'}: the recorded instance\n", made.stderr
     assert run(folder, "make", "--missing").stdout == ""
     shown = run(folder, "show", "ring").stdout
     assert "python -m instances synthetic neighbour-ring --pairs 3" in shown

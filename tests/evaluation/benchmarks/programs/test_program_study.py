@@ -112,5 +112,5 @@ def test_programs_are_found_in_the_order_of_the_list() -> None:
 
 def test_what_is_not_installed_is_one_line() -> None:
     program = replace(PROGRAMS["lora"], packages=("peft_of_another_world",))
-    with pytest.raises(MissingDependencyError, match=r"lora needs peft_of.*'\.\[programs\]'"):
+    with pytest.raises(MissingDependencyError, match=r"lora needs peft_of.*'gapless\[programs\]'"):
         program.load()
