@@ -31,9 +31,10 @@ double uniform(Random& random) { return static_cast<double>(random.below(1 << 24
 
 class Filler {
   public:
-    Filler(const Instance& instance, const FillWeights& weights, std::span<const double> priority)
-        : weights(weights),
-          priority(priority.begin(), priority.end()),
+    Filler(const Instance& instance, const FillWeights& first_weights,
+           std::span<const double> first_priority)
+        : weights(first_weights),
+          priority(first_priority.begin(), first_priority.end()),
           instance_(instance),
           sections_(instance.sections->count()),
           range_(instance.blocks.count()),
