@@ -68,7 +68,7 @@ def test_where_none_served_all_none_is_best() -> None:
 def test_what_was_not_asked_has_no_column() -> None:
     table = calls_table(run("reserves-9", "refuses", "reserves-7"))
     assert [column.heading for column in table.columns] == ["device calls", "take"]
-    assert [row.cells for row in table.rows] == [["reserves-9", "9"], ["reserves-7", "7"]]
+    assert [row.cells for row in table.rows] == [("reserves-9", "9"), ("reserves-7", "7")]
 
 
 def test_none_begins_after_an_interrupt() -> None:

@@ -166,10 +166,12 @@ def test_ctrl_c_that_another_thread_hears_at_the_fork_leaves_no_child_alone(
 ) -> None:
     fork = os.fork
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    children = []
 
     def interrupted() -> int:
         pid = fork()
         if pid:
+            children.append(pid)
             _thread.interrupt_main()
         return pid
 
@@ -179,7 +181,7 @@ def test_ctrl_c_that_another_thread_hears_at_the_fork_leaves_no_child_alone(
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(children[0], os.WNOHANG)
 
 
 def test_ctrl_c_ends_a_child_that_ignores_it() -> None:
