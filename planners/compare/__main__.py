@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,7 +71,7 @@ from planners.registry import (
     listing,
     load_plugin,
 )
-from planners.reorder.reorder import reorder
+from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
