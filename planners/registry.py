@@ -40,8 +40,7 @@ MOST_NAME_CHARACTERS = 100
 # They register the planners that come with this package, in the order in which these are listed.
 BUILT_IN_MODULES = (
     "planners.greedy.naive",
-    "planners.greedy.single_object",
-    "planners.greedy.many_objects",
+    "planners.greedy.family",
     "planners.greedy.pressure",
     "planners.homosize.homosize",
     "planners.exact.branch_and_bound.branch_and_bound",
@@ -100,7 +99,7 @@ class PlannerInfo(RegisteredInfo):
 
     kind: ClassVar[str] = "planner"
     build: Callable[..., PlannerFunction]
-    # The module that defines it, whatever it says of itself.
+    # The module that defines it.
     module: str = ""
     # Called before its time is taken; imports what it needs.
     prepare: Callable[[], object] = lambda: None
@@ -228,16 +227,12 @@ def _decorator(
             signature = list(inspect.signature(run).parameters.values())
             defaults = _defaults(signature[2:])
             build = partial(partial, run)
-        # Of a function, not `__module__`: `functools.wraps` copies that from what it wraps.
-        module = run.__module__ if inspect.isclass(run) else _module_of(run)
+        # `functools.wraps` copies the module of what it wraps, which may be ours.
+        module = "" if hasattr(run, "__wrapped__") else str(getattr(run, "__module__", ""))
         add_fields(module, line, source, defaults, build, _choices(run, defaults))
         return run
 
     return decorate
-
-
-def _module_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__globals__", {}).get("__name__", ""))
 
 
 def add(info: PlannerInfo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -129,6 +130,9 @@ def _unlike(one: PlannedRun, other: PlannedRun) -> str:
         return "limits"
     if one.instance.capacity != other.instance.capacity:
         return "capacities"
+    files = [run.instance.file for run in (one, other)]
+    if None not in files and not os.path.samefile(*files):
+        return f"files, {files[0]} and {files[1]}"
     return "devices" if one.device != other.device else ""
 
 
