@@ -130,9 +130,9 @@ def _unlike(one: PlannedRun, other: PlannedRun) -> str:
         return "limits"
     if one.instance.capacity != other.instance.capacity:
         return "capacities"
-    files = [run.instance.file for run in (one, other)]
-    if None not in files and not os.path.samefile(*files):
-        return f"files, {files[0]} and {files[1]}"
+    ours, others = one.instance.file, other.instance.file
+    if ours is not None and others is not None and not os.path.samefile(ours, others):
+        return f"files, {ours} and {others}"
     return "devices" if one.device != other.device else ""
 
 
