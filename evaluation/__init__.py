@@ -8,6 +8,4 @@ run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_o
     "planners", "instances", "gpu_runtime"
 )
 
-# A command line of ours answers Ctrl-C from here on.
-from planners.command_line import starting as starting
 from planners.command_line.version import __version__ as __version__

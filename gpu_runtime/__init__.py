@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
+from typing import TYPE_CHECKING, Any
 
 # First of all: a folder of the user's may have the name of a package of ours.
 run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_ours"]("planners")
 
-# A command line of ours answers Ctrl-C from here on.
-from planners.command_line import starting as starting  # isort: split
-
-from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.allocator.online_memory import OnlineMemory
-from gpu_runtime.allocator.online_report import OnlineReport
-from gpu_runtime.allocator.planned_memory import PlannedMemory
 from planners.command_line.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from gpu_runtime.allocator.memory_report import MemoryReport
+    from gpu_runtime.allocator.online_memory import OnlineMemory
+    from gpu_runtime.allocator.online_report import OnlineReport
+    from gpu_runtime.allocator.planned_memory import PlannedMemory
+else:
+    _HOMES = {
+        "MemoryReport": "memory_report", "OnlineMemory": "online_memory",
+        "OnlineReport": "online_report", "PlannedMemory": "planned_memory",
+    }  # fmt: skip
+
+    def __getattr__(name: str) -> Any:
+        """Import what the package exports, which takes long, when it is asked for."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'gpu_runtime' has no attribute {name!r}")
+        return getattr(import_module(f"gpu_runtime.allocator.{_HOMES[name]}"), name)
+
 
 __all__ = ["MemoryReport", "OnlineMemory", "OnlineReport", "PlannedMemory"]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +33,11 @@ from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
 from planners.files.formats import read_any
 from planners.files.plan_file import read_plan
+from planners.judged_run import solve
 from planners.model.budget import Budget
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.registry import choose_one
-from planners.run import solve
 
 DEFAULT_PLANNER = "many-objects-size-first"
 PLANNING_SECONDS = 10.0

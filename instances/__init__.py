@@ -6,6 +6,4 @@ from runpy import run_path
 # First of all: a folder of the user's may have the name of a package of ours.
 run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_ours"]("planners")
 
-# A command line of ours answers Ctrl-C from here on.
-from planners.command_line import starting as starting
 from planners.command_line.version import __version__ as __version__

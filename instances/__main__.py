@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 import json
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +15,7 @@ import typer
 
 from instances.catalogue.best_plan import DEFAULT_PLANNERS, DEFAULT_TIME_LIMIT_SECONDS
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
-from instances.catalogue.instance_folders import folders_of
+from instances.catalogue.instance_folders import folders_of, is_checkout
 from instances.catalogue.listing import (
     catalogue_table,
     choose_entries,
@@ -130,6 +135,10 @@ def update(
 
     New files beside the catalogue are added. An instance whose file is not here stays as it is.
     """
+    if catalogue == CATALOGUE and not is_checkout():
+        raise GaplessError(
+            f"--catalogue: {CATALOGUE} is the installed package's; name a file of your own"
+        )
     require_targets({"--catalogue": catalogue})
     entries = read_catalogue(catalogue) if catalogue.exists() else {}
     files = {name: (path, True) for name, path in instance_files(catalogue.parent).items()}

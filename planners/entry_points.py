@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from planners.command_line.interrupt import Interrupt
+from planners.command_line.interrupt import Interrupt, signals_wait
 from planners.errors import GaplessError
 from planners.siblings import require_ours
 from planners.text.plain_text import describe_error
@@ -48,6 +48,8 @@ def load_entry(entry: EntryPoint) -> Any:
             require_ours(_package(entry))
         except ImportError as error:
             raise ForeignPackageError(error) from None
+        with signals_wait():  # our compiled core aborts where a handler raises in its import
+            return entry.load()
     return entry.load()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from planners.command_line import standard_output
 from planners.command_line.ending import leave, run_in_order
-from planners.command_line.starting import EXIT_ERROR
+from planners.command_line.starting import EXIT_ERROR, start
 from planners.command_line.version import __version__
 from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.entry_points import load_group, warn_left_out
@@ -40,6 +40,7 @@ def main(args: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if args is None else args)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
+    start()
     chosen: list[Command] = []
     code = run_in_order(lambda: _answer(words, chosen))
     if code or not chosen:
@@ -47,6 +48,11 @@ def main(args: Sequence[str] | None = None) -> None:
     # Imported out here: until it runs, an interrupt has nothing to keep.
     for command in chosen:
         command.load()(words[1:], f"gapless {words[0]}")
+
+
+def compare() -> None:
+    """Run ``gapless compare``, as ``gapless-compare`` does."""
+    main(["compare", *sys.argv[1:]])
 
 
 def _answer(words: Sequence[str], chosen: list[Command]) -> int:

@@ -8,7 +8,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import (
     Annotated,
@@ -35,6 +36,19 @@ from planners.text.plain_text import describe_error, one_line, shown, text_of
 ENTRY_POINT_GROUP = "gapless.planners"
 
 MOST_NAME_CHARACTERS = 100
+
+# They register the planners that come with this package, in the order in which these are listed.
+BUILT_IN_MODULES = (
+    "planners.greedy.naive",
+    "planners.greedy.family",
+    "planners.greedy.pressure",
+    "planners.homosize.homosize",
+    "planners.exact.branch_and_bound.branch_and_bound",
+    "planners.search.skyline",
+    "planners.search.auto",
+    "planners.exact.cp_sat.cp_sat",
+    "planners.exact.ilp.ilp",
+)
 
 PlannerFunction = Callable[[Problem, Budget], Plan | Result | Findings]
 OnlineFunction = Callable[[RequestSequence, OnlineTerms], OnlineResult]
@@ -85,9 +99,15 @@ class PlannerInfo(RegisteredInfo):
 
     kind: ClassVar[str] = "planner"
     build: Callable[..., PlannerFunction]
-    # Whether it came with this package, so that what it proves holds for others too. Its loader
-    # says so, whatever a planner is called.
-    built_in: bool = False
+    # The module that defines it.
+    module: str = ""
+    # Called before its time is taken; imports what it needs.
+    prepare: Callable[[], object] = lambda: None
+
+    @property
+    def built_in(self) -> bool:
+        """Whether it came with this package, so that what it proves holds for others too."""
+        return self.module in BUILT_IN_MODULES
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,11 @@ _loaded_entry_points = False
 
 
 def register(
-    name: str, *, summary: str = "", source: str = ""
+    name: str,
+    *,
+    summary: str = "",
+    source: str = "",
+    prepare: Callable[[], object] = lambda: None,
 ) -> Callable[[Registered], Registered]:
     """Register the decorated planner under a name.
 
@@ -141,6 +165,9 @@ def register(
         One line for ``--list``; the first line of the docstring by default.
     source
         Paper, section or algorithm.
+    prepare
+        Called before each run, and no part of its time: it imports what the planner would
+        otherwise import when it runs first.
 
     Returns
     -------
@@ -155,7 +182,11 @@ def register(
     GaplessError
         The name is taken or cannot be written on the command line.
     """
-    return _decorator(lambda *fields: add(PlannerInfo(name, *fields)), summary, source)
+
+    def add_planner(module: str, *fields: Any) -> None:
+        _add_planner(replace(PlannerInfo(name, *fields), module=module, prepare=prepare))
+
+    return _decorator(add_planner, summary, source)
 
 
 def register_online(
@@ -179,7 +210,9 @@ def register_online(
     GaplessError
         The name is taken or cannot be written on the command line.
     """
-    return _decorator(lambda *fields: _add(_online, OnlineInfo(name, *fields)), summary, source)
+    return _decorator(
+        lambda _module, *fields: _add(_online, OnlineInfo(name, *fields)), summary, source
+    )
 
 
 def _decorator(
@@ -194,15 +227,34 @@ def _decorator(
             signature = list(inspect.signature(run).parameters.values())
             defaults = _defaults(signature[2:])
             build = partial(partial, run)
-        add_fields(line, source, defaults, build, _choices(run, defaults))
+        # `functools.wraps` copies the module of what it wraps, which may be ours.
+        module = "" if hasattr(run, "__wrapped__") else str(getattr(run, "__module__", ""))
+        add_fields(module, line, source, defaults, build, _choices(run, defaults))
         return run
 
     return decorate
 
 
 def add(info: PlannerInfo) -> None:
-    """Put a planner into the registry."""
-    _add(_planners, replace(info, built_in=False))
+    """Put a planner into the registry, as one of somebody else's."""
+    _add_planner(replace(info, module=""))
+
+
+def _add_planner(info: PlannerInfo) -> None:
+    if not info.built_in:
+        load_built_in()  # whose names are taken, whoever comes first
+    _add(_planners, info)
+
+
+@cache
+def load_built_in() -> None:
+    """Import the modules that register our planners, and put these first, in their order."""
+    for module in BUILT_IN_MODULES:
+        import_module(module)
+    order = {module: place for place, module in enumerate(BUILT_IN_MODULES)}
+    known = sorted(_planners.values(), key=lambda info: order.get(info.module, len(order)))
+    _planners.clear()
+    _planners.update({info.name: info for info in known})
 
 
 def _add(known: dict[str, Info], info: Info) -> None:
@@ -223,12 +275,6 @@ def _add(known: dict[str, Info], info: Info) -> None:
             f"name"
         )
     known[name] = replace(info, summary=text_of(info.summary), source=text_of(info.source))
-
-
-def take_all_as_built_in() -> None:
-    """Take every planner registered so far as one that came with this package."""
-    for name, info in _planners.items():
-        _planners[name] = replace(info, built_in=True)
 
 
 def remove(name: str) -> None:
@@ -322,7 +368,7 @@ def get(name: str, **parameters: Scalar) -> ChosenPlanner:
 
 
 def load_entry_points() -> None:
-    """Import what installed packages offer in the group ``gapless.planners``, once.
+    """Import our planners, and what installed packages offer in ``gapless.planners``, once.
 
     A package that fails to import is warned of and left out.
     """
@@ -330,6 +376,7 @@ def load_entry_points() -> None:
     if _loaded_entry_points:
         return
     _loaded_entry_points = True
+    load_built_in()
     for _ in load_group(ENTRY_POINT_GROUP, "planner package"):
         pass  # importing it registers its planners
 

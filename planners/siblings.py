@@ -6,9 +6,10 @@ name may be the user's as well.
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
-from runpy import run_path
+from typing import NoReturn
 
 ROOT = Path(__file__).absolute().parents[1]
 
@@ -19,13 +20,21 @@ def require_ours(*names: str) -> None:
         found = _place_of(name)
         if found is None or _is_same(Path(found, "__init__.py"), ROOT / name / "__init__.py"):
             continue
-        # The error is one line in a command line of ours, whoever's `planners` is imported.
-        run_path(str(ROOT / "planners" / "command_line" / "starting.py"))
-        raise ImportError(
-            f"Gapless needs its package {name!r} ({ROOT / name}), and Python finds another of this "
-            f"name: {found}; rename that one, run from another folder, or put its folder behind "
-            f"{ROOT} on sys.path"
+        refuse(
+            ImportError(
+                f"Gapless needs its package {name!r} ({ROOT / name}), and Python finds another of "
+                f"this name: {found}; rename that one, run from another folder, or put its folder "
+                f"behind {ROOT} on sys.path"
+            )
         )
+
+
+def refuse(error: ImportError) -> NoReturn:
+    """Raise an error; where ``python -m`` is about to run a program of ours, end with its line."""
+    if getattr(sys, "argv", [])[:1] == ["-m"]:  # Python imports the packages that the program is in
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    raise error
 
 
 def _is_same(found: Path, ours: Path) -> bool:

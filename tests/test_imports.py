@@ -29,7 +29,7 @@ ROOMS = {
         "planners.referee",
         "planners.text",
     },
-    "planners/command_line": {"planners.errors", "planners.text"},
+    "planners/command_line": {"planners.errors", "planners.missing_core", "planners.text"},
     "planners/reorder": {
         "planners._core",
         "planners.command_line",
@@ -63,7 +63,7 @@ ROOMS = {
         "planners.errors",
         "planners.model",
         "planners.registry",
-        "planners.run",
+        "planners.judged_run",
         "planners.text",
     },
     "planners/exact": {
@@ -254,9 +254,15 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_import_planners_loads_nothing_heavy() -> None:
-    loaded = loaded_by("import planners")
+    loaded = loaded_by("from planners import Problem")
     assert {"planners", "numpy"} <= loaded
     assert loaded & (HEAVY | {*PACKAGES[1:], "highspy", "pytest"}) == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_loads_little_before_it_is_used(package: str) -> None:
+    # Its programs answer Ctrl-C from then on.
+    assert loaded_by(f"import {package}") & (HEAVY | {"numpy"}) == set()
 
 
 def test_a_plan_is_made_and_judged_with_nothing_heavy_loaded() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 import json
 from collections.abc import Callable, Sequence
 from importlib.metadata import version

@@ -7,14 +7,14 @@ from typing import Literal
 
 import numpy as np
 
+from planners.judged_run import run
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.graph import Graph
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Scalar
 from planners.registry import UnsupportedProblemError, register
-from planners.reorder.reorder import reorder
-from planners.run import run
+from planners.reorder.order_planning import reorder
 
 
 @register("reorderings", summary="What the order of nodes costs; plans of `auto` in both orders")

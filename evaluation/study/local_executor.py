@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from planners.command_line.starting import give_back
 from planners.errors import GaplessError
 from planners.processes.child_process import tied_to_this_process
 from planners.text.plain_text import describe_error
@@ -154,7 +153,6 @@ def _how_it_ended(code: int | None) -> str:
 
 def _work(connection: Connection, end_with_parent: Callable[[], None]) -> None:
     end_with_parent()
-    give_back()
     # The terminal sends Ctrl-C to every process; who asks decides what becomes of this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -129,6 +130,9 @@ def _unlike(one: PlannedRun, other: PlannedRun) -> str:
         return "limits"
     if one.instance.capacity != other.instance.capacity:
         return "capacities"
+    ours, others = one.instance.file, other.instance.file
+    if ours is not None and others is not None and not os.path.samefile(ours, others):
+        return f"files, {ours} and {others}"
     return "devices" if one.device != other.device else ""
 
 

@@ -44,6 +44,7 @@ from evaluation.study.surroundings import commit, this_machine, versions
 from gpu_runtime.replaying.replay_device import open_gpu
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
+from planners.judged_run import run
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.findings import Findings
@@ -55,7 +56,6 @@ from planners.processes.isolated_planner import MOST_HEADER_BYTES, packed, unpac
 from planners.processes.isolated_process import Ended, call_isolated
 from planners.processes.planner_answer import OUT_OF_MEMORY, answer_of, plain_parameters, take_in
 from planners.registry import ChosenPlanner, choose_one, choose_online
-from planners.run import run
 from planners.text.plain_text import describe_error
 
 Value = TypeVar("Value")

@@ -14,12 +14,12 @@ from gpu_runtime._core import NO_PLACE, KindPlan, StepBook
 from gpu_runtime.allocator.book_problem import NO_GUESTS, BookProblem, book_problem
 from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.errors import GaplessError
+from planners.judged_run import run
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.plan import Plan, Result, Status
 from planners.registry import ChosenPlanner
-from planners.run import run
 
 
 @dataclass(frozen=True)

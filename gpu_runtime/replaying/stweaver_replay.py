@@ -20,12 +20,12 @@ from gpu_runtime.replaying.static_profile import (
 )
 from planners.dynamic.idle_space import idle_space
 from planners.errors import InvalidPlanError
+from planners.judged_run import run
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Plan
 from planners.model.request_sequence import RequestAction, RequestSequence
-from planners.run import run
 
 # A dynamic request that may lie nowhere in the pool.
 NO_SPACE = -1

@@ -10,7 +10,7 @@ import sys
 from gpu_runtime.training.run_specification import Purpose, RunSpecification
 from gpu_runtime.training.worker_result import Failure, WorkerResult, write_result
 from instances.extract.models.required_packages import require_packages
-from planners.command_line import standard_output, starting
+from planners.command_line import standard_output
 from planners.errors import GaplessError
 
 
@@ -63,7 +63,6 @@ def _line(error: Exception) -> str:
 
 def main() -> None:
     """Read the specification, do the run, write the result."""
-    starting.give_back()
     specification = RunSpecification.from_json(sys.stdin.readline())
     with standard_output.kept_for_the_answer():
         result = result_of(specification)

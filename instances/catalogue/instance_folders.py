@@ -24,6 +24,11 @@ def users_folder() -> Path:
     return data / "gapless" / "instances"
 
 
+def is_checkout() -> bool:
+    """Return whether the catalogue lies among our sources, and not in an installed package."""
+    return (FOLDER.parent / "pyproject.toml").is_file()
+
+
 def folders_of(catalogue: Path) -> list[Path]:
     """Return where instances of a catalogue are looked for; the last is where they are made."""
     return [FOLDER, users_folder()] if catalogue == CATALOGUE else [catalogue.parent]

@@ -16,11 +16,11 @@ from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions
 from planners.files.output_file import require_targets
 from planners.files.plan_file import read_plan
+from planners.judged_run import solved
 from planners.model.budget import Budget
 from planners.model.plan import Result, feasible
 from planners.model.problem import Problem
 from planners.registry import choose_one
-from planners.run import solved
 
 
 @dataclass(frozen=True)

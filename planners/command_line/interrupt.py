@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import sys
-from importlib.machinery import ExtensionFileLoader
+import threading
+from contextlib import ExitStack
 from types import FrameType, TracebackType
 
 from planners.command_line import standard_output
@@ -12,10 +12,6 @@ from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_sta
 
 # A program that takes two interrupts and still runs does not mean to end.
 PATIENCE_SIGNALS = 3
-
-_LOADS_COMPILED_CODE = (
-    ExtensionFileLoader.create_module.__code__, ExtensionFileLoader.exec_module.__code__,
-)  # fmt: skip
 
 
 class Interrupt:
@@ -78,30 +74,31 @@ class Interrupt:
         """Whether one came to the program that runs, so that whatever fails may fail for that."""
         return cls._entered is not None and cls._entered.came
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self.number is None:
             self.number = number
         if self._count >= PATIENCE_SIGNALS:
             standard_output.leave_at_once(self.exit_status)
-        _raise_interrupt(frame)
-
-
-def _raise_interrupt(frame: FrameType | None) -> None:
-    """Raise ``KeyboardInterrupt``, or, where compiled code is being imported, right after that.
-
-    Much of it ends the process where Python code that it calls raises.
-    """
-    loading: FrameType | None = None
-    while frame is not None:
-        loading = frame if frame.f_code in _LOADS_COMPILED_CODE else loading
-        frame = frame.f_back
-    if loading is None:
         raise KeyboardInterrupt
 
-    def profile(current: FrameType, event: str, _value: object) -> None:
-        if current is loading and event == "return":
-            sys.setprofile(None)
-            raise KeyboardInterrupt
 
-    sys.setprofile(profile)
+def signals_wait() -> ExitStack:
+    """Let signals wait until what is returned is closed.
+
+    The mask holds for this thread and its children. Any other thread may be given a signal, for
+    which Python interrupts the main thread: there the handlers wait as well.
+    """
+    with ExitStack() as undo:
+        came: list[int] = []
+        undo.callback(lambda: list(map(signal.raise_signal, came)))
+        if threading.current_thread() is threading.main_thread():
+            for number in ENDING_SIGNALS:
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    undo.callback(signal.signal, number, handler)
+                    signal.signal(number, lambda number, _frame: came.append(number))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        undo.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        return undo.pop_all()

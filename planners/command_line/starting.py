@@ -1,8 +1,7 @@
-"""What a command line of ours does while it is still being imported: one line and its exit status.
+"""What a program of ours does while it imports: it ends by one line and its exit status.
 
-Imported first by every package of ours, and with nothing that takes time, for NumPy alone takes
-longer to import than a user takes to press Ctrl-C. Once the command line runs,
-:mod:`planners.command_line.typer_frame` does the same.
+This module imports nothing that takes time, for NumPy alone takes longer to import than a user
+takes to press Ctrl-C. :mod:`planners.command_line.ending` does the same once the command line runs.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ EXIT_ERROR = 2
 
 # What ends a run in order: Ctrl-C, ``kill``, a terminal that is closed.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-_PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
-_SCRIPTS = ("gapless", "gapless-compare")
 
 
 def exit_status_of(number: int) -> int:
@@ -40,6 +36,10 @@ def broken_import(error: ImportError) -> str:
     import re
     from importlib.metadata import PackageNotFoundError, requires
 
+    if error.name == "planners._core":
+        from planners.missing_core import missing_core
+
+        return str(missing_core(error))
     missing = (error.name or "").partition(".")[0]
     with contextlib.suppress(PackageNotFoundError):
         for requirement in requires("gapless") or []:
@@ -52,36 +52,27 @@ def broken_import(error: ImportError) -> str:
     return str(error)
 
 
-def give_back() -> None:
-    """Let signals and exceptions do what they do in any program of Python.
+def start() -> None:
+    """Let signals and missing packages end this process with one line, while it is imported.
 
-    For a process that no user has started, and that has to end at once, also within a long call
-    of compiled code, behind which a handler of ours would wait.
+    A program calls it before it imports what takes long. An import has nothing to keep, so the
+    process ends at once; compiled code in an import may abort where a handler raises.
     """
-    sys.excepthook = sys.__excepthook__
-    atexit.unregister(_ignore_signals)
+    sys.excepthook = _complain
+    atexit.register(_ignore_signals)  # first, and therefore called last
     for number in ENDING_SIGNALS:
-        if signal.getsignal(number) is _leave:
-            is_interrupt = number == signal.SIGINT
-            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+        # A shell's background job and ``nohup`` have them ignored, and mean it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
 
 
-def _is_starting() -> bool:
-    """Return whether this process was started for a command line of ours.
-
-    The arguments are the last of both lists, and what is run stands right before them:
-    a module after ``-m`` or the path of a script.
-    """
-    place = len(sys.orig_argv) - len(getattr(sys, "argv", []))
-    if not 0 < place < len(sys.orig_argv):
-        return False
-    program = os.path.basename(sys.orig_argv[place]).removeprefix("-m")
-    is_module = program.partition(".")[0] in _PACKAGES and not program.endswith(".py")
-    return is_module or program in _SCRIPTS
+def _ignore_signals() -> None:
+    # The interpreter is being taken down, and would give them back what they do by default.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    # Nothing is there to be kept or taken down. An exception could be lost in what is imported.
     with contextlib.suppress(OSError):  # nobody to tell
         os.write(2, f"{ending_line(number)}\n".encode())
     os._exit(exit_status_of(number))
@@ -94,18 +85,3 @@ def _complain(kind: type[BaseException], error: BaseException, trace: TracebackT
     if sys.stderr is not None:
         print(f"error: {' '.join(broken_import(error).split())}", file=sys.stderr, flush=True)
     os._exit(EXIT_ERROR)
-
-
-def _ignore_signals() -> None:
-    # The interpreter is being taken down, and would give them back what they do by default.
-    for number in ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-if _is_starting():
-    sys.excepthook = _complain
-    atexit.register(_ignore_signals)  # first, and therefore called last
-    for _number in ENDING_SIGNALS:
-        # A shell's background job and ``nohup`` have them ignored, and mean it.
-        if signal.getsignal(_number) is not signal.SIG_IGN:
-            signal.signal(_number, _leave)

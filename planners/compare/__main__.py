@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,7 +71,7 @@ from planners.registry import (
     listing,
     load_plugin,
 )
-from planners.reorder.reorder import reorder
+from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
@@ -312,7 +317,9 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
                 lines = csv_lines(comparison, rows, str(path), request.budget, online)
                 standard_output.write(lines)
             else:
-                _show(comparison, online, request, gap_above=index > 0)
+                alike = [other for other in request.files if other.name == path.name]
+                where = f"{path}\n" if len(alike) > 1 else ""
+                _show(comparison, online, request, "\n" * (index > 0) + where)
             if any(not row.result.valid for row in rows):
                 codes.add(EXIT_INVALID_PLAN)
             verdict = verdict_of(comparison)
@@ -427,12 +434,11 @@ def _show(
     comparison: Comparison,
     online: OnlineRun | None,
     request: ComparisonRequest,
-    *,
-    gap_above: bool,
+    above_all: str,
 ) -> None:
     rows = sorted_rows(comparison.rows, request.sort)
     below = "".join(f"{note}\n" for note in notes(comparison, rows))
-    above = f"{chr(10) if gap_above else ''}{instance_line(comparison)}\n"
+    above = f"{above_all}{instance_line(comparison)}\n"
     standard_output.write_table(comparison_table(comparison, rows), above, below)
     if online is not None:
         below = "".join(f"{note}\n" for note in online_notes(online))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planners.judged_run import run
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.findings import Findings
@@ -19,7 +20,6 @@ from planners.model.reference import Reference, reference_of
 from planners.processes.planner_answer import OnError, plain_parameters
 from planners.referee.judge import judge, settle
 from planners.registry import ChosenPlanner
-from planners.run import run
 
 if TYPE_CHECKING:
     from planners.processes.isolated_planner import Isolation

@@ -1,10 +1,14 @@
-"""Families of greedy planners: one algorithm, with every order and every fit."""
+"""Families of greedy planners: one algorithm, with every order and every fit.
+
+Single Object places tensors into one buffer. Many Objects cuts the buffer into objects, each as
+large as the tensor that opened it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from planners.greedy.place import FITS, ChainRule
+from planners.greedy.place import FITS, ChainRule, place, place_in_objects
 from planners.greedy.sort_keys import ORDERS, summary_of
 from planners.model.budget import Budget
 from planners.model.plan import Plan
@@ -12,7 +16,7 @@ from planners.model.problem import Problem
 from planners.registry import register
 
 
-def register_family(
+def _register_family(
     prefix: str, algorithm: Callable[..., Plan], *, places_into: str, source: str
 ) -> None:
     """Register ``PREFIX-ORDER-FIT`` for every order and every fit."""
@@ -28,3 +32,17 @@ def _planner(algorithm: Callable[..., Plan], order: str, fit: str) -> Callable[.
         return algorithm(problem, order, fit, chain_rule=chain_rule, budget=budget)
 
     return plan
+
+
+_register_family(
+    "greedy",
+    place,
+    places_into="one buffer",
+    source="Lamprou et al. 2023, algorithm 6",
+)
+_register_family(
+    "many-objects",
+    place_in_objects,
+    places_into="objects",
+    source="Lamprou et al. 2023, algorithm 7",
+)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,12 +24,12 @@ from planners.homosize.homosize import NAME
 from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import require_plain_lifetimes, static_requests
 from planners.homosize.synthesis import synthesize
+from planners.judged_run import run
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError, get
-from planners.run import run
 from planners.text.byte_units import exact_bytes, human_bytes
 
 EXIT_INVALID_PLAN = 1

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from planners.errors import InstanceError, InvalidPlanError, MissingDependencyError
+from planners.judged_run import run
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.registry import ChosenPlanner, choose_one
-from planners.run import run
 from planners.text.byte_units import both_bytes
 
 if TYPE_CHECKING:

@@ -8,16 +8,15 @@ import resource
 import select
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from planners.command_line.starting import ENDING_SIGNALS
+from planners.command_line.interrupt import signals_wait
 from planners.processes.child_process import tied_to_this_process
 from planners.text.plain_text import describe_error
 
@@ -94,7 +93,7 @@ def stream_isolated(
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
     # Ctrl-C between the fork and the try would leave the child alone.
-    waiting = _signals_wait()
+    waiting = signals_wait()
     try:
         with warnings.catch_warnings():
             # Of threads at the fork; see the note.
@@ -123,27 +122,6 @@ def stream_isolated(
         return answer if answer is not None else child.how_it_ended()
     finally:
         child.end()
-
-
-def _signals_wait() -> ExitStack:
-    """Let signals wait until what is returned is closed.
-
-    The mask holds for this thread and the child. Any other thread may be given a signal, for which
-    Python interrupts the main thread: there the handlers wait as well.
-    """
-    with ExitStack() as undo:
-        came: list[int] = []
-        undo.callback(lambda: list(map(signal.raise_signal, came)))
-        if threading.current_thread() is threading.main_thread():
-            for number in ENDING_SIGNALS:
-                handler = signal.getsignal(number)
-                if callable(handler):
-                    undo.callback(signal.signal, number, handler)
-                    signal.signal(number, lambda number, _frame: came.append(number))
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        undo.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
-        return undo.pop_all()
 
 
 class _Child:

@@ -1,6 +1,21 @@
 """Another order of a graph's nodes, in which fewer bytes have to be alive at once."""
 
-from planners.reorder.reorder import reorder
-from planners.reorder.reordering import Reordering
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planners.reorder.order_planning import reorder
+    from planners.reorder.reordering import Reordering
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import what the package exports, which takes long, when it is asked for."""
+        from planners.reorder import order_planning
+
+        if name not in __all__:
+            raise AttributeError(f"module 'planners.reorder' has no attribute {name!r}")
+        return getattr(order_planning, name)
+
 
 __all__ = ["Reordering", "reorder"]

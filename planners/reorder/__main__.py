@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +23,7 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.files.recording_slice import RecordingSlice
 from planners.model.budget import Budget
-from planners.reorder.reorder import DEFAULT_TIME_LIMIT_SECONDS, reorder
+from planners.reorder.order_planning import DEFAULT_TIME_LIMIT_SECONDS, reorder
 from planners.reorder.reordering_report import reordering_record, reordering_text
 
 app = CommandLine()

@@ -11,6 +11,7 @@ import pytest
 from instances.synthetic import training_graph
 from planners import read_any, registry
 from planners.greedy import portfolio
+from planners.judged_run import run
 from planners.model import bounds as bounds_module
 from planners.model import budget as budget_module
 from planners.model.bounds import Bound, bounds_of
@@ -19,7 +20,6 @@ from planners.model.graph import Graph
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem, Safety
 from planners.referee.naive import find_violation
-from planners.run import run
 from tests.random_problems import random_problem
 from tests.slow import one_by_one
 

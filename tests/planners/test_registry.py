@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,10 @@ import pytest
 from planners import registry
 from planners.errors import GaplessError, UnknownPlannerError
 from planners.model.budget import Budget
+from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.search.auto import auto
 
 
 def zeros(problem: Problem, _budget: Budget, depth: int = 2, wide: bool = False) -> Plan:
@@ -157,3 +162,25 @@ def test_a_broken_package_warns_and_the_rest_is_there(monkeypatch: pytest.Monkey
     monkeypatch.setattr(registry, "_loaded_entry_points", False)
     with pytest.warns(UserWarning, match=r"planner package broken \(nowhere\) is left out: Imp"):
         assert registry.planners("naive")
+
+
+def test_who_is_imported_first_changes_neither_order_nor_trust() -> None:
+    code = (
+        "import planners.homosize.homosize, planners.search.auto\n"
+        "from planners.registry import planners\n"
+        "print(*(info.name for info in planners() if info.built_in))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [info.name for info in registry.planners() if info.built_in]
+
+
+def test_a_wrapper_of_a_planner_of_ours_is_not_ours() -> None:
+    @registry.register("wrapped")
+    @functools.wraps(auto)
+    def wrapped(problem: Problem, budget: Budget) -> Findings:
+        return auto(problem, budget)
+
+    try:
+        assert not registry.get("wrapped").info.built_in
+    finally:
+        registry.remove("wrapped")

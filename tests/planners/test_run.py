@@ -6,15 +6,29 @@ import resource
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, run, solve
+from planners import (
+    Budget,
+    Plan,
+    Problem,
+    Result,
+    Status,
+    bounds_of,
+    get,
+    register,
+    registry,
+    run,
+    solve,
+)  # fmt: skip
 from planners.compare.comparison import compare_planners
 from planners.errors import InstanceError, UnknownPlannerError
 from planners.greedy.place import place
 from planners.model.plan import no_plan_found
+from planners.processes.isolated_planner import Isolation
 from planners.registry import ChosenPlanner, PlannerInfo
 
 BUSY = "sum(range(3_000_000))"
@@ -112,18 +126,41 @@ def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
         assert run(pins, other).certificate == "pinned"
 
 
-def test_what_a_planner_imports_is_no_time_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("isolation", [None, Isolation()])
+def test_what_a_planner_prepares_is_no_time_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation | None
 ) -> None:
     (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(1)", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "slow_to_import", raising=False)
 
     def late(problem: Problem, _budget: Budget) -> Plan:
-        import slow_to_import  # type: ignore[import-not-found]  # noqa: F401
-
+        import_module("slow_to_import")
         return Plan([0] * problem.tensor_count, 1)
 
-    info = PlannerInfo("late", "", "", {}, lambda: late)
-    result = run(Problem([1], [0], [1]), ChosenPlanner(info, {}))
+    register("late", prepare=lambda: import_module("slow_to_import"))(late)
+    try:
+        result = run(Problem([1], [0], [1]), "late", isolation=isolation)
+    finally:
+        registry.remove("late")
     assert result.valid, result.reason
     assert result.seconds < 1
+
+
+@pytest.mark.parametrize("error", [ImportError("none"), SystemExit(3), RuntimeError("broken")])
+def test_what_cannot_be_prepared_is_the_planners_to_say(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    info = replace(get("naive").info, prepare=fail)
+    assert run(Problem([1], [0], [1]), ChosenPlanner(info, {})).valid
+
+
+def test_planners_that_come_along_import_their_solvers_before_their_time() -> None:
+    code = (
+        "import sys; from planners import Problem, run\n"
+        "for name in ('cp-sat', 'ilp-highs', 'ilp-cbc'): run(Problem([1], [0], [1]), name)\n"
+        "print({'ortools.sat.python.cp_model', 'scipy.optimize', 'pulp'} <= sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -21,7 +21,7 @@ from gpu_runtime.training.run_specification import Purpose
 from gpu_runtime.training.worker import failure_of
 from gpu_runtime.training.worker_result import Failure
 from instances.extract.models.required_packages import require_packages
-from planners.command_line import standard_output, starting
+from planners.command_line import standard_output
 from planners.errors import GaplessError
 
 
@@ -64,7 +64,6 @@ def import_what_takes_long() -> None:
 
 def main() -> None:
     """Import what takes long, read the specification, run the program, write the answer."""
-    starting.give_back()
     with standard_output.kept_for_the_answer():
         answer = _answer()
     standard_output.write(json.dumps(to_fields(answer)) + "\n")

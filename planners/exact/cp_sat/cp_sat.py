@@ -23,7 +23,7 @@ from planners.exact.model_limits import (
 )
 from planners.exact.plan_exactly import plan_exactly
 from planners.exact.search_outcome import SearchOutcome
-from planners.exact.solver_package import load_in_time, require_package
+from planners.exact.solver_package import require_package
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
@@ -58,10 +58,17 @@ MOST_BYTES_A_HEAD = 1000
 GRACE_SECONDS = 10.0
 
 
+def _load_cp_model() -> Any:
+    from ortools.sat.python import cp_model
+
+    return cp_model
+
+
 @register(
     NAME,
     summary="CP-SAT: no-overlap of rectangles, or of cliques of unsafe tensors; proves its optimum",
     source="OR-Tools CP-SAT; greedy start",
+    prepare=_load_cp_model,
 )
 def cp_sat(problem: Problem, budget: Budget) -> Findings:
     """Search with OR-Tools' CP-SAT, between the best bound and the best greedy plan.
@@ -102,14 +109,8 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
 
 def _search(problem: Problem, budget: Budget, start: WarmStart) -> SearchOutcome:
     require_room_for_pairs(problem)  # sooner than an import
-    cp_model = load_in_time(_load_cp_model, "OR-Tools", budget)
+    cp_model = _load_cp_model()
     return _Search(cp_model, problem, start, budget).outcome()
-
-
-def _load_cp_model() -> Any:
-    from ortools.sat.python import cp_model
-
-    return cp_model
 
 
 @dataclass(frozen=True)

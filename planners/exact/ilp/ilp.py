@@ -13,7 +13,6 @@ from planners.exact.ilp.highs import Solver, load_highs, require_highs
 from planners.exact.ilp.linear_program import MilpAnswer
 from planners.exact.plan_exactly import plan_exactly
 from planners.exact.search_outcome import SearchOutcome
-from planners.exact.solver_package import load_in_time
 from planners.exact.warm_start import WarmStart
 from planners.model.budget import Budget
 from planners.model.findings import Findings
@@ -33,19 +32,20 @@ def _register(
         name,
         summary=f"Big-M integer program, solved by {solver}; a reference for n <= 20 or so",
         source=source,
+        prepare=load,
     )
     def plan(problem: Problem, budget: Budget) -> Findings:
         return plan_exactly(
             problem,
             budget,
             name,
-            lambda start: _search(problem, budget, start, solver, load),
+            lambda start: _search(problem, budget, start, load),
             require=require,
         )
 
 
 def _search(
-    problem: Problem, budget: Budget, start: WarmStart, solver: str, load: Callable[[], Solver]
+    problem: Problem, budget: Budget, start: WarmStart, load: Callable[[], Solver]
 ) -> SearchOutcome:
     """Look for a plan that beats the incumbent, or, with a capacity, for one that fits.
 
@@ -57,11 +57,11 @@ def _search(
     least = scaled.up(start.bound.bytes)
     if problem.capacity is not None:
         most = scaled.down(problem.capacity)
-        return _ask(problem, budget, start, (least, most), solver, load, decide=True)
+        return _ask(problem, budget, start, (least, most), load, decide=True)
     most = scaled.down(start.plan.peak - 1)
     nodes = 0
     if least < most:
-        first = _ask(problem, _half(budget), start, (least, least), solver, load, decide=True)
+        first = _ask(problem, _half(budget), start, (least, least), load, decide=True)
         if first.plan is not None or first.interrupted:
             return replace(first, exhausted=False)
         least += first.exhausted
@@ -69,7 +69,7 @@ def _search(
         if budget.node_limit is not None:
             budget = replace(budget, node_limit=max(0, budget.node_limit - nodes))
     try:
-        second = _ask(problem, budget, start, (least, most), solver, load, decide=False)
+        second = _ask(problem, budget, start, (least, most), load, decide=False)
     except TimeoutError:
         second = SearchOutcome(reason="the budget was spent before the proof")
     return replace(
@@ -93,7 +93,6 @@ def _ask(
     budget: Budget,
     start: WarmStart,
     peaks: tuple[int, int],
-    solver: str,
     load: Callable[[], Solver],
     *,
     decide: bool,
@@ -103,9 +102,7 @@ def _ask(
     program = BigM(problem, scaled, *peaks, decide=decide, budget=budget)
     if program.contradiction:
         return SearchOutcome(exhausted=True)
-    # The import comes last: most models are too large, which is found out sooner.
-    solve = load_in_time(load, solver, budget)
-    answer = solve(program.milp, budget)
+    answer = load()(program.milp, budget)
     outcome = _outcome(program, scaled, peaks[1], answer)
     if outcome.plan is not None and not decide:
         for when, objective in answer.incumbents:

@@ -8,8 +8,8 @@ from evaluation.study.plugins import load_plugins
 from evaluation.study.study_file import find_study
 from instances.synthetic import random_lifetimes
 from planners import Status, place
+from planners.judged_run import run
 from planners.registry import choose_one
-from planners.run import run
 
 
 @pytest.mark.bench

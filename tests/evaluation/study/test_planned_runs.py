@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,15 @@ def test_a_variant_that_could_not_be_made_is_one_line(folder: Path) -> None:
 def test_what_two_grids_ask_alike_is_run_once(folder: Path) -> None:
     grid = STUDY.partition("[[grid]]")[2]
     assert len(runs(folder, f"{STUDY}[[grid]]{grid}")) == len(runs(folder))
+
+
+def test_two_files_of_one_name_are_no_single_run(folder: Path) -> None:
+    (folder / "other").mkdir()
+    shutil.copy(folder / "pair.json", folder / "other")
+    with pytest.raises(GaplessError, match=r"under unlike files, .*pair.json and .*pair.json"):
+        runs(folder, STUDY.replace('"*.json"', '"*.json", "other/*.json"'))
+    same = STUDY.replace('"*.json"', '"*.json", "./*.json"')
+    assert len(runs(folder, same)) == len(runs(folder))
 
 
 def test_what_two_grids_ask_unlike_is_refused(folder: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_program_ends_while_it_is_planned() -> None:
         "from gpu_runtime.allocator.planning_thread import PlanningThread\n"
         "from planners import Problem, registry\n"
         "from planners.model.budget import Budget\n"
-        "from planners.run import run\n"
+        "from planners.judged_run import run\n"
         "rng = np.random.default_rng(1)\n"
         "start = rng.integers(0, 400, 600)\n"
         "size, end = rng.integers(1, 1 << 20, 600), start + rng.integers(1, 90, 600)\n"

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from instances.catalogue.catalogue_file import read_catalogue, write_catalogue
+from instances.__main__ import app
+from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
 from instances.synthetic import best_fit_trap, neighbour_ring, random_lifetimes, training_graph
 from planners import Problem, write_problem
 
@@ -130,3 +132,14 @@ def test_a_mistake_is_one_line(folder: Path, arguments: list[str], message: str)
     assert done.stderr.startswith("error: ")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_catalogue_of_an_installed_package_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = CATALOGUE.read_bytes()
+    monkeypatch.setattr("instances.__main__.is_checkout", lambda: False)
+    answer = CliRunner().invoke(app, ["update", "no-such-instance"])
+    assert answer.exit_code == 2
+    assert answer.stderr == (
+        f"error: --catalogue: {CATALOGUE} is the installed package's; name a file of your own\n"
+    )
+    assert CATALOGUE.read_bytes() == before

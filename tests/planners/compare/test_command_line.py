@@ -403,3 +403,14 @@ def test_a_csv_of_minimalloc_is_compared(compare: Compare, tmp_path: Path) -> No
     answer = compare(path, "--planners", "greedy-size-first")
     assert answer.stdout.startswith("tiny.12: 2 tensors, 1 stream, 0 chains; 100.0 % of pairs ")
     assert "capacity" not in answer.stdout
+
+
+def test_two_files_of_one_name_are_told_apart(
+    compare: Compare, small: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / small.name
+    other.parent.mkdir()
+    other.write_bytes(small.read_bytes())
+    lines = compare(small, other, "--planners", "naive").stdout.splitlines()
+    assert [line for line in lines if line.endswith(small.name)] == [str(small), str(other)]
+    assert str(small) not in compare(small, "--planners", "naive").stdout

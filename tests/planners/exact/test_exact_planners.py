@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -299,40 +298,6 @@ def test_a_missing_package_is_named_with_its_command(
     result = answer(planner, Problem([1], [0], [1]))
     assert result.status is Status.UNSUPPORTED
     assert command in result.reason
-
-
-@pytest.mark.parametrize("solver", ["cp-sat", "ilp-highs", "ilp-cbc"])
-def test_a_slow_import_costs_no_greedy_plan(
-    solver: str, monkeypatch: pytest.MonkeyPatch, hard: Problem
-) -> None:
-    budget = Budget(time_limit_seconds=60).started()
-
-    loaders = {"cp-sat": "cp_sat.cp_sat", "ilp-highs": "ilp.ilp", "ilp-cbc": "ilp.ilp"}
-    module = sys.modules[f"planners.exact.{loaders[solver]}"]
-    honest, waited_enough = module.load_in_time, threading.Event()
-
-    def from_a_cold_disk(load: Callable[[], Any], package: str, budget: Budget) -> Any:
-        def slow() -> Any:
-            object.__setattr__(budget, "deadline", 0.0)
-            waited_enough.wait(60)
-            return load()
-
-        return honest(slow, package, budget)
-
-    monkeypatch.setattr(module, "load_in_time", from_a_cold_disk)
-    result = get(solver).info.build()(hard, budget)
-    waited_enough.set()
-    assert result.plan is not None
-    assert "not started: the time limit passed while" in result.reason
-
-
-@pytest.mark.parametrize("solver", ["cp-sat", "ilp-highs", "ilp-cbc"])
-def test_what_needs_no_search_imports_no_solver(
-    solver: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("cp_sat.cp_sat", "ilp.ilp"):
-        monkeypatch.setattr(f"planners.exact.{module}.load_in_time", None)
-    assert answer(solver, Problem([1], [0], [1])).status is Status.OPTIMAL
 
 
 @pytest.mark.parametrize("solver", ["ilp-highs", "cp-sat"])

@@ -24,10 +24,10 @@ from planners.dynamic.static_part import static_part
 from planners.greedy.place import place_in_objects
 from planners.homosize.requests import static_requests
 from planners.homosize.structured_orders import address_order, structured_orders
+from planners.judged_run import solve
 from planners.model.bounds import lifetime_bound
 from planners.model.problem import Scalar
 from planners.registry import planners
-from planners.run import solve
 from tests.interrupts import interrupt_after
 from tests.random_problems import problems, random_problem
 

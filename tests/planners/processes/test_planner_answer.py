@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, registry, run
-from planners.built_in import load_built_in
 from planners.greedy.place import place
 from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
@@ -348,7 +347,7 @@ def test_trust_is_not_a_third_partys_to_give() -> None:
     assert ours.built_in
     registry.add(replace(ours, name="auto-too"))
     try:
-        load_built_in()
+        registry.load_built_in()
         assert not get("auto-too").info.built_in
     finally:
         registry.remove("auto-too")

@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planners.command_line.interrupt import Interrupt
 from planners.errors import InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
-from planners.processes.import_clock import import_clock
 from planners.processes.planner_answer import OnError, answer_of, plain_parameters
+from planners.processes.process_state import kept_process_state
 from planners.referee.judge import judge
-from planners.registry import ChosenPlanner, choose_one
+from planners.registry import ChosenPlanner, PlannerInfo, choose_one
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
@@ -59,23 +60,23 @@ def run(
         Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
     """
     problem, chosen = _in_order(problem, planner)
+    _prepare(chosen.info)
     budget = (budget or Budget()).started()
     wall, cpu = time.perf_counter(), _cpu_seconds()
     conflict = _pins_in_conflict(problem)
-    with import_clock() as imports:
-        if conflict is not None:
-            found = conflict
-        elif isolation is not None:
-            # Imported here because most runs do without it.
-            from planners.processes.isolated_planner import answer_in_isolation
+    if conflict is not None:
+        found = conflict
+    elif isolation is not None:
+        # Imported here because most runs do without it.
+        from planners.processes.isolated_planner import answer_in_isolation
 
-            found = answer_in_isolation(
-                problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)
-            )
-        else:
-            found = answer_of(chosen, problem, budget, on_error)
-    seconds = max(0.0, time.perf_counter() - wall - imports.seconds)
-    cpu_seconds = max(0.0, _cpu_seconds() - cpu - imports.cpu_seconds)
+        found = answer_in_isolation(
+            problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)
+        )
+    else:
+        found = answer_of(chosen, problem, budget, on_error)
+    seconds = time.perf_counter() - wall
+    cpu_seconds = _cpu_seconds() - cpu
     proofs_count = conflict is not None or chosen.info.built_in
     return replace(
         judge(problem, found, bounds, proofs_count=proofs_count),
@@ -144,6 +145,16 @@ def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]
             f"{shown(planner)}"
         )
     return problem, planner
+
+
+def _prepare(info: PlannerInfo) -> None:
+    """Let a planner import what it needs; where that fails, the planner says so when it runs."""
+    try:
+        with kept_process_state():
+            info.prepare()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or Interrupt.has_come():
+            raise KeyboardInterrupt from error
 
 
 def _cpu_seconds() -> float:
