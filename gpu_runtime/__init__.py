@@ -12,9 +12,9 @@ run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_o
 from planners.command_line import starting as starting  # isort: split
 
 from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.allocator.online_memory import OnlineMemory
-from gpu_runtime.allocator.online_report import OnlineReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.online.online_memory import OnlineMemory
+from gpu_runtime.online.online_report import OnlineReport
 from planners.command_line.version import __version__ as __version__
 
 __all__ = ["MemoryReport", "OnlineMemory", "OnlineReport", "PlannedMemory"]
