@@ -14,20 +14,20 @@ from planners.command_line.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from gpu_runtime.allocator.memory_report import MemoryReport
-    from gpu_runtime.allocator.online_memory import OnlineMemory
-    from gpu_runtime.allocator.online_report import OnlineReport
     from gpu_runtime.allocator.planned_memory import PlannedMemory
+    from gpu_runtime.online.online_memory import OnlineMemory
+    from gpu_runtime.online.online_report import OnlineReport
 else:
     _HOMES = {
-        "MemoryReport": "memory_report", "OnlineMemory": "online_memory",
-        "OnlineReport": "online_report", "PlannedMemory": "planned_memory",
+        "MemoryReport": "allocator.memory_report", "OnlineMemory": "online.online_memory",
+        "OnlineReport": "online.online_report", "PlannedMemory": "allocator.planned_memory",
     }  # fmt: skip
 
     def __getattr__(name: str) -> Any:
         """Import what the package exports, which takes long, when it is asked for."""
         if name not in _HOMES:
             raise AttributeError(f"module 'gpu_runtime' has no attribute {name!r}")
-        return getattr(import_module(f"gpu_runtime.allocator.{_HOMES[name]}"), name)
+        return getattr(import_module(f"gpu_runtime.{_HOMES[name]}"), name)
 
 
 __all__ = ["MemoryReport", "OnlineMemory", "OnlineReport", "PlannedMemory"]

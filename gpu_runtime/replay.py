@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from gpu_runtime.allocator.pytorch.allocator_settings import Settings
+from gpu_runtime.online.pytorch_settings import pytorch_settings
 from gpu_runtime.replaying.recorded_check import (
     RecordedCheck,
     check_against_recording,
@@ -137,7 +137,7 @@ def replay_requests(
 
 def _with_settings(chosen: list[ChosenOnline], settings: str) -> list[ChosenOnline]:
     """Return the allocators with the settings, those of PyTorch among them."""
-    Settings.from_text(settings)
+    pytorch_settings(settings)
     return [
         replace(allocator, parameters={**allocator.parameters, "settings": settings})
         if "settings" in allocator.info.defaults

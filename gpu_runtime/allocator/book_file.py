@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime._core import BETWEEN_STEPS, FIRST_ROLE, MOST_KINDS
-from gpu_runtime.allocator.book_plan import BookPlan
+from gpu_runtime.allocator.book import Book
 from gpu_runtime.allocator.book_problem import BookProblem, book_problem
 from gpu_runtime.allocator.step_kind import StepKind
 from planners.errors import InstanceError, InvalidPlanError, errors_at
@@ -39,12 +39,12 @@ _COLUMNS = {"stream", "least", "most", "end", "short_end", "was_freed", "renewed
 class SavedBook:
     """What a file holds: a valid plan, and names of labels."""
 
-    book: BookPlan
+    book: Book
     names: Mapping[int, str]
 
 
 def write_book(
-    book: BookPlan, names: Mapping[int, str], origin: Mapping[str, str | int], path: Path
+    book: Book, names: Mapping[int, str], origin: Mapping[str, str | int], path: Path
 ) -> None:
     """Write a book; streams are named by the order in which they first asked.
 
@@ -182,7 +182,7 @@ def _kind_from_fields(where: str, row: Any, number: int) -> StepKind:
     )
 
 
-def _judged(problem: BookProblem, fields: Mapping[str, Any]) -> BookPlan:
+def _judged(problem: BookProblem, fields: Mapping[str, Any]) -> Book:
     count = problem.problem.tensor_count
     offsets = _column("offsets", fields["offsets"], count, 0, MOST_BYTES)
     peak = int((offsets + problem.problem.size).max(initial=0))
@@ -192,7 +192,7 @@ def _judged(problem: BookProblem, fields: Mapping[str, Any]) -> BookPlan:
     result = judge(problem.problem, found, bounds_of(problem.problem))
     if not result.valid:
         raise InvalidPlanError(f"field offsets: {result.reason}")
-    return BookPlan(problem, result)
+    return Book(problem, result)
 
 
 def _names_from_fields(names: Any) -> dict[int, str]:

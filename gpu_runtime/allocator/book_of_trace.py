@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import LogKind
+from gpu_runtime._core import LogKind, ProgramRecord
+from gpu_runtime.allocator.book import Book, plan_book
 from gpu_runtime.allocator.book_file import with_roles
-from gpu_runtime.allocator.book_plan import BookPlan, plan_book
 from gpu_runtime.allocator.book_problem import LEAST_PEAK
-from gpu_runtime.allocator.step_model import StepModel
+from gpu_runtime.allocator.step_kind import StepKind
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, errors_at
@@ -24,7 +24,7 @@ LEAST_ITERATIONS = 2
 
 def book_of_trace(
     path: Path, planner: ChosenPlanner, budget: Budget, least_peak: int = LEAST_PEAK
-) -> BookPlan:
+) -> Book:
     """Plan the iterations of a trace as steps, the first one among them.
 
     Parameters
@@ -51,9 +51,9 @@ def book_of_trace(
                 f"trace: at least {LEAST_ITERATIONS} iterations are needed to see when memory "
                 f"ends, found {trace.iteration_count}; trace more with --steps"
             )
-    model = StepModel()
-    model.add(log_of_trace(trace), ())
-    steps = [kind for kind in model.kinds if kind.label >= 0]
+    record = ProgramRecord([])
+    record.add(log_of_trace(trace), [])
+    steps = [kind for kind in map(StepKind.of, record.kinds()) if kind.label >= 0]
     return plan_book(with_roles(steps), planner, budget, least_peak)
 
 

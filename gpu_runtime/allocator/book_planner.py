@@ -12,13 +12,13 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import StepBook, StepEnd
+from gpu_runtime._core import REPEATED, ProgramRecord, StepEnd
+from gpu_runtime._core import Book as CoreBook
+from gpu_runtime.allocator.book import Book, ReadyBook, plan_book
 from gpu_runtime.allocator.book_judge import BookJudge
-from gpu_runtime.allocator.book_plan import BookPlan, ReadyBook, plan_book
 from gpu_runtime.allocator.book_problem import LEAST_PEAK, NO_GUESTS
 from gpu_runtime.allocator.planning_thread import PlanningThread
 from gpu_runtime.allocator.step_kind import StepKind
-from gpu_runtime.allocator.step_model import StepModel
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.registry import ChosenPlanner
@@ -75,7 +75,7 @@ class SteppedAllocator(Protocol):
     def drop_log(self) -> None:
         """Forget the log."""
 
-    def adopt_book(self, book: StepBook) -> None:
+    def adopt_book(self, book: CoreBook) -> None:
         """Serve by a book from now on, which is used up."""
 
     def drop_book(self) -> None:
@@ -94,9 +94,10 @@ class SteppedAllocator(Protocol):
 class BookPlanner:
     """Has an allocator serve a book of plans of the steps that it was seen to serve.
 
-    The log of each step that was not as planned goes to a model of the program. When the model has
-    learnt something that a plan has to know, a new book is planned beside the program, and adopted
-    at the beginning or end of a step as soon as it is there. Nothing is planned that was seen once.
+    The log of each step that was not as planned goes to a record of the program. When the record
+    has learnt something that a plan has to know, a new book is planned beside the program, and
+    adopted at the beginning or end of a step as soon as it is there. Nothing is planned that was
+    seen once.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class BookPlanner:
         least_peak: int = LEAST_PEAK,
     ) -> None:
         self.allocator = allocator
-        self.book: BookPlan | None = None
+        self.book: Book | None = None
         # Books that were adopted, and why the last one was not.
         self.plans = 0
         self.reason = ""
@@ -120,7 +121,7 @@ class BookPlanner:
         self._budget = budget
         self._planning = planning
         self._least_peak = least_peak
-        self._model = StepModel()
+        self._record = ProgramRecord([])
         self._thread: PlanningThread[ReadyBook] = PlanningThread()
         self._planned_version = 0
         self._in_step = Lock()
@@ -142,7 +143,7 @@ class BookPlanner:
         self._waiting: ReadyBook | None = None
         self._patience = LONGEST_PATIENCE
         # The book in force that is planned again with more time, if one is.
-        self._improved: BookPlan | None = None
+        self._improved: Book | None = None
         # How many logs were read.
         self.logs_read = 0
         # Steps that a plan has to wait for after the one before, and how that one served.
@@ -161,7 +162,7 @@ class BookPlanner:
     @property
     def kinds(self) -> Sequence[StepKind]:
         """The kinds of step that were seen more than once."""
-        return self._model.repeated
+        return list(map(StepKind.of, self._record.kinds(REPEATED)))
 
     def reset_counts(self) -> None:
         """Count from now."""
@@ -169,11 +170,11 @@ class BookPlanner:
         self._judge.reset_counts()
         self.served.clear()
 
-    def adopt(self, book: BookPlan) -> None:
+    def adopt(self, book: Book) -> None:
         """Adopt a book that was made elsewhere, before the first step."""
-        self._model = StepModel(book.problem.kinds)
-        self._planned_version = self._model.version
-        self.allocator.adopt_book(book.step_book())
+        self._record = ProgramRecord([kind.record() for kind in book.problem.kinds])
+        self._planned_version = self._record.version
+        self.allocator.adopt_book(book.core_book())
         self._follow(book)
 
     def begin_step(self, label: int) -> None:
@@ -219,15 +220,15 @@ class BookPlanner:
         is_known = as_planned and self._quiet_logs >= QUIET_LOGS
         if not completed or is_known or (not as_planned and self._skips()):
             self.allocator.drop_log()
-            self._model.lose_track()
+            self._record.lose_track()
             if is_known and self.book is not None:
-                self._model.saw(self.book.numbers[one.kind] for one in ends if one.kind >= 0)
+                self._record.saw([self.book.numbers[one.kind] for one in ends if one.kind >= 0])
             return
-        known = self._model.version
-        self._model.add(self.allocator.take_log(), self._in_log)
+        known = self._record.version
+        self._record.add(self.allocator.take_log(), self._in_log)
         self.logs_read += 1
         self._look_for_guests(is_in_the_way=any(one.in_use for one in ends))
-        if self._model.version > known:
+        if self._record.version > known:
             self._vain_logs = self._quiet_logs = 0
         else:
             self._vain_logs += not as_planned
@@ -236,18 +237,19 @@ class BookPlanner:
                 # By now has ended what lay where it was before the plan.
                 self.allocator.give_back()
         self._in_log = self.book.numbers if self.book else []
-        self.persisting_bytes = figures.allocated_bytes - self._model.live_bytes()
+        self.persisting_bytes = figures.allocated_bytes - self._record.live_bytes()
 
     def _look_for_guests(self, *, is_in_the_way: bool) -> None:
         """Note what lies in the arena for good and is in the way, such as an optimizer's state."""
         older, oldest = self._newest[-1], self._newest[0]
-        self._newest.append(self._model.newest_request)
+        self._newest.append(self._record.newest_request)
         if self.book is None or not is_in_the_way:
             return
         blocks = self.allocator.blocks_in_arena()
         offset, request, kind = blocks[:, 0], blocks[:, 2], blocks[:, 3]
+        stays = self._record.stays(np.ascontiguousarray(request)).view(np.bool_)
         # What is younger may be about to go.
-        is_guest = ((kind < 0) | self._model.stays(request)) & (request <= older)
+        is_guest = ((kind < 0) | stays) & (request <= older)
         is_guest |= ~self.book.has_at_places(blocks) & (request <= oldest)
         is_guest |= np.isin(offset, self._guests[:, 0]) & (request <= self._youngest_guest)
         is_guest &= offset < self.book.arena_bytes
@@ -267,7 +269,7 @@ class BookPlanner:
         """Drop a book that does not serve the program; see `BookJudge`."""
         figures = self.allocator.figures()
         self._judge.saw(
-            is_known=self._model.knew_last_step,
+            is_known=self._record.knew_last_step,
             fallback_bytes=figures.fallback_bytes,
             step_bytes=figures.step_bytes,
             is_wasteful=self.book is not None
@@ -297,7 +299,7 @@ class BookPlanner:
         return False
 
     def _plan_if_new(self) -> None:
-        is_known = self._model.version <= self._planned_version and not self._guests_changed
+        is_known = self._record.version <= self._planned_version and not self._guests_changed
         # A book that was dropped knew as much.
         is_known = is_known and (self.book is not None or not self.plans)
         if is_known or not self._judge.may_plan or self._step < self._planned_at + self._wait:
@@ -307,9 +309,13 @@ class BookPlanner:
                 self._thread.interrupt()
             return
         # The program goes on learning meanwhile.
-        kinds = self._model.repeated_now()
+        records = self._record.kinds(REPEATED)
+
+        def kinds() -> list[StepKind]:
+            return list(map(StepKind.of, records))
+
         guests, self._guests_changed = self._guests, False
-        self._planned_version = self._model.version
+        self._planned_version = self._record.version
         self._judge_last()
         if self._planning == "beside":
             self._thread.start(lambda: self._plan_soon(kinds(), guests))
@@ -332,7 +338,7 @@ class BookPlanner:
         self, kinds: Sequence[StepKind], guests: NDArray[np.int64], budget: Budget
     ) -> ReadyBook:
         book = plan_book(kinds, self._planner, budget, self._least_peak, guests)
-        return ReadyBook(book, book.step_book())
+        return ReadyBook(book, book.core_book())
 
     def _plan_soon(self, kinds: Sequence[StepKind], guests: NDArray[np.int64]) -> ReadyBook:
         """Return a plan that is not the best there is, if there is one soon."""
@@ -358,7 +364,7 @@ class BookPlanner:
             problem = book.problem
             self._thread.start(lambda: self._plan(problem.kinds, problem.guests, self._budget))
 
-    def _adopt_if_better(self, former: BookPlan, *, wait: bool) -> None:
+    def _adopt_if_better(self, former: Book, *, wait: bool) -> None:
         """Adopt what more time has made of a plan, where it saves enough."""
         try:
             better = self._thread.take(wait=wait)
@@ -400,7 +406,7 @@ class BookPlanner:
             if self._waits_for_room(book, outside):
                 self._waiting = made
                 return
-            self.allocator.adopt_book(made.step_book)
+            self.allocator.adopt_book(made.core_book)
         except KeyboardInterrupt:
             # Whoever goes on after it gets the plan that was on its way.
             self._planned_version = 0
@@ -413,7 +419,7 @@ class BookPlanner:
             self._follow(book)
             self.reason = ""
 
-    def _waits_for_room(self, book: BookPlan, outside_later: int) -> bool:
+    def _waits_for_room(self, book: Book, outside_later: int) -> bool:
         """Return whether to adopt a book later.
 
         What has a place in the new arena may lie elsewhere yet, as gradients do that several steps
@@ -433,7 +439,7 @@ class BookPlanner:
         self._patience -= 1
         return True
 
-    def _follow(self, book: BookPlan) -> None:
+    def _follow(self, book: Book) -> None:
         if self.book is None:
             self._wait = 1
         numbers = self.book.numbers if self.book else []

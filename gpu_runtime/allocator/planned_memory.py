@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from gpu_runtime._core import BETWEEN_STEPS, CudaMemory, PlannedAllocator
+from gpu_runtime.allocator.book import Book, plan_book
 from gpu_runtime.allocator.book_file import read_book, write_book
-from gpu_runtime.allocator.book_plan import BookPlan, plan_book
 from gpu_runtime.allocator.book_planner import BookPlanner, Planning
 from gpu_runtime.allocator.book_problem import LEAST_PEAK
 from gpu_runtime.allocator.memory_report import (
@@ -312,7 +312,7 @@ class PlannedMemory:
             load_checks(memory)
         return PlannedAllocator(memory, self._arena == "cudaMalloc", self._check)
 
-    def _given_book(self, path: Path) -> BookPlan:
+    def _given_book(self, path: Path) -> Book:
         if path.suffix == TRACE_SUFFIX:
             # Imported here because only a trace needs the package `instances`, which a folder of
             # the user's may be called.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,39 +45,13 @@ class StepKind:
     @classmethod
     def of(cls, record: KindRecord) -> StepKind:
         """Return a kind as it was seen so far."""
-        return cls(
-            record.number,
-            record.label,
-            record.stream,
-            record.least,
-            record.most,
-            record.last,
-            record.end,
-            record.short_end,
-            record.was_freed.view(np.bool_),
-            record.renewed.view(np.bool_),
-            record.later,
-            record.seen,
-            record.last_seen,
-        )
+        seen = {each.name: getattr(record, each.name) for each in fields(cls)}
+        return cls(**{name: _swapped(value, np.uint8, np.bool_) for name, value in seen.items()})
 
     def record(self) -> KindRecord:
         """Return the kind as the core goes on with it."""
-        return KindRecord(
-            self.number,
-            self.label,
-            self.stream,
-            self.least,
-            self.most,
-            self.last,
-            self.end,
-            self.short_end,
-            self.was_freed.view(np.uint8),
-            self.renewed.view(np.uint8),
-            self.later,
-            self.seen,
-            self.last_seen,
-        )
+        seen = (getattr(self, each.name) for each in fields(self))
+        return KindRecord(*(_swapped(value, np.bool_, np.uint8) for value in seen))
 
     @property
     def slot_count(self) -> int:
@@ -107,3 +82,9 @@ class StepKind:
 def block_bytes(size: IntColumn) -> IntColumn:
     """Return sizes in bytes rounded up to whole blocks of the allocator."""
     return -(-size // BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT
+
+
+def _swapped(value: Any, found: type, wanted: type) -> Any:
+    """Return a column of one type as one of the other, the core's flags being bytes."""
+    is_found = isinstance(value, np.ndarray) and value.dtype == found
+    return value.view(wanted) if is_found else value

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from gpu_runtime._core import PlannedAllocator, PlannedReplay
 from gpu_runtime.allocator.book_planner import BookPlanner
-from gpu_runtime.replaying.policy_replay import (
+from gpu_runtime.replaying.online_replay import (
     core_log,
     replay_result,
     return_memory,

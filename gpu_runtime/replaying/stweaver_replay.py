@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpu_runtime.allocator import policy_choice
-from gpu_runtime.replaying.policy_replay import replay_policy, too_few_marks
+from gpu_runtime._core import PytorchCaching
+from gpu_runtime.replaying.online_replay import replay_online, too_few_marks
 from gpu_runtime.replaying.static_pool import StaticPool
 from gpu_runtime.replaying.static_profile import (
     NO_TENSOR,
@@ -99,7 +99,7 @@ def replay_stweaver(
 
 
 def _cache(requests: RequestSequence, terms: OnlineTerms) -> OnlineResult:
-    return replay_policy(requests, terms, policy_choice.pytorch_caching(), "plain")
+    return replay_online(requests, terms, PytorchCaching, "plain")
 
 
 def _plan(profile: StaticProfile, planner: str, time_limit: float) -> Plan:
@@ -182,10 +182,10 @@ def _with_pool(
         phase=requests.phase[:0],
         module=requests.module[:0],
     )
-    result = replay_policy(
+    result = replay_online(
         cached,
         replace(terms, has_series=True),
-        policy_choice.pytorch_caching(),
+        PytorchCaching,
     )
     # The row of each row of the cache, the pool's among them.
     row_of = np.append(0, rows)

@@ -9,8 +9,8 @@ import torch
 
 from gpu_runtime.allocator.book_planner import Planning
 from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.allocator.online_memory import OnlineMemory
 from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.online.online_memory import OnlineMemory
 from gpu_runtime.training.run_specification import ONLINE, Allocator
 from gpu_runtime.training.worker_result import PeakFigures
 from planners.errors import DeviceError
@@ -119,10 +119,10 @@ class PlannedProbe(NativeProbe):
 
 
 class OnlineProbe(NativeProbe):
-    """An online policy, in force from its construction on; PyTorch's peaks are those of both."""
+    """An online allocator, in force from its construction on; PyTorch's peaks are those of both."""
 
-    def __init__(self, policy: str, ordinal: int) -> None:
-        OnlineMemory(policy, device=ordinal).install()
+    def __init__(self, allocator: str, ordinal: int) -> None:
+        OnlineMemory(allocator, device=ordinal).install()
 
 
 def require_device(device: str) -> None:

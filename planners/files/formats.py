@@ -20,6 +20,7 @@ from planners.files.recording_slice import RecordingSlice
 from planners.files.replayed_pipe import readable_twice
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
+from planners.registry.named_registry import Registry
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
@@ -190,15 +191,15 @@ read_any = read_problem
 @cache
 def formats() -> tuple[Format, ...]:
     """Return every format that can be read, this package's own first; a broken one is warned of."""
-    known = {GAPLESS_JSON.name: GAPLESS_JSON}
+    known: Registry[Format] = Registry("file format")
+    known.add(GAPLESS_JSON.name, GAPLESS_JSON)
     for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
-        if not isinstance(loaded, Format):
-            error = TypeError(f"a planners.files.formats.Format is needed, found {loaded!r:.60}")
+        try:
+            if not isinstance(loaded, Format):
+                raise TypeError(f"a planners.files.formats.Format is needed, found {loaded!r:.60}")
+            known.add(loaded.name, loaded)
+        except (TypeError, GaplessError) as error:
             warn_left_out(f"file format {name}", error)
-        elif loaded.name in known:
-            warn_left_out(f"file format {name}", ValueError(f"{loaded.name!r} is taken"))
-        else:
-            known[loaded.name] = loaded
     return tuple(known.values())
 
 

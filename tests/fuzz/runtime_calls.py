@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime import _core
-from tests.fuzz import policy_calls
+from tests.fuzz import online_calls
 from tests.fuzz.case import Case
 from tests.fuzz.planners_calls import column, properties, read
 
@@ -22,7 +22,7 @@ ROLES = (_core.FIRST_ROLE, _core.FIRST_ROLE + 1)
 LABELS = (0, 0, 1, _core.BETWEEN_STEPS)
 
 Allocator = _core.PlannedAllocator
-Book = _core.StepBook
+Book = _core.Book
 Record = _core.ProgramRecord
 Simulated = _core.SimulatedMemory
 
@@ -67,18 +67,18 @@ def books(case: Case) -> None:
     """Ask a book, and what books are made from; neither has memory."""
     rng = case.rng
     records(case)
-    book = case.call("StepBook", Book, *kinds(case))
+    book = case.call("Book", Book, *kinds(case))
     if book is None:
         return
-    case.call("StepBook", read, book)
+    case.call("Book", read, book)
     for _ in range(rng.randint(0, 4)):
-        case.call("StepBook.begin_step", Book.begin_step, book, rng.choice(LABELS))
+        case.call("Book.begin_step", Book.begin_step, book, rng.choice(LABELS))
         for _ in range(rng.randint(0, 12)):
             stream, size = rng.choice((*STREAMS, *ROLES)), rng.choice(SIZES)
-            place = case.call("StepBook.request", Book.request, book, stream, size)
+            place = case.call("Book.request", Book.request, book, stream, size)
             if place is not None:
                 case.call("Place", read, place)
-        end = case.call("StepBook.end_step", Book.end_step, book)
+        end = case.call("Book.end_step", Book.end_step, book)
         if end is not None:
             case.call("StepEnd", read, end)
 
@@ -115,11 +115,11 @@ def records(case: Case) -> None:
     kind = case.call("KindRecord", _core.KindRecord, 3, 0, *columns, flags, flags, later, 2, 1)
     if kind is not None:
         case.call("ProgramRecord", Record, [kind])
-    made = case.call("StepBook.with_hand_overs", Book.with_hand_overs, *kinds(case))
+    made = case.call("Book.with_hand_overs", Book.with_hand_overs, *kinds(case))
     if made is not None:
         case.call("adopt_book", Allocator.adopt_book, allocator, made)
-        case.call("StepBook", read, made)
-        case.call("StepBook.request", Book.request, made, 0, BLOCK)
+        case.call("Book", read, made)
+        case.call("Book.request", Book.request, made, 0, BLOCK)
 
 
 def device(case: Case) -> Any:
@@ -326,8 +326,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "PlannedAllocator.figures", "PlannedAllocator.mismatches", "PlannedAllocator.on_mismatch",
     ),
     books: (
-        "StepBook", *of(Book), "StepBook.begin_step", "StepBook.request", "StepBook.end_step",
-        "StepBook.with_hand_overs",
+        "Book", *of(Book), "Book.begin_step", "Book.request", "Book.end_step",
+        "Book.with_hand_overs",
         "Place", *of(_core.Place), "ProgramRecord", *of(Record), "ProgramRecord.add",
         "ProgramRecord.saw", "ProgramRecord.stays", "ProgramRecord.live_bytes",
         "ProgramRecord.kinds", "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord),
@@ -339,7 +339,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     ),
     cuda: ("CudaMemory", *of(_core.CudaMemory)),
     installed: ("install", "serving_table"),
-    **policy_calls.CALLS,
+    **online_calls.CALLS,
 }  # fmt: skip
 
 # What is not called, and why.

@@ -159,7 +159,7 @@ def test_a_broken_package_warns_and_the_rest_is_there(monkeypatch: pytest.Monkey
             raise ImportError("no module named nowhere")
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Broken()])
-    monkeypatch.setattr(registry, "_loaded_entry_points", False)
+    monkeypatch.setattr("planners.registry._loaded_entry_points", False)
     with pytest.warns(UserWarning, match=r"planner package broken \(nowhere\) is left out: Imp"):
         assert registry.planners("naive")
 

@@ -44,7 +44,8 @@ std::uint64_t number(cudaStream_t stream) { return reinterpret_cast<std::uint64_
 // core served before may be freed at that time, which asks nothing of the device unless another
 // stream uses them: those are freed when no capture runs any more. Where the plan has another
 // stream get their bytes, the core does without the captured stream: see Note [Streams that are
-// captured]; an online policy asks whether its stream is, see Note [Policies beneath PyTorch].
+// captured]; an online allocator asks whether its stream is, see Note
+// [Online allocators beneath PyTorch].
 // Limits. Captures that are not PyTorch's own are not seen, as PyTorch does not see them either.
 // Where a capture ends with an error, PyTorch may keep its pool open; the core is then asked for
 // nothing on this device for the rest of the process.

@@ -4,7 +4,7 @@
 // C++ passes between them. One table serves all devices and lives as long as the process. Every
 // function may be called from any thread, with or without the interpreter's lock, until the very
 // end of the process; none throws, none runs Python, none calls PyTorch. Planned memory holds no
-// lock while it waits for the device; an online policy does, as PyTorch's own allocator.
+// lock while it waits for the device; an online allocator does, as PyTorch's own allocator.
 //
 // Devices are CUDA's numbers, in [0, GAPLESS_DEVICES); streams are cudaStream_t as numbers, 0 the
 // default stream.

@@ -130,14 +130,12 @@ void bind_allocator(nb::module_& module) {
         .def(
             "adopt_book",
             [](PlannedAllocator& allocator, std::vector<KindPlan> kinds, std::size_t arena_bytes) {
-                allocator.adopt_book(StepBook(std::move(kinds), arena_bytes));
+                allocator.adopt_book(Book(std::move(kinds), arena_bytes));
             },
             "kinds"_a, "arena_bytes"_a, WithoutPython())
         .def(
             "adopt_book",
-            [](PlannedAllocator& allocator, StepBook& book) {
-                allocator.adopt_book(std::move(book));
-            },
+            [](PlannedAllocator& allocator, Book& book) { allocator.adopt_book(std::move(book)); },
             "book"_a, WithoutPython(), "The book is used up; it has no kinds afterwards.")
         .def("drop_book", &PlannedAllocator::drop_book, WithoutPython())
         .def("take_log", [](PlannedAllocator& allocator) { return rows_of(allocator.take_log()); })

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "allocator/block.h"
+#include "allocator/book.h"
 #include "allocator/hand_overs.h"
-#include "allocator/step_book.h"
 #include "bindings.h"
 #include "numpy_arrays.h"
 
@@ -44,15 +44,15 @@ void bind_book(nb::module_& module) {
     module.attr("BETWEEN_STEPS") = kBetweenSteps;
     module.attr("FIRST_ROLE") = kFirstRole;
 
-    nb::class_<StepBook::Place>(module, "Place", "Where a request best lies.")
-        .def_ro("kind", &StepBook::Place::kind)
-        .def_ro("slot", &StepBook::Place::slot)
-        .def_ro("offset", &StepBook::Place::offset)
-        .def_ro("spare", &StepBook::Place::spare)
-        .def_ro("handed_over", &StepBook::Place::handed_over)
-        .def_ro("mismatch", &StepBook::Place::mismatch);
-    nb::class_<StepBook>(module, "StepBook",
-                         "The kinds of step of a program; it predicts, and holds no memory.")
+    nb::class_<Book::Place>(module, "Place", "Where a request best lies.")
+        .def_ro("kind", &Book::Place::kind)
+        .def_ro("slot", &Book::Place::slot)
+        .def_ro("offset", &Book::Place::offset)
+        .def_ro("spare", &Book::Place::spare)
+        .def_ro("handed_over", &Book::Place::handed_over)
+        .def_ro("mismatch", &Book::Place::mismatch);
+    nb::class_<Book>(module, "Book",
+                     "The kinds of step of a program; it predicts, and holds no memory.")
         .def(nb::init<std::vector<KindPlan>, std::size_t>(), "kinds"_a, "arena_bytes"_a,
              WithoutPython())
         .def_static(
@@ -60,13 +60,13 @@ void bind_book(nb::module_& module) {
             [](std::vector<KindPlan> kinds, std::size_t arena_bytes) {
                 require_kinds(kinds, arena_bytes);
                 mark_hand_overs(kinds);
-                return StepBook(std::move(kinds), arena_bytes);
+                return Book(std::move(kinds), arena_bytes);
             },
             "kinds"_a, "arena_bytes"_a, WithoutPython())
-        .def_prop_ro("arena_bytes", &StepBook::arena_bytes)
-        .def("begin_step", &StepBook::begin_step, "label"_a)
-        .def("request", &StepBook::request, "stream"_a, "bytes"_a)
-        .def("end_step", &StepBook::end_step);
+        .def_prop_ro("arena_bytes", &Book::arena_bytes)
+        .def("begin_step", &Book::begin_step, "label"_a)
+        .def("request", &Book::request, "stream"_a, "bytes"_a)
+        .def("end_step", &Book::end_step);
 }
 
 }  // namespace

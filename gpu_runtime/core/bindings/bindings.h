@@ -12,7 +12,7 @@ using WithoutPython = nb::call_guard<nb::gil_scoped_release>;
 void bind_device(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_allocator(nb::module_& module);
-void bind_policies(nb::module_& module);
+void bind_online(nb::module_& module);
 void bind_program_record(nb::module_& module);
 
 }  // namespace gapless::runtime

@@ -25,6 +25,6 @@ NB_MODULE(_core, module) {
     bind_device(module);
     bind_plan(module);
     bind_allocator(module);
-    bind_policies(module);
+    bind_online(module);
     bind_program_record(module);
 }

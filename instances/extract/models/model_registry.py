@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from instances.extract.own.own_function import is_own
 from instances.extract.step_settings import INFERENCE, TRAINING_SETTINGS, StepSettings
-from planners.errors import InstanceError, near_names
+from planners.errors import InstanceError
+from planners.registry import Registry
 
 # Names are looked up, and the command line explains itself, where torch is not installed.
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Model:
             )
 
 
-MODELS: dict[str, Model] = {}
+MODELS: Registry[Model] = Registry("model", InstanceError)
 
 
 def register(
@@ -75,10 +76,8 @@ def register(
     """Register the function below as the builder of a model."""
 
     def add(build: Build) -> Model:
-        if name in MODELS:
-            raise ValueError(f"model {name!r} is registered already")
-        MODELS[name] = Model(name, source, build, defaults or StepSettings(), recomputed)
-        return MODELS[name]
+        model = Model(name, source, build, defaults or StepSettings(), recomputed)
+        return MODELS.add(name, model)
 
     return add
 
@@ -89,9 +88,7 @@ def find_model(name: str) -> Model:
             f"{name}: the name of a model is needed, found a function of a file; register a model "
             f"in the file and give it by --models"
         )
-    if name not in MODELS:
-        raise InstanceError(f"no model is called {name!r}; {near_names(name, MODELS)}")
-    return MODELS[name]
+    return MODELS.find(name)
 
 
 def _for_mode(changes: dict[str, Any]) -> dict[str, Any]:

@@ -23,15 +23,11 @@ Models = Annotated[
 def register_own_models(paths: Iterable[Path]) -> None:
     """Run files that register models; what a file that fails has registered is taken back."""
     for path in paths:
-        before = dict(MODELS)
-        try:
+        before = len(MODELS)
+        with MODELS.unchanged_on_error():
             run_user_file(path)
-            if len(MODELS) == len(before):
+            if len(MODELS) == before:
                 raise InstanceError(
                     f"{path}: it registers no model; decorate a function that builds one with "
                     f"@register of instances.extract.models"
                 )
-        except BaseException:
-            MODELS.clear()
-            MODELS.update(before)
-            raise

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gpu_runtime._core import BETWEEN_STEPS, LogKind
+from gpu_runtime._core import BETWEEN_STEPS, REPEATED, LogKind, ProgramRecord
 from gpu_runtime.allocator.book_problem import SIDE_MARGIN, BookProblem, book_problem
-from gpu_runtime.allocator.step_model import StepModel
+from gpu_runtime.allocator.step_kind import StepKind
 
 pytestmark = pytest.mark.core
 
@@ -36,14 +36,18 @@ def log_of(text: Words) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(-1, 6)
 
 
-def model_of(text: Words) -> StepModel:
-    model = StepModel()
-    model.add(log_of(text), ())
-    return model
+def record_of(text: Words) -> ProgramRecord:
+    record = ProgramRecord([])
+    record.add(log_of(text), [])
+    return record
+
+
+def repeated(record: ProgramRecord) -> list[StepKind]:
+    return list(map(StepKind.of, record.kinds(REPEATED)))
 
 
 def problem_of(text: Words, least_peak: int = 0) -> BookProblem:
-    return book_problem(model_of(text).repeated, least_peak)
+    return book_problem(repeated(record_of(text)), least_peak)
 
 
 def segments(problem: BookProblem) -> list[list[tuple[int, int]]]:
@@ -56,7 +60,7 @@ def segments(problem: BookProblem) -> list[list[tuple[int, int]]]:
 
 def test_a_step_is_planned_when_it_was_seen_twice() -> None:
     step = "| a600 b700 -a c800 -b -c | "
-    assert model_of(step).repeated == []
+    assert repeated(record_of(step)) == []
     problem = problem_of(2 * step)
     assert segments(problem) == [[(0, 2)], [(1, 3)], [(2, 3)]]
     assert problem.problem.size.tolist() == [1024, 1024, 1024]
@@ -87,7 +91,7 @@ def test_what_is_made_again_before_it_goes_has_no_place() -> None:
     text = step.format(new="a", old="")
     for before, now in ("ab", "ba", "ab"):
         text += step.format(new=now, old=f"-{before}")
-    (kind,) = model_of(text).repeated
+    (kind,) = repeated(record_of(text))
     assert kind.renewed.tolist() == [True, False]
     assert kind.escapes.tolist() == [True, False]
     assert segments(book_problem([kind], 0)) == [[(1, 2)]]
@@ -101,29 +105,29 @@ def test_what_is_never_freed_has_no_place() -> None:
 def test_what_stays_over_several_steps_has_a_place_and_a_spare_one() -> None:
     # Gradients: the first one stays, the second is added to it, then both go.
     first, second = "| x900 g700 z10 -z -x | ", "| y900 h700 -h z10 -z -y -g | "
-    model = model_of(first + second + first + second + first)
-    (kind,) = model.repeated
+    record = record_of(first + second + first + second + first)
+    (kind,) = repeated(record)
     assert kind.alternates.tolist() == [False, True, False]
     problem = book_problem([kind], 0)
     assert problem.is_spare.tolist() == [False, False, False, True]
     assert segments(problem) == [[(0, 3)], [(0, 3)], [(2, 3)], [(1, 2)]]
     assert problem.peaks == (1024 + 2 * 1024,)
     # The one that is added stays for longer, which a plan has to know.
-    version = model.version
-    model.add(log_of("| y900 h700 z10 -h -z -y | "), ())
-    assert model.version > version
-    (kind,) = model.repeated
+    version = record.version
+    record.add(log_of("| y900 h700 z10 -h -z -y | "), [])
+    assert record.version > version
+    (kind,) = repeated(record)
     assert segments(book_problem([kind], 0))[3] == [(1, 3)]
 
 
 def test_what_runs_between_steps_is_a_kind() -> None:
     step, between = "| a600 -a | ", "e5000 -e f6000 -f "
-    model = model_of(step + between + step + between + step + between + step)
-    assert [(kind.label, kind.slot_count) for kind in model.repeated] == [
+    record = record_of(step + between + step + between + step + between + step)
+    assert [(kind.label, kind.slot_count) for kind in repeated(record)] == [
         (0, 1),
         (BETWEEN_STEPS, 2),
     ]
-    problem = book_problem(model.repeated, 0)
+    problem = book_problem(repeated(record), 0)
     assert max(problem.peaks) == 6144
 
 
@@ -132,9 +136,9 @@ def test_kinds_on_one_line_meet_what_lives_through_them() -> None:
     one, other = "| {old} a600 x700 b10 -b | ", "| y800 {end} z900 -y -z | "
     text = one.format(old="") + other.format(end="-x")
     text += (one.format(old="-a") + other.format(end="-x")) * 2
-    model = model_of(text)
-    problem = book_problem(model.repeated, 0)
-    assert [kind.slot_count for kind in model.repeated] == [3, 2]
+    record = record_of(text)
+    problem = book_problem(repeated(record), 0)
+    assert [kind.slot_count for kind in repeated(record)] == [3, 2]
     places = zip(problem.kind.tolist(), problem.slot.tolist(), strict=True)
     assert dict(zip(places, segments(problem), strict=True)) == {
         (0, 0): [(0, 5)],
@@ -169,7 +173,7 @@ def test_side_streams_are_kept_apart_where_there_is_room() -> None:
 
 def test_kinds_are_told_apart() -> None:
     def count(*steps: str) -> int:
-        return len(model_of("".join(f"| {step} | " for step in steps * 2)).repeated)
+        return len(repeated(record_of("".join(f"| {step} | " for step in steps * 2))))
 
     assert count("a600 -a", "a900 -a") == 1
     assert count("a600 -a", "a600 b600 -a -b") == 2
@@ -183,10 +187,10 @@ def test_kinds_are_told_apart() -> None:
 def test_ends_of_what_was_not_seen_to_be_made() -> None:
     """The log of a step as planned is not read; a free tells which request it was of."""
     step = "| a600 x700 -x {old} | "
-    model = model_of(step.format(old="") + step.format(old="-a") * 2)
-    (kind,) = model.repeated
+    record = record_of(step.format(old="") + step.format(old="-a") * 2)
+    (kind,) = repeated(record)
     assert kind.later == {kind.number: kind.later[kind.number]}
-    model.lose_track()
+    record.lose_track()
     rows = np.array(
         [
             (LogKind.STEP_BEGINS, -1, 0, 0, -1, -1),
@@ -196,18 +200,18 @@ def test_ends_of_what_was_not_seen_to_be_made() -> None:
             (LogKind.STEP_ENDS, -1, 0, 0, -1, -1),
         ]
     )
-    version = model.version
-    model.add(rows, [kind.number])
-    (kind,) = model.repeated
+    version = record.version
+    record.add(rows, [kind.number])
+    (kind,) = repeated(record)
     assert kind.later[kind.number][1] == 2
-    assert model.version > version
+    assert record.version > version
 
 
 def test_a_log_whose_beginning_is_lost_teaches_nothing() -> None:
-    model = StepModel()
+    record = ProgramRecord([])
     rows = log_of(3 * "| a600 -a | ")
-    model.add(rows[1:4], ())
-    assert model.kinds == []
+    record.add(rows[1:4], [])
+    assert record.kinds() == []
 
 
 @pytest.mark.parametrize("seed", range(20))

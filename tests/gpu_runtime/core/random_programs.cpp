@@ -127,7 +127,7 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
                 kind.handed_over.push_back(chance(0.2) ? 1 : 0);
             }
         }
-        call_allocator().adopt_book(StepBook(kinds, arena));
+        call_allocator().adopt_book(Book(kinds, arena));
         kinds_ = std::move(kinds);
         choose(kBetweenSteps);
     }

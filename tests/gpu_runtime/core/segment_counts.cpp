@@ -21,7 +21,7 @@ constexpr int kTurnsABook = 500;
 constexpr int kTurnsAGift = 97;
 constexpr int kTurnsAStep = 100;
 
-StepBook book_of(std::int64_t bytes) {
+Book book_of(std::int64_t bytes) {
     const auto pages = bytes * static_cast<std::int64_t>(kPage);
     KindPlan plan{.stream = {0},
                   .least = {pages},
@@ -29,7 +29,7 @@ StepBook book_of(std::int64_t bytes) {
                   .offset = {0},
                   .spare = {-1},
                   .handed_over = {0}};
-    return StepBook({plan}, static_cast<std::size_t>(pages));
+    return Book({plan}, static_cast<std::size_t>(pages));
 }
 
 bool agree(const PlannedAllocator& allocator, std::size_t& most) {

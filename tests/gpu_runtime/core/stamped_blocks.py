@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, ServingPolicy
+from gpu_runtime._core import BLOCK_ALIGNMENT, PlannedAllocator, ServingOnlineAllocator
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Block:
 class StampedBlocks:
     """Allocates, stamps every block, and checks the stamp before the block is freed."""
 
-    def __init__(self, allocator: PlannedAllocator | ServingPolicy) -> None:
+    def __init__(self, allocator: PlannedAllocator | ServingOnlineAllocator) -> None:
         self.allocator = allocator
         self.live: dict[int, Block] = {}
         self._sorted: list[int] = []

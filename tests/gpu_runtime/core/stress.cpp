@@ -16,8 +16,8 @@
 #include "allocator/planned_allocator.h"
 #include "device/forwarding_memory.h"
 #include "device/simulated_memory.h"
-#include "policies/policies_by_name.h"
-#include "policies/serving_policy.h"
+#include "online/online_by_name.h"
+#include "online/serving_online_allocator.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ using namespace gapless::runtime;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kCapacity = 1024 * kPage;
 // PyTorch's segments have 2 MiB at least, a few a stream.
-constexpr std::size_t kPolicyCapacity = std::size_t{40} << 20;
+constexpr std::size_t kOnlineCapacity = std::size_t{40} << 20;
 constexpr int kThreads = 6;
 constexpr int kOwnTurns = 6000;
 constexpr int kSteps = 430;
@@ -104,7 +104,7 @@ std::size_t step_bytes(std::size_t request) { return 512 * (1 + request % 5) + r
 constexpr std::size_t kArena = kRequests * 8 * 512;
 
 // Every other book has half the arena.
-StepBook step_book(bool is_small) {
+Book step_book(bool is_small) {
     KindPlan kind;
     std::int64_t offset = 0;
     for (std::size_t k = 0; k < kRequests; ++k) {
@@ -119,7 +119,7 @@ StepBook step_book(bool is_small) {
         kind.handed_over.push_back(k % 5 == 0 ? 1 : 0);
         offset += before_is_freed ? 0 : 8 * 512;
     }
-    return StepBook({kind}, is_small ? kArena / 2 : kArena);
+    return Book({kind}, is_small ? kArena / 2 : kArena);
 }
 
 // A lock of the program's own, which is taken around calls and within the listener: it hangs
@@ -239,12 +239,12 @@ void stress(bool is_plain) {
     if (told == 0) fail("the listener is told");
 }
 
-void stress_policy(const char* name) {
-    SimulatedMemory simulated(kPage, kPolicyCapacity);
+void stress_online(const std::string& name) {
+    SimulatedMemory simulated(kPage, kOnlineCapacity);
     SlowMemory memory(simulated);
     CountingMemory counted(memory);
-    const std::unique_ptr<OnlineAllocator> policy = gapless::tests::make_policy(name, counted);
-    ServingPolicy allocator(*policy, counted);
+    const std::unique_ptr<OnlineAllocator> online = gapless::tests::make_online(name, counted);
+    ServingOnlineAllocator allocator(*online, counted);
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; ++i) {
         threads.emplace_back([&, i] {
@@ -272,8 +272,6 @@ void stress_policy(const char* name) {
 int main() {
     stress(false);
     stress(true);
-    for (const char* name : {"pytorch-caching", "pytorch-expandable", "gmlake", "vpmm"}) {
-        stress_policy(name);
-    }
+    for (const OnlineDefinition& each : online_allocators()) stress_online(each.name);
     std::puts("stress: passed");
 }

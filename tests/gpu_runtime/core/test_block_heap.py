@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, CountingMemory, PlannedAllocator, SimulatedMemory
+from tests.gpu_runtime.core.books import Slot, kind_plan
 from tests.gpu_runtime.core.small_plans import small_kind
 from tests.gpu_runtime.core.stamped_blocks import Block, StampedBlocks
-from tests.gpu_runtime.core.step_books import Slot, kind_plan
 from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, NO_PLACE, with_hand_overs
-from tests.gpu_runtime.core.step_books import Slot, kind_plan
+from tests.gpu_runtime.core.books import Slot, kind_plan
 
 pytestmark = pytest.mark.core
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpu_runtime._core import KindPlan, PlannedAllocator, SimulatedMemory, StepBook
-from tests.gpu_runtime.core.step_books import Slot, exact, kind_plan
+from gpu_runtime._core import Book, KindPlan, PlannedAllocator, SimulatedMemory
+from tests.gpu_runtime.core.books import Slot, exact, kind_plan
 
 pytestmark = pytest.mark.core
 
@@ -34,7 +34,7 @@ SLOT = Slot(1, 5)
 )
 def test_what_is_no_plan_is_refused(kind: KindPlan, rule: str) -> None:
     with pytest.raises(ValueError, match=f"book of plans: kind 1: .*{rule}"):
-        StepBook([exact([5]), kind], 4096)
+        Book([exact([5]), kind], 4096)
     unplanned = PlannedAllocator(SimulatedMemory(4096, 1 << 20))
     with pytest.raises(ValueError, match=rule):
         unplanned.adopt_book([exact([5]), kind], 4096)
@@ -49,19 +49,19 @@ def test_every_request_has_an_entry_in_every_column(column: str) -> None:
     }
     columns[column] = columns[column][:1]
     with pytest.raises(ValueError, match=f"an entry in {column}, found 1 for 2"):
-        StepBook([KindPlan(0, np.array([0, 0]), **columns)], 4096)
+        Book([KindPlan(0, np.array([0, 0]), **columns)], 4096)
 
 
 def test_more_bytes_than_any_device_has() -> None:
     with pytest.raises(MemoryError, match="no device has as much"):
-        StepBook([], 1 << 49)
+        Book([], 1 << 49)
     with pytest.raises(MemoryError, match="no device has as much"):
-        StepBook([kind_plan([Slot(1, 1 << 49, 0, -1)])], 4096)
+        Book([kind_plan([Slot(1, 1 << 49, 0, -1)])], 4096)
 
 
 def test_more_kinds_or_streams_than_are_taken() -> None:
     with pytest.raises(ValueError, match="at most 64 kinds of step are taken, found 65"):
-        StepBook([exact([])] * 65, 0)
+        Book([exact([])] * 65, 0)
     with pytest.raises(ValueError, match="at most 256 streams are taken, found 257"):
-        StepBook([kind_plan([replace(SLOT, stream=k) for k in range(300)])], 4096)
-    StepBook([kind_plan([replace(SLOT, stream=k) for k in range(256)])], 4096)
+        Book([kind_plan([replace(SLOT, stream=k) for k in range(300)])], 4096)
+    Book([kind_plan([replace(SLOT, stream=k) for k in range(256)])], 4096)

@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("random_programs.cpp")
 CORE_SOURCES = (
     *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_check"),
     *("planned_allocator", "planned_allocator_figures", "overwrite_check"),
-    *("kind_plan", "kind_progress", "step_book"),
+    *("kind_plan", "kind_progress", "book"),
 )
 SOURCES = [
     PROGRAM,

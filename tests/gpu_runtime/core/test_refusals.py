@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime._core import KindPlan, PlannedAllocator, SimulatedMemory, StepBook
+from gpu_runtime._core import Book, KindPlan, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.small_plans import small_kind
 
 pytestmark = pytest.mark.core
@@ -123,7 +123,7 @@ def test_a_step_has_a_label_that_a_kind_can_have() -> None:
     with pytest.raises(ValueError, match=r"^step: a label is at least -1, found -2$"):
         allocator.begin_step(-2)
     with pytest.raises(ValueError, match=r"^step: a label is at least -1, found -2$"):
-        StepBook([], 0).begin_step(-2)
+        Book([], 0).begin_step(-2)
     # It has not begun.
     allocator.begin_step(-1)
     allocator.end_step()

@@ -1,4 +1,4 @@
-"""Recordings that are made here: small ones by hand, and what a policy did with random requests."""
+"""Recordings that are made here: small ones by hand, and those of random requests."""
 
 from __future__ import annotations
 

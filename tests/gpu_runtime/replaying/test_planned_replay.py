@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpu_runtime._core import PlannedAllocator, StepBook
+from gpu_runtime._core import Book, PlannedAllocator
 from gpu_runtime.replaying import planned_replay
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
@@ -49,7 +49,7 @@ def test_steps_are_served_by_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     adopted: list[int] = []
     real = PlannedAllocator.adopt_book
 
-    def adopt(allocator: PlannedAllocator, book: StepBook) -> None:
+    def adopt(allocator: PlannedAllocator, book: Book) -> None:
         adopted.append(book.arena_bytes)
         real(allocator, book)
 

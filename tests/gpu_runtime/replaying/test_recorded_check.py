@@ -88,7 +88,7 @@ def test_what_came_for_a_request_that_was_not_recorded_is_nobodys() -> None:
 
 @pytest.mark.parametrize("name", [CACHING, EXPANDABLE])
 @pytest.mark.parametrize("streams", [1, 3])
-def test_what_a_policy_did_is_what_it_does_again(name: str, streams: int) -> None:
+def test_what_an_allocator_did_is_what_it_does_again(name: str, streams: int) -> None:
     """Dictated addresses, which may be anywhere, are those that the replay takes."""
     requests = requests_of_trace(random_trace(streams, streams=streams))
     result = replayed(requests, name)

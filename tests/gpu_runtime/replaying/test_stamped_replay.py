@@ -12,14 +12,14 @@ import pytest
 
 from gpu_runtime._core import (
     BlockStamps,
-    PolicyReplay,
+    OnlineReplay,
     PytorchCaching,
     RecordedAction,
     ReplayedStreams,
     RequestLog,
     SimulatedMemory,
 )
-from gpu_runtime.replaying import planned_replay, policy_replay, replay_device
+from gpu_runtime.replaying import online_replay, planned_replay, replay_device
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import GaplessError
@@ -41,7 +41,7 @@ def requests() -> RequestSequence:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_no_policy_shares_bytes_and_stamps_change_none(
+def test_no_allocator_shares_bytes_and_stamps_change_none(
     name: str, requests: RequestSequence
 ) -> None:
     found = [
@@ -72,7 +72,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(device, memory=told)
 
     monkeypatch.setattr(replay_device, "SimulatedMemory", Impatient)
-    for module in (policy_replay, planned_replay):
+    for module in (online_replay, planned_replay):
         monkeypatch.setattr(module, "open_replay_device", opened)
 
 
@@ -138,7 +138,7 @@ def test_a_replay_of_large_blocks_hears_signals() -> None:
     allocator = PytorchCaching(memory)
     stamps = BlockStamps(memory, memory)
     log = RequestLog(action, np.ones(101, np.uint64), size, np.zeros(101, np.int64))
-    replay = PolicyReplay(log, allocator, memory, stamps=stamps)
+    replay = OnlineReplay(log, allocator, memory, stamps=stamps)
     begins = threading.Event()
     thread = threading.Thread(target=lambda: (begins.wait(), _thread.interrupt_main()))
     thread.start()

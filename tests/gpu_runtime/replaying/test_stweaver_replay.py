@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpu_runtime.replaying.online_policies import pytorch_caching
+from gpu_runtime._core import PytorchCaching
+from gpu_runtime.replaying.online_replay import replay_online
 from gpu_runtime.replaying.stweaver_replay import Served, StweaverReplay, replay_stweaver
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_requests import requests_of_trace
 from planners import Budget, Plan, Problem, check
 from planners.errors import InvalidPlanError
-from planners.model.online_result import OnlineDevice, OnlineTerms
+from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.registry import UnsupportedProblemError, register, remove
 from tests.gpu_runtime.replaying.random_training import random_training
@@ -27,6 +28,10 @@ def replayed(
     requests: RequestSequence, terms: OnlineTerms | None = None, *, reuse: bool = True
 ) -> StweaverReplay:
     return replay_stweaver(requests, terms or OnlineTerms(), PLANNER, LIMIT, reuse=reuse)
+
+
+def cached(requests: RequestSequence) -> OnlineResult:
+    return replay_online(requests, OnlineTerms(), PytorchCaching, "plain")
 
 
 def require_apart(requests: RequestSequence, replay: StweaverReplay) -> None:
@@ -72,11 +77,11 @@ def test_reuse_takes_from_the_cache() -> None:
 def test_without_its_static_part_it_is_caching() -> None:
     requests = requests_of_trace(random_training(3))
     replay = replay_stweaver(requests, OnlineTerms(), PLANNER, LIMIT, static=False)
-    caching = pytorch_caching(requests, OnlineTerms())
+    caching = cached(requests)
     assert replay.result.reserved_peak == caching.reserved_peak
     assert (replay.result.addresses == caching.addresses).all()
     once = requests_of_trace(random_training(3, steps=1))
-    assert replayed(once).result.reserved_peak == pytorch_caching(once, OnlineTerms()).reserved_peak
+    assert replayed(once).result.reserved_peak == cached(once).reserved_peak
 
 
 def test_what_its_memory_is_made_of() -> None:

@@ -118,7 +118,7 @@ def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("allocator", ONLINE)
-def test_an_online_policy_is_installed_at_once(
+def test_an_online_allocator_is_installed_at_once(
     allocator: Allocator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gpu_runtime.training.allocator_probe import OnlineProbe, open_probe
@@ -127,7 +127,7 @@ def test_an_online_policy_is_installed_at_once(
 
     def install(memory: OnlineMemory) -> None:
         memory.attach(SimulatedMemory(PAGE, 1 << 30))
-        installed.append((memory.device, memory.report().policy))
+        installed.append((memory.device, memory.report().allocator))
 
     monkeypatch.setattr(OnlineMemory, "install", install)
     probe = open_probe(allocator, "cuda", ordinal=1)

@@ -10,7 +10,7 @@ import pytest
 from instances.extract.models import MODELS, find_model
 from instances.extract.models.model_registry import register
 from instances.extract.step_settings import StepSettings
-from planners.errors import InstanceError
+from planners.errors import GaplessError, InstanceError
 
 PAPER = {
     "bert-base", "bert-large", "bert-nezha", "face-recognition", "mobilenet-v2-quant",
@@ -72,7 +72,7 @@ def test_a_model_supports_its_own_defaults(name: str) -> None:
 
 
 def test_a_name_is_registered_once() -> None:
-    with pytest.raises(ValueError, match="'bert-base' is registered already"):
+    with pytest.raises(GaplessError, match="model name: must be free, found 'bert-base'"):
         register("bert-base", "again")(MODELS["bert-base"].build)
 
 

@@ -99,7 +99,10 @@ def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
     [
         (ImportError("no such thing"), "file format bad .somewhere. is left out: ImportError"),
         (42, "file format bad is left out: TypeError: a planners.files.formats.Format is needed"),
-        (Format("gapless-json", (), lambda *_: False, one_tensor), "'gapless-json' is taken"),
+        (
+            Format("gapless-json", (), lambda *_: False, one_tensor),
+            "found 'gapless-json' registered already",
+        ),
     ],
 )
 def test_a_broken_offer_warns_and_is_left_out(

@@ -68,7 +68,7 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
 
 Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
                                std::optional<Mismatch>& mismatch) {
-    StepBook::Place planned = book_.request(stream, bytes);
+    Book::Place planned = book_.request(stream, bytes);
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
         block = place_as_planned(lock, planned.offset, bytes, stream);
@@ -230,7 +230,7 @@ void PlannedAllocator::count(const StepEnd& end) {
     figures_.missing_requests += end.missing;
 }
 
-void PlannedAllocator::adopt_book(StepBook book) {
+void PlannedAllocator::adopt_book(Book book) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
@@ -265,7 +265,7 @@ void PlannedAllocator::adopt_book(StepBook book) {
 void PlannedAllocator::drop_book() {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is dropped between steps");
-    book_ = StepBook();
+    book_ = Book();
     book_.begin_step(kBetweenSteps);
     give_back(lock, 0);
 }

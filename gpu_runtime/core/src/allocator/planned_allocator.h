@@ -11,11 +11,11 @@
 
 #include "allocator/block_heap.h"
 #include "allocator/block_statistics.h"
+#include "allocator/book.h"
 #include "allocator/log_entry.h"
 #include "allocator/mismatch.h"
 #include "allocator/overwrite_check.h"
 #include "allocator/serving_allocator.h"
-#include "allocator/step_book.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
@@ -93,7 +93,7 @@ class PlannedAllocator final : public ServingAllocator {
 
     // Takes the place of the book in force; what lies in the arena stays. Throws OutOfDeviceMemory,
     // DeviceCallError, with the former book in force, and std::logic_error within a step.
-    void adopt_book(StepBook book);
+    void adopt_book(Book book);
     // The arena is memory like any other from then on.
     void drop_book();
     // But for the arena of a book.
@@ -175,7 +175,7 @@ class PlannedAllocator final : public ServingAllocator {
     mutable std::mutex mutex_;
     BlockStatistics statistics_;
     BlockHeap heap_;
-    StepBook book_;
+    Book book_;
     bool in_step_ = false;
     std::int64_t step_ = 0;
     Figures figures_;

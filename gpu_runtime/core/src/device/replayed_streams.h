@@ -16,9 +16,9 @@ namespace gapless::runtime {
 // wait for one, and nothing would cost what waiting costs.
 // Approach. A recorded stream stands for one of the device, on which events are really recorded,
 // waited for and destroyed. Whether such an event is done is what finish() says, or who waited;
-// the device is asked too, and where it lags a moment behind it is waited for. So a policy takes
-// the way it takes over a ledger of LedgerStreams::when_told.
-// Limits. Waiting is as short as on an idle device.
+// the device is asked too, and where it lags a moment behind it is waited for. So an allocator
+// takes the way it takes over a ledger of LedgerStreams::when_told. Limits. Waiting is as short as
+// on an idle device.
 class ReplayedStreams final : public ForwardingMemory {
   public:
     // Every stream that stand_for() does not name is `other`.

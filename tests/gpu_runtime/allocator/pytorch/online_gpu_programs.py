@@ -1,7 +1,7 @@
 """Programs under online allocators, each for a process of its own.
 
-``python -m tests.gpu_runtime.allocator.pytorch.online_gpu_programs NAME POLICY`` prints one line of
-JSON.
+``python -m tests.gpu_runtime.allocator.pytorch.online_gpu_programs PROGRAM NAME`` prints one line
+of JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests.gpu_runtime.allocator.pytorch.gpu_programs import MIB, block, sums
 STEPS, WIDTH = 6, 1024
 
 
-def installed(policy: str) -> OnlineMemory:
-    memory = OnlineMemory(policy)
+def installed(name: str) -> OnlineMemory:
+    memory = OnlineMemory(name)
     memory.install()
     return memory
 
@@ -52,11 +52,11 @@ def train(device: str) -> str:
     return found.hexdigest()
 
 
-def training(policy: str) -> dict[str, Any]:
-    """The same steps under PyTorch's allocator and under a policy; the figures of the latter."""
+def training(name: str) -> dict[str, Any]:
+    """The same steps under PyTorch's allocator and an online one; the figures of the latter."""
     expected = train("cuda")
     torch.cuda.empty_cache()
-    memory = installed(policy)
+    memory = installed(name)
     torch.cuda.reset_peak_memory_stats()
     same = train("cuda") == expected
     report, stats = memory.report(), torch.cuda.memory_stats()
@@ -80,9 +80,9 @@ def training(policy: str) -> dict[str, Any]:
     }
 
 
-def graph(policy: str) -> dict[str, Any]:
+def graph(name: str) -> dict[str, Any]:
     """A graph is captured, memory beside it filled with NaN, and replayed."""
-    installed(policy)
+    installed(name)
     model = network("cuda")
     x = torch.randn(64, WIDTH, device="cuda")
     side = torch.cuda.Stream()
@@ -116,9 +116,9 @@ def graph(policy: str) -> dict[str, Any]:
     return {"same bits": same, "held": sums()}
 
 
-def out_of_memory(policy: str) -> dict[str, Any]:
-    """The error is PyTorch's, and idle memory of the policy goes to who needs it."""
-    installed(policy)
+def out_of_memory(name: str) -> dict[str, Any]:
+    """The error is PyTorch's, and idle memory of the online allocator goes to who needs it."""
+    installed(name)
     found: dict[str, Any] = {}
     total = torch.cuda.mem_get_info()[1]
     try:
@@ -129,7 +129,7 @@ def out_of_memory(policy: str) -> dict[str, Any]:
     most = torch.cuda.mem_get_info()[0] // MIB - 2048
     idle = block(most)
     del idle
-    # More than the policy can have beside what it keeps, if that stayed.
+    # More than the online allocator can have beside what it keeps, if that stayed.
     beside = block(most // 2)
     rest = block(most // 2 - 1024)
     rest.fill_(1)
@@ -139,9 +139,9 @@ def out_of_memory(policy: str) -> dict[str, Any]:
     return found
 
 
-def streams(policy: str) -> dict[str, Any]:
+def streams(name: str) -> dict[str, Any]:
     """Memory that another stream reads late is nobody else's before that."""
-    installed(policy)
+    installed(name)
     side = torch.cuda.Stream()
     wrong = []
     for value in range(8):
@@ -170,9 +170,9 @@ def streams(policy: str) -> dict[str, Any]:
     return {"wrong": wrong, "held": sums()}
 
 
-def history(policy: str) -> dict[str, Any]:
+def history(name: str) -> dict[str, Any]:
     """A history tells of blocks, with the place in the program."""
-    installed(policy)
+    installed(name)
     torch.cuda.memory._record_memory_history(max_entries=1000)
     one = block(6)
     address = one.data_ptr()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime._core import online_allocators
 from gpu_runtime.allocator.pytorch.compiled_decorator import SOURCE, VERSIONS
 from gpu_runtime.allocator.pytorch.cuda_headers import cuda_headers
 from tests.gpu_runtime.allocator.pytorch.pytorch_headers import OWN_HEADERS, check_syntax
@@ -16,9 +17,9 @@ pytestmark = pytest.mark.torch
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "decorator_program.cpp"
-# With a policy of the core's instead of a core that is made up.
-POLICY_PROGRAM = HERE / "policy_program.cpp"
-POLICIES = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm")
+# With an online allocator of the core instead of a core that is made up.
+ONLINE_PROGRAM = HERE / "online_program.cpp"
+ONLINE = tuple(each.name for each in online_allocators())
 
 
 def cases_of(program: Path) -> list[str]:
@@ -29,7 +30,7 @@ def cases_of(program: Path) -> list[str]:
     ]
 
 
-CASES, POLICY_CASES = cases_of(PROGRAM), cases_of(POLICY_PROGRAM)
+CASES, ONLINE_CASES = cases_of(PROGRAM), cases_of(ONLINE_PROGRAM)
 
 
 def pytorch_folder() -> Path:
@@ -56,13 +57,13 @@ def program() -> Path:
 
 
 @cache
-def policy_program() -> Path:
+def online_program() -> Path:
     table = CORE / "allocator" / "serving_table.cpp"
-    rooms = [*(CORE / "device").glob("*.cpp"), *(CORE / "policies").glob("*.cpp")]
+    rooms = [*(CORE / "device").glob("*.cpp"), *(CORE / "online").glob("*.cpp")]
     # Replays serve planned memory as well, which is not in this program.
-    rooms.remove(CORE / "policies" / "replay.cpp")
+    rooms.remove(CORE / "online" / "replay.cpp")
     headers = [HERE.parent.parent / "core"]
-    return compiled("policies", [POLICY_PROGRAM, table, *sorted(rooms)], headers)
+    return compiled("online", [ONLINE_PROGRAM, table, *sorted(rooms)], headers)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -70,17 +71,17 @@ def test_case(case: str) -> None:
     assert run_cpp(program(), case) == (0, "", "")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("case", POLICY_CASES)
-def test_case_of_a_policy(case: str, policy: str) -> None:
-    assert run_cpp(policy_program(), case, policy) == (0, "", "")
+@pytest.mark.parametrize("name", ONLINE)
+@pytest.mark.parametrize("case", ONLINE_CASES)
+def test_case_of_an_online_allocator(case: str, name: str) -> None:
+    assert run_cpp(online_program(), case, name) == (0, "", "")
 
 
 def test_every_case_is_run() -> None:
-    for made, cases in ((program(), CASES), (policy_program(), POLICY_CASES)):
+    for made, cases in ((program(), CASES), (online_program(), ONLINE_CASES)):
         assert run_cpp(made) == (0, "\n".join([*sorted(cases), ""]), "")
     assert len(CASES) > 20
-    assert len(POLICY_CASES) > 8
+    assert len(ONLINE_CASES) > 8
 
 
 def test_it_compiles_against_the_pytorch_that_is_installed() -> None:

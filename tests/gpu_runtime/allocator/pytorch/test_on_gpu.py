@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.allocator.policy_choice import POLICIES
+from gpu_runtime.online.online_allocators import CORE
 from tests.gpu_runtime.own_processes import outputs_of
 
 pytestmark = pytest.mark.gpu
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
 PROGRAMS = "tests.gpu_runtime.allocator.pytorch.gpu_programs"
 ONLINE_PROGRAMS = "tests.gpu_runtime.allocator.pytorch.online_gpu_programs"
 
-each_policy = pytest.mark.parametrize("policy", POLICIES)
+each_online = pytest.mark.parametrize("name", CORE)
 
 
 def run(program: str, *arguments: str, module: str = PROGRAMS) -> Any:
@@ -104,34 +104,34 @@ def test_a_planned_tensor_goes_to_another_process() -> None:
     assert run("sharing_plain") == {"received": [2 * (16 << 20)], "planned": 3}
 
 
-@each_policy
-def test_training_under_a_policy_has_the_same_bits(policy: str) -> None:
-    found = run("training", policy, module=ONLINE_PROGRAMS)
+@each_online
+def test_training_under_an_online_allocator_has_the_same_bits(name: str) -> None:
+    found = run("training", name, module=ONLINE_PROGRAMS)
     assert [rule for rule, holds in found.items() if not holds] == []
     assert len(found["held"]) == len(found["after empty_cache"]) == 20
 
 
-@each_policy
-def test_a_graph_is_captured_and_replayed_under_a_policy(policy: str) -> None:
-    assert run("graph", policy, module=ONLINE_PROGRAMS)["same bits"] == [True] * 3
+@each_online
+def test_a_graph_is_captured_and_replayed_under_an_online_allocator(name: str) -> None:
+    assert run("graph", name, module=ONLINE_PROGRAMS)["same bits"] == [True] * 3
 
 
-@each_policy
-def test_memory_is_short_under_a_policy(policy: str) -> None:
-    found = run("out_of_memory", policy, module=ONLINE_PROGRAMS)
+@each_online
+def test_memory_is_short_under_an_online_allocator(name: str) -> None:
+    found = run("out_of_memory", name, module=ONLINE_PROGRAMS)
     assert found["error"].startswith("CUDA out of memory. Tried to allocate")
     assert found["errors counted"] == 1
     assert found["goes on"]
 
 
-@each_policy
-def test_another_stream_reads_late_under_a_policy(policy: str) -> None:
-    assert run("streams", policy, module=ONLINE_PROGRAMS)["wrong"] == []
+@each_online
+def test_another_stream_reads_late_under_an_online_allocator(name: str) -> None:
+    assert run("streams", name, module=ONLINE_PROGRAMS)["wrong"] == []
 
 
-@each_policy
-def test_history_under_a_policy(policy: str) -> None:
-    found = run("history", policy, module=ONLINE_PROGRAMS)
+@each_online
+def test_history_under_an_online_allocator(name: str) -> None:
+    found = run("history", name, module=ONLINE_PROGRAMS)
     assert found["actions"] == ["alloc", "free_requested", "free_completed"]
     assert found["of this file"]
     assert found["in a segment"]

@@ -1,0 +1,369 @@
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "device/block_stamps.h"
+#include "device/counting_memory.h"
+#include "device/replayed_streams.h"
+#include "device/segment_log.h"
+#include "numpy_arrays.h"
+#include "online/gmlake.h"
+#include "online/online_allocators.h"
+#include "online/pytorch_caching.h"
+#include "online/pytorch_expandable.h"
+#include "online/replay.h"
+#include "online/request_log.h"
+#include "online/serving_online_allocator.h"
+#include "online/vpmm.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+constexpr std::size_t kSegmentColumns = 3;
+
+void bind_calls(nb::module_& module) {
+    nb::class_<DeviceCalls>(module, "DeviceCalls", "A number for each kind of call to a device.")
+        .def_ro("reserve_range", &DeviceCalls::reserve_range)
+        .def_ro("release_range", &DeviceCalls::release_range)
+        .def_ro("create_pages", &DeviceCalls::create_pages)
+        .def_ro("release_pages", &DeviceCalls::release_pages)
+        .def_ro("map", &DeviceCalls::map)
+        .def_ro("set_access", &DeviceCalls::set_access)
+        .def_ro("unmap", &DeviceCalls::unmap)
+        .def_ro("allocate_plain", &DeviceCalls::allocate_plain)
+        .def_ro("release_plain", &DeviceCalls::release_plain)
+        .def_ro("synchronize", &DeviceCalls::synchronize)
+        .def_ro("record_event", &DeviceCalls::record_event)
+        .def_ro("await_event", &DeviceCalls::await)
+        .def_ro("make_wait", &DeviceCalls::make_wait)
+        .def_ro("other", &DeviceCalls::other);
+    nb::class_<CountingMemory, DeviceMemory>(
+        module, "CountingMemory", "A device that counts what it is asked, and may time it.")
+        .def(nb::init<DeviceMemory&, bool>(), "memory"_a, "is_timed"_a = false,
+             nb::keep_alive<1, 2>())
+        .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); })
+        .def_prop_ro("nanoseconds",
+                     [](const CountingMemory& memory) { return memory.nanoseconds(); });
+    nb::class_<SegmentLog, DeviceMemory>(module, "SegmentLog",
+                                         "A device that remembers what memory came when.")
+        .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
+        .def(
+            "rows",
+            [](const SegmentLog& log) {
+                std::vector<std::int64_t> rows;
+                rows.reserve(kSegmentColumns * log.entries().size());
+                for (const SegmentEntry& entry : log.entries()) {
+                    rows.insert(rows.end(), {static_cast<std::int64_t>(entry.address),
+                                             static_cast<std::int64_t>(entry.bytes), entry.row});
+                }
+                return to_rows(std::move(rows), kSegmentColumns);
+            },
+            "Rows (address, bytes, row of the replay).");
+}
+
+void bind_replayed(nb::module_& module) {
+    nb::class_<ReplayedStreams, DeviceMemory>(
+        module, "ReplayedStreams",
+        "A device on which the streams of a recorded run stand for some that there are.")
+        .def(nb::init<DeviceMemory&, Stream>(), "memory"_a, "other"_a, nb::keep_alive<1, 2>())
+        .def("stand_for", &ReplayedStreams::stand_for, "recorded"_a, "handle"_a)
+        .def("finish", &ReplayedStreams::finish, "recorded"_a);
+    nb::class_<Overwritten>(module, "Overwritten", "A block that was written to while it lived.")
+        .def_ro("number", &Overwritten::comparison)
+        .def_ro("address", &Overwritten::first)
+        .def_ro("words", &Overwritten::words);
+    nb::class_<BlockStamps, DeviceMemory>(
+        module, "BlockStamps",
+        "A device whose blocks are filled when they are handed out, and looked at when freed.")
+        .def(nb::init<DeviceMemory&, DeviceMemory&>(), "memory"_a, "device"_a,
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("hand_out", &BlockStamps::hand_out, "number"_a, "address"_a, "bytes"_a)
+        .def("take_back", &BlockStamps::take_back, "number"_a)
+        .def("take_back_after", &BlockStamps::take_back_after, "number"_a, "stream"_a)
+        .def("take_back_all", &BlockStamps::take_back_all)
+        .def("found", &BlockStamps::found);
+}
+
+void bind_listing(nb::module_& module) {
+    nb::class_<OnlineFigures>(module, "OnlineFigures", "Bytes of the moment, and peaks.")
+        .def_ro("requested_bytes", &OnlineFigures::requested_bytes)
+        .def_ro("requested_peak", &OnlineFigures::requested_peak)
+        .def_ro("allocated_bytes", &OnlineFigures::allocated_bytes)
+        .def_ro("allocated_peak", &OnlineFigures::allocated_peak)
+        .def_ro("active_bytes", &OnlineFigures::active_bytes)
+        .def_ro("active_peak", &OnlineFigures::active_peak)
+        .def_ro("free_bytes", &OnlineFigures::free_bytes)
+        .def_ro("reserved_bytes", &OnlineFigures::reserved_bytes)
+        .def_ro("reserved_peak", &OnlineFigures::reserved_peak)
+        .def_ro("segments", &OnlineFigures::segments);
+    nb::enum_<OnlineState>(module, "OnlineState", "What a block of an online allocator is.")
+        .value("ALLOCATED", OnlineState::allocated)
+        .value("PENDING", OnlineState::pending)
+        .value("FREE", OnlineState::free)
+        .value("UNMAPPED", OnlineState::unmapped);
+    nb::class_<OnlineBlock>(module, "OnlineBlock", "A stretch of a segment.")
+        .def_ro("address", &OnlineBlock::address)
+        .def_ro("bytes", &OnlineBlock::bytes)
+        .def_ro("requested", &OnlineBlock::requested)
+        .def_ro("state", &OnlineBlock::state);
+    nb::class_<OnlineSegment>(module, "OnlineSegment", "Blocks side by side.")
+        .def_ro("address", &OnlineSegment::address)
+        .def_ro("bytes", &OnlineSegment::bytes)
+        .def_ro("stream", &OnlineSegment::stream)
+        .def_ro("blocks", &OnlineSegment::blocks);
+}
+
+void bind_allocator_interface(nb::module_& module) {
+    nb::class_<OnlineAllocator>(
+        module, "OnlineAllocator",
+        "Serves each request when it comes.\n\nIt and its device belong to one thread at a time.")
+        .def("allocate", &OnlineAllocator::allocate, "bytes"_a, "stream"_a = 0)
+        .def("free", &OnlineAllocator::free, "address"_a)
+        .def("use_on", &OnlineAllocator::use_on, "address"_a, "stream"_a)
+        .def("settle", &OnlineAllocator::settle)
+        .def("give_back", &OnlineAllocator::give_back)
+        .def("figures", [](const OnlineAllocator& allocator) { return allocator.figures(); })
+        .def("reset_peaks", &OnlineAllocator::reset_peaks)
+        .def("segments", &OnlineAllocator::segments)
+        .def("check", &OnlineAllocator::check);
+}
+
+void bind_serving(nb::module_& module) {
+    nb::class_<ServingOnlineAllocator, ServingAllocator>(
+        module, "ServingOnlineAllocator",
+        "An online allocator beneath PyTorch's.\n\nOne lock guards it and its device.")
+        .def(nb::init<OnlineAllocator&, const CountingMemory&>(), "allocator"_a, "memory"_a,
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("figures", &ServingOnlineAllocator::figures, WithoutPython())
+        .def("reset_peaks", &ServingOnlineAllocator::reset_peaks, WithoutPython())
+        .def("calls", &ServingOnlineAllocator::calls, WithoutPython())
+        .def("nanoseconds", &ServingOnlineAllocator::nanoseconds, WithoutPython())
+        .def("check", &ServingOnlineAllocator::check, WithoutPython());
+}
+
+template <class Settings, class Value>
+using Field = std::pair<const char*, Value Settings::*>;
+
+// Binds a struct whose fields are what its constructor takes, each with its default.
+template <class Settings, class... Values>
+nb::class_<Settings> bind_settings(nb::module_& module, const char* name, const char* text,
+                                   Field<Settings, Values>... fields) {
+    return nb::class_<Settings>(module, name, text)
+        .def(
+            "__init__",
+            [=](Settings* made, const Values&... values) {
+                Settings settings;
+                ((settings.*fields.second = values), ...);
+                if constexpr (requires { settings.validate(); }) settings.validate();
+                new (made) Settings(settings);
+            },
+            (nb::arg(fields.first) = Settings().*fields.second)...);
+}
+
+void bind_pytorch(nb::module_& module) {
+    using Settings = PytorchSettings;
+    bind_settings(
+        module, "PytorchSettings", "What PyTorch's users configure of its allocator, in bytes.",
+        std::pair{"max_split_bytes", &Settings::max_split_bytes},
+        std::pair{"max_non_split_rounding_bytes", &Settings::max_non_split_rounding_bytes},
+        std::pair{"roundup_power2_divisions", &Settings::roundup_power2_divisions},
+        std::pair{"garbage_collection_threshold", &Settings::garbage_collection_threshold},
+        std::pair{"large_segment_bytes", &Settings::large_segment_bytes},
+        std::pair{"expandable_page_bytes", &Settings::expandable_page_bytes},
+        std::pair{"per_process_memory_fraction", &Settings::per_process_memory_fraction})
+        .def("rounded", &PytorchSettings::rounded, "requested"_a)
+        .def("segment_for", &PytorchSettings::segment_for, "bytes"_a);
+    nb::class_<PytorchCaching, OnlineAllocator>(module, "PytorchCaching",
+                                                "PyTorch's allocator as it is by default.")
+        .def(nb::init<DeviceMemory&, const PytorchSettings&>(), "memory"_a,
+             "settings"_a = PytorchSettings(), nb::keep_alive<1, 2>());
+    nb::class_<PytorchExpandable, OnlineAllocator>(module, "PytorchExpandable",
+                                                   "PyTorch's allocator with expandable segments.")
+        .def(nb::init<DeviceMemory&, const PytorchSettings&>(), "memory"_a,
+             "settings"_a = PytorchSettings(), nb::keep_alive<1, 2>());
+}
+
+void bind_gmlake(nb::module_& module) {
+    bind_settings(module, "GmlakeRules", "The constants of virtual memory stitching.",
+                  std::pair{"chunk_bytes", &GmlakeRules::chunk_bytes},
+                  std::pair{"fragmentation_limit_bytes", &GmlakeRules::fragmentation_limit_bytes},
+                  std::pair{"limits_blocks", &GmlakeRules::limits_blocks},
+                  std::pair{"most_stitched", &GmlakeRules::most_stitched},
+                  std::pair{"most_stitched_bytes", &GmlakeRules::most_stitched_bytes});
+    nb::class_<GmlakeStates>(module, "GmlakeStates", "How often a request found what it found.")
+        .def_ro("exact", &GmlakeStates::exact)
+        .def_ro("single", &GmlakeStates::single)
+        .def_ro("whole", &GmlakeStates::whole)
+        .def_ro("multiple", &GmlakeStates::multiple)
+        .def_ro("insufficient", &GmlakeStates::insufficient)
+        .def_ro("out_of_memory", &GmlakeStates::out_of_memory);
+    nb::class_<Gmlake, OnlineAllocator>(module, "Gmlake", "Stitches free blocks that are apart.")
+        .def(nb::init<DeviceMemory&, const GmlakeRules&>(), "memory"_a, "rules"_a = GmlakeRules(),
+             nb::keep_alive<1, 2>())
+        .def("states", [](const Gmlake& allocator) { return allocator.states(); })
+        .def_prop_ro("stitched_count", &Gmlake::stitched_count)
+        .def_prop_ro("primitive_count", &Gmlake::primitive_count);
+}
+
+void bind_vpmm(nb::module_& module) {
+    bind_settings(module, "VpmmSettings", "The constants of VPMM's pool.",
+                  std::pair{"page_bytes", &VpmmSettings::page_bytes},
+                  std::pair{"pages", &VpmmSettings::pages},
+                  std::pair{"chunk_bytes", &VpmmSettings::chunk_bytes});
+    nb::enum_<VpmmState>(module, "VpmmState", "What a region of VPMM is.")
+        .value("LIVE", VpmmState::live)
+        .value("PENDING", VpmmState::pending)
+        .value("FREE", VpmmState::free)
+        .value("FRESH", VpmmState::fresh)
+        .value("HOLE", VpmmState::hole)
+        .value("ZOMBIE", VpmmState::zombie);
+    nb::class_<VpmmView>(module, "VpmmView", "A region of VPMM.")
+        .def_ro("address", &VpmmView::address)
+        .def_ro("bytes", &VpmmView::bytes)
+        .def_ro("state", &VpmmView::state)
+        .def_ro("stream", &VpmmView::stream);
+    nb::class_<Vpmm, OnlineAllocator>(module, "Vpmm", "Moves pages to where they are needed.")
+        .def(nb::init<DeviceMemory&, const VpmmSettings&>(), "memory"_a,
+             "settings"_a = VpmmSettings(), nb::keep_alive<1, 2>())
+        .def("regions", &Vpmm::regions, "By address.")
+        .def("keep_stages", &Vpmm::keep_stages)
+        .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
+}
+
+void bind_definitions(nb::module_& module) {
+    nb::class_<OnlineParameter>(module, "OnlineParameter",
+                                "What users may set of an online allocator.")
+        .def_ro("name", &OnlineParameter::name)
+        .def_ro("help", &OnlineParameter::help)
+        .def_ro("usual", &OnlineParameter::usual)
+        .def_ro("least", &OnlineParameter::least)
+        .def_ro("most", &OnlineParameter::most)
+        .def_ro("is_power_of_two", &OnlineParameter::is_power_of_two);
+    nb::class_<OnlineDefinition>(module, "OnlineDefinition", "An online allocator by its name.")
+        .def_ro("name", &OnlineDefinition::name)
+        .def_ro("summary", &OnlineDefinition::summary)
+        .def_ro("source", &OnlineDefinition::source)
+        .def_ro("parameters", &OnlineDefinition::parameters)
+        .def_ro("dictated", &OnlineDefinition::dictated)
+        .def(
+            "make",
+            [](const OnlineDefinition& definition, DeviceMemory& memory,
+               const OnlineValues& values) {
+                const auto is_typed = [](const OnlineParameter& parameter,
+                                         const OnlineValue& value) {
+                    return parameter.usual.index() == value.index();
+                };
+                if (!std::ranges::equal(definition.parameters, values, is_typed)) {
+                    throw std::invalid_argument(
+                        "values: one for each parameter, of the type of its default, are needed");
+                }
+                return definition.make(memory, values);
+            },
+            "memory"_a, "values"_a, nb::keep_alive<0, 2>(),
+            "Take a value for each parameter, in their order.");
+    module.def("online_allocators", &online_allocators);
+}
+
+// What asks Python for signals, for which the interpreter has to be free, now and then.
+std::function<void()> heeding_signals() {
+    using Clock = std::chrono::steady_clock;
+    return [asked = Clock::now()]() mutable {
+        const auto now = Clock::now();
+        if (now - asked < std::chrono::milliseconds(20)) return;
+        asked = now;
+        const nb::gil_scoped_acquire with_python;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    };
+}
+
+template <class Allocator>
+void bind_replay_of(nb::module_& module, const char* name, const char* text) {
+    using Bound = Replay<Allocator>;
+    nb::class_<Bound>(module, name, text)
+        .def(
+            "__init__",
+            [](Bound* made, const RequestLog& log, Allocator& allocator, DeviceMemory& memory,
+               SegmentLog* segments, bool has_series, BlockStamps* stamps) {
+                new (made)
+                    Bound(log, allocator, side_streams_of(memory), {segments, stamps}, has_series);
+            },
+            "log"_a, "allocator"_a, "memory"_a, "segments"_a.none() = nb::none(),
+            "has_series"_a = false, "stamps"_a.none() = nb::none(), nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>(),
+            nb::keep_alive<1, 7>())
+        .def(
+            "run_to", [](Bound& made, std::size_t row) { made.run_to(row, heeding_signals()); },
+            "row"_a, WithoutPython(), "Make the rows before one that were not made yet.")
+        .def(
+            "end", [](Bound& made) { return made.end(heeding_signals()); }, WithoutPython())
+        .def_prop_ro("seconds", &Bound::seconds)
+        .def_prop_ro("out_of_memory_row", &Bound::out_of_memory_row);
+}
+
+void bind_replay(nb::module_& module) {
+    nb::class_<RequestLog>(module, "RequestLog", "The requests of a recorded run.")
+        .def(
+            "__init__",
+            [](RequestLog* made, const Array<std::uint8_t>& action,
+               const Array<std::uint64_t>& address, const Array<std::int64_t>& bytes,
+               const Array<std::int64_t>& stream) {
+                new (made)
+                    RequestLog({copy(action), copy(address), copy(bytes), copy_streams(stream)});
+            },
+            "action"_a, "address"_a, "bytes"_a, "stream"_a)
+        .def_prop_ro("row_count", [](const RequestLog& log) { return log.rows().size(); })
+        .def_prop_ro("request_count", [](const RequestLog& log) { return log.requests().size(); });
+    nb::enum_<RecordedAction>(module, "RecordedAction", "What a row of a recorded run tells of.",
+                              nb::is_arithmetic())
+        .value("ALLOCATE", RecordedAction::allocate)
+        .value("FREE_REQUESTED", RecordedAction::free_requested)
+        .value("FREE_COMPLETED", RecordedAction::free_completed)
+        .value("SEGMENT_ALLOCATED", RecordedAction::segment_allocated)
+        .value("SEGMENT_FREED", RecordedAction::segment_freed)
+        .value("SEGMENT_MAPPED", RecordedAction::segment_mapped)
+        .value("SEGMENT_UNMAPPED", RecordedAction::segment_unmapped);
+    nb::class_<ReplayOutcome>(module, "ReplayOutcome", "What became of the requests.")
+        .def("take_addresses",
+             [](ReplayOutcome& outcome) { return to_array(std::move(outcome.addresses)); })
+        .def("take_reserved",
+             [](ReplayOutcome& outcome) { return to_array(std::move(outcome.reserved)); })
+        .def("take_allocated",
+             [](ReplayOutcome& outcome) { return to_array(std::move(outcome.allocated)); })
+        .def_ro("out_of_memory_row", &ReplayOutcome::out_of_memory_row)
+        .def_ro("seconds", &ReplayOutcome::seconds);
+    bind_replay_of<OnlineAllocator>(module, "OnlineReplay",
+                                    "The requests of a recorded run, made to an online allocator.");
+    bind_replay_of<PlannedAllocator>(module, "PlannedReplay",
+                                     "The requests of a recorded run, made to planned memory.");
+}
+
+}  // namespace
+
+void bind_online(nb::module_& module) {
+    bind_calls(module);
+    bind_replayed(module);
+    bind_listing(module);
+    bind_allocator_interface(module);
+    bind_serving(module);
+    bind_pytorch(module);
+    bind_gmlake(module);
+    bind_vpmm(module);
+    bind_definitions(module);
+    bind_replay(module);
+}
+
+}  // namespace gapless::runtime

@@ -1,0 +1,216 @@
+#include "online/gmlake.h"
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <variant>
+
+#include "device/sizes.h"
+#include "online/online_allocators.h"
+
+namespace gapless::runtime {
+
+Gmlake::Gmlake(DeviceMemory& memory, const GmlakeRules& rules)
+    : rules_(rules),
+      small_(memory, PytorchSettings(), &account_),
+      pools_(memory, rules, account_),
+      pending_(memory) {}
+
+Address Gmlake::allocate(std::size_t bytes, Stream stream) {
+    if (bytes > kMostBytes) throw OutOfDeviceMemory("no device has as much");
+    settle();
+    try {
+        return serve(bytes, stream);
+    } catch (const OutOfDeviceMemory&) {
+    }
+    give_back();
+    try {
+        return serve(bytes, stream);
+    } catch (const OutOfDeviceMemory&) {
+        ++states_.out_of_memory;
+        throw;
+    }
+}
+
+Address Gmlake::serve(std::size_t requested, Stream stream) {
+    if (requested < rules_.chunk_bytes) return small_.allocate(requested, stream);
+    GmlakeBlock& block = best_fit(pools_.pool_of(stream), round_up(requested, rules_.chunk_bytes));
+    pools_.hand_out(block);
+    block.requested = requested;
+    live_.insert(block.address, &block);
+    account_.allocated(requested, block.bytes);
+    return block.address;
+}
+
+GmlakeBlock& Gmlake::best_fit(GmlakePool& pool, std::size_t bytes) {
+    if (GmlakeBlock* const exact = pools_.find_exact(pool, bytes)) {
+        ++states_.exact;
+        return *exact;
+    }
+    if (GmlakeBlock* const larger = find_larger(pool, bytes)) {
+        const bool is_split =
+            !rules_.limits_blocks || larger->bytes >= rules_.fragmentation_limit_bytes;
+        GmlakeBlock& found = is_split ? pools_.split(*larger, bytes) : *larger;
+        ++(is_split ? states_.single : states_.whole);
+        return found;
+    }
+    return gather(pool, bytes);
+}
+
+GmlakeBlock* Gmlake::find_larger(const GmlakePool& pool, std::size_t bytes) const {
+    const auto found = pool.inactive.lower_bound({bytes, 0, nullptr});
+    return found == pool.inactive.end() ? nullptr : found->block;
+}
+
+// Of blocks that are all smaller.
+GmlakeBlock& Gmlake::gather(GmlakePool& pool, std::size_t bytes) {
+    std::vector<GmlakeBlock*> parts;
+    std::size_t found = 0;
+    for (auto next = pool.inactive.rbegin(); next != pool.inactive.rend() && found < bytes;
+         ++next) {
+        const std::size_t limited = rules_.limits_blocks ? next->bytes : bytes;
+        if (limited < rules_.fragmentation_limit_bytes) break;
+        parts.push_back(next->block);
+        found += next->bytes;
+    }
+    if (found < bytes) {
+        GmlakeBlock& made = pools_.alloc(pool, bytes - found);
+        parts.push_back(&made);
+        GmlakeBlock& block = parts.size() == 1 ? made : pools_.stitch(parts);
+        ++states_.insufficient;
+        return block;
+    }
+    if (found > bytes) {
+        GmlakeBlock& last = *parts.back();
+        parts.back() = &pools_.split(last, last.bytes - (found - bytes));
+    }
+    GmlakeBlock& block = pools_.stitch(parts);
+    ++states_.multiple;
+    return block;
+}
+
+bool Gmlake::free(Address address) {
+    GmlakeBlock* const block = live_.find(address);
+    if (block == nullptr) return small_.free(address);
+    live_.erase(address);
+    account_.freed(block->requested, block->bytes);
+    if (block->used_on.empty()) {
+        come_back(*block);
+    } else {
+        pending_.add(*block, block->used_on);
+        block->used_on.clear();
+    }
+    return true;
+}
+
+bool Gmlake::use_on(Address address, Stream stream) {
+    GmlakeBlock* const block = live_.find(address);
+    if (block == nullptr) return small_.use_on(address, stream);
+    const bool is_known = stream == block->pool->stream ||
+                          std::ranges::find(block->used_on, stream) != block->used_on.end();
+    if (!is_known) block->used_on.push_back(stream);
+    return true;
+}
+
+void Gmlake::settle() {
+    pending_.collect([this](GmlakeBlock& block) { come_back(block); });
+    pools_.collect();
+    small_.settle();
+}
+
+void Gmlake::give_back() {
+    pending_.await_all([this](GmlakeBlock& block) { come_back(block); });
+    pools_.release_inactive();
+    small_.give_back();
+}
+
+void Gmlake::come_back(GmlakeBlock& block) {
+    account_.finished(block.requested, block.bytes);
+    pools_.take_back(block);
+}
+
+std::vector<OnlineSegment> Gmlake::segments() const {
+    std::vector<OnlineSegment> found = small_.segments();
+    for (const GmlakeBlock* const block : pools_.holders()) {
+        const bool is_live = live_.find(block->address) == block;
+        const OnlineState state = is_live                    ? OnlineState::allocated
+                                  : block->holder == nullptr ? OnlineState::free
+                                                             : OnlineState::pending;
+        const std::size_t requested = is_live ? block->requested : 0;
+        found.push_back({block->address,
+                         block->bytes,
+                         block->pool->stream,
+                         false,
+                         {{block->address, block->bytes, requested, state}}});
+    }
+    std::ranges::sort(found, {}, &OnlineSegment::address);
+    return found;
+}
+
+std::optional<LiveBlock> Gmlake::live_block(Address address) const {
+    const GmlakeBlock* const block = live_.find(address);
+    if (block == nullptr) return small_.live_block(address);
+    return LiveBlock{block->bytes, block->requested, block->pool->stream, block->used_on.size()};
+}
+
+void Gmlake::check() const {
+    const auto require = [](bool holds, const char* rule) {
+        if (!holds) throw std::logic_error(rule);
+    };
+    small_.check();
+    pools_.check();
+    OnlineFigures found = small_.figures();
+    std::size_t live = 0;
+    bool has_pending = false;
+    for (const GmlakeBlock* const block : pools_.holders()) {
+        const bool is_live = live_.find(block->address) == block;
+        require(!is_live || block->holder == block, "a live block is held");
+        require(!is_live || block->pending == 0, "a live block waits for nothing");
+        if (is_live) {
+            ++live;
+            found.requested_bytes += block->requested;
+            found.allocated_bytes += block->bytes;
+        }
+        if (block->holder == nullptr) {
+            require(block->pending == 0, "an inactive block waits for nothing");
+            found.free_bytes += block->bytes;
+        } else {
+            require(is_live || block->pending > 0, "a freed block waits for something");
+            has_pending = has_pending || !is_live;
+            found.active_bytes += block->bytes;
+        }
+    }
+    require(live == live_.size(), "as many blocks are live as are found");
+    require(has_pending != pending_.empty(), "pending blocks are known");
+    const OnlineFigures& kept = account_.figures();
+    require(found.requested_bytes == kept.requested_bytes &&
+                found.allocated_bytes == kept.allocated_bytes &&
+                found.active_bytes == kept.active_bytes &&
+                found.free_bytes + pools_.kept_bytes() == kept.free_bytes,
+            "the sums are those of the blocks");
+    require(kept.reserved_bytes == kept.active_bytes + kept.free_bytes,
+            "reserved is what is active or free");
+    require(kept.segments == segments().size(), "segments are counted");
+}
+
+OnlineDefinition describe_gmlake() {
+    return {.name = "gmlake",
+            .summary = "Stitch free blocks that are apart, for requests not below the limit.",
+            .source = "GMLake, ASPLOS 2024",
+            .parameters = {{.name = "fragmentation_limit_mib",
+                            .help = "MiB of the smallest request that is stitched for",
+                            .usual = std::int64_t{128},
+                            .most = kMostMebibytes},
+                           {.name = "limits_blocks",
+                            .help = "whether smaller blocks are neither split nor stitched",
+                            .usual = false}},
+            .make = [](DeviceMemory& memory, const OnlineValues& values) -> MadeOnline {
+                return std::make_unique<Gmlake>(
+                    memory,
+                    GmlakeRules{.fragmentation_limit_bytes = bytes_of_mebibytes(values.at(0)),
+                                .limits_blocks = std::get<bool>(values.at(1))});
+            },
+            .dictated = ""};
+}
+
+}  // namespace gapless::runtime

@@ -1,0 +1,73 @@
+// The online allocators by name, with the parameters that users set. A new one is a file with its
+// class and a function that describes it, and a line in GAPLESS_ONLINE_ALLOCATORS.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "online/online_allocator.h"
+#include "online/pytorch_settings.h"
+
+#define GAPLESS_ONLINE_ALLOCATORS(EACH) \
+    EACH(describe_pytorch_caching)      \
+    EACH(describe_pytorch_expandable)   \
+    EACH(describe_gmlake)               \
+    EACH(describe_vpmm)
+
+namespace gapless::runtime {
+
+using OnlineValue = std::variant<bool, std::int64_t, PytorchSettings>;
+using OnlineValues = std::vector<OnlineValue>;
+using MadeOnline = std::unique_ptr<OnlineAllocator>;
+
+// What users may set of an online allocator.
+struct OnlineParameter {
+    std::string name;
+    std::string help;
+    OnlineValue usual;
+    // Bounds of a number.
+    std::int64_t least = 0, most = 0;
+    bool is_power_of_two = false;
+};
+
+struct OnlineDefinition {
+    std::string name;
+    // What it does, and where it was published.
+    std::string summary, source;
+    std::vector<OnlineParameter> parameters;
+    // Takes a value for each parameter, in their order. Throws what the constructor throws.
+    MadeOnline (*make)(DeviceMemory& memory, const OnlineValues& values);
+    // Recorded memory that a replay puts where it was, since a choice between blocks of one size
+    // depends on addresses: "plain" memory, "ranges", or none.
+    std::string dictated;
+};
+
+// What PYTORCH_CUDA_ALLOC_CONF has, which both of PyTorch's take.
+inline OnlineParameter pytorch_settings_parameter() {
+    return {.name = "settings",
+            .help = "settings as PYTORCH_CUDA_ALLOC_CONF has them",
+            .usual = PytorchSettings()};
+}
+
+constexpr std::int64_t kMostMebibytes = std::int64_t{1} << 28;
+
+inline std::size_t bytes_of_mebibytes(const OnlineValue& value) {
+    return static_cast<std::size_t>(std::get<std::int64_t>(value)) << 20;
+}
+
+#define GAPLESS_DECLARED(describe) OnlineDefinition describe();
+GAPLESS_ONLINE_ALLOCATORS(GAPLESS_DECLARED)
+#undef GAPLESS_DECLARED
+
+inline std::vector<OnlineDefinition> online_allocators() {
+#define GAPLESS_CALLED(describe) describe(),
+    return {GAPLESS_ONLINE_ALLOCATORS(GAPLESS_CALLED)};
+#undef GAPLESS_CALLED
+}
+
+}  // namespace gapless::runtime

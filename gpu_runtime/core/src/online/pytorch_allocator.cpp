@@ -1,0 +1,302 @@
+#include "online/pytorch_allocator.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "device/sizes.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+std::size_t allowed_share(DeviceMemory& memory, const PytorchSettings& settings) {
+    settings.validate();
+    if (settings.per_process_memory_fraction == 1) return memory.total_bytes();
+    return static_cast<std::size_t>(settings.per_process_memory_fraction *
+                                    static_cast<double>(memory.total_bytes()));
+}
+
+}  // namespace
+
+PytorchAllocator::PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings,
+                                   OnlineAccount* whole)
+    : OnlineAllocator(whole),
+      memory_(memory),
+      settings_(settings),
+      allowed_bytes_(allowed_share(memory, settings)),
+      pending_(memory) {}
+
+Address PytorchAllocator::allocate(std::size_t requested, Stream stream) {
+    if (requested > kMostBytes) throw OutOfDeviceMemory("no device has as much");
+    settle();
+    const std::size_t bytes = settings_.rounded(requested);
+    StreamPool& pool = pool_of(stream, bytes);
+    PoolBlock& block = *free_block(pool, bytes);
+    take(block);
+    block.state = OnlineState::allocated;
+    if (is_split(block, bytes)) put(*split(block, bytes), OnlineState::free);
+    block.requested = requested;
+    live_.insert(block.address, &block);
+    account_.allocated(requested, block.bytes);
+    return block.address;
+}
+
+PoolBlock* PytorchAllocator::free_block(StreamPool& pool, std::size_t bytes) {
+    ++searches_[pool.is_small ? 0 : 1];
+    if (PoolBlock* const found = find(pool, bytes)) return found;
+    collect_garbage();
+    try {
+        return obtain(pool, bytes);
+    } catch (const OutOfDeviceMemory&) {
+    }
+    if (make_room(pool, bytes)) {
+        try {
+            return obtain(pool, bytes);
+        } catch (const OutOfDeviceMemory&) {
+        }
+    }
+    give_back();
+    return obtain(pool, bytes);
+}
+
+bool PytorchAllocator::free(Address address) {
+    PoolBlock* const block = live_.find(address);
+    if (block == nullptr) return false;
+    live_.erase(address);
+    account_.freed(block->requested, block->bytes);
+    if (block->used_on.empty()) {
+        come_back(*block);
+    } else {
+        block->state = OnlineState::pending;
+        pending_.add(*block, block->used_on);
+        block->used_on.clear();
+    }
+    return true;
+}
+
+bool PytorchAllocator::use_on(Address address, Stream stream) {
+    PoolBlock* const block = live_.find(address);
+    if (block == nullptr) return false;
+    const bool is_known = stream == block->pool->stream ||
+                          std::ranges::find(block->used_on, stream) != block->used_on.end();
+    if (!is_known) block->used_on.push_back(stream);
+    return true;
+}
+
+void PytorchAllocator::settle() {
+    pending_.collect([this](PoolBlock& block) { come_back(block); });
+}
+
+void PytorchAllocator::give_back() {
+    pending_.await_all([this](PoolBlock& block) { come_back(block); });
+    release_idle();
+}
+
+void PytorchAllocator::come_back(PoolBlock& block) {
+    account_.finished(block.requested, block.bytes);
+    put(block, OnlineState::free);
+}
+
+std::vector<PoolBlock*> PytorchAllocator::idle_blocks(std::size_t kind) const {
+    std::vector<PoolBlock*> idle;
+    for (const auto& [stream, pools] : pools_) {
+        if (pools[kind].free.empty() || memory_.is_captured(stream)) continue;
+        for (const ListedBlock& listed : pools[kind].free) idle.push_back(listed.block);
+    }
+    return idle;
+}
+
+bool PytorchAllocator::may_serve(const PoolBlock& block, std::size_t bytes) const {
+    if (bytes < settings_.max_split_bytes) return block.bytes < settings_.max_split_bytes;
+    return block.bytes - bytes < settings_.max_non_split_rounding_bytes;
+}
+
+void PytorchAllocator::require_allowed(std::size_t bytes) const {
+    const std::size_t reserved = account_.figures().reserved_bytes;
+    if (bytes > allowed_bytes_ - std::min(allowed_bytes_, reserved)) {
+        throw OutOfDeviceMemory(std::to_string(allowed_bytes_) + " bytes may be used, of which " +
+                                std::to_string(reserved) + " are");
+    }
+}
+
+StreamPool& PytorchAllocator::pool_of(Stream stream, std::size_t bytes) {
+    if (last_pools_ == nullptr || last_stream_ != stream) {
+        auto found = pools_.find(stream);
+        if (found == pools_.end()) {
+            found = pools_
+                        .try_emplace(stream, std::array{StreamPool(stream, true, &nodes_),
+                                                        StreamPool(stream, false, &nodes_)})
+                        .first;
+        }
+        last_pools_ = &found->second;
+        last_stream_ = stream;
+    }
+    return (*last_pools_)[bytes <= kSmallBytes ? 0 : 1];
+}
+
+PoolSegment& PytorchAllocator::add_segment(StreamPool& pool, Address address, std::size_t bytes) {
+    PoolSegment& segment = segments_[address];
+    PoolBlock* const block = new_block();
+    segment.address = block->address = address;
+    segment.bytes = block->bytes = bytes;
+    segment.first = block;
+    block->segment = &segment;
+    block->pool = &pool;
+    return segment;
+}
+
+void PytorchAllocator::drop_segment(PoolSegment& segment) {
+    unused_blocks_.push_back(segment.first);
+    segments_.erase(segment.address);
+}
+
+PoolBlock* PytorchAllocator::new_block() {
+    if (unused_blocks_.empty()) return &blocks_.emplace_back();
+    PoolBlock* const block = unused_blocks_.back();
+    unused_blocks_.pop_back();
+    block->before = block->behind = nullptr;
+    return block;
+}
+
+PoolBlock* PytorchAllocator::split(PoolBlock& block, std::size_t bytes) {
+    PoolBlock* const rest = new_block();
+    rest->address = block.address + bytes;
+    rest->bytes = block.bytes - bytes;
+    rest->pool = block.pool;
+    rest->segment = block.segment;
+    rest->state = block.state;
+    rest->before = &block;
+    rest->behind = block.behind;
+    if (rest->behind != nullptr) rest->behind->before = rest;
+    block.behind = rest;
+    block.bytes = bytes;
+    return rest;
+}
+
+void PytorchAllocator::absorb(PoolBlock& block) {
+    PoolBlock* const behind = block.behind;
+    block.bytes += behind->bytes;
+    block.behind = behind->behind;
+    if (block.behind != nullptr) block.behind->before = &block;
+    unused_blocks_.push_back(behind);
+}
+
+BlockList& PytorchAllocator::list_of(const PoolBlock& block) const {
+    return block.state == OnlineState::free ? block.pool->free : block.pool->unmapped;
+}
+
+PoolBlock* PytorchAllocator::put(PoolBlock& block, OnlineState state) {
+    const bool is_free = state == OnlineState::free;
+    if (is_free) account_.add_free(block.bytes);
+    block.state = state;
+    PoolBlock* whole = &block;
+    BlockList& list = list_of(block);
+    if (block.behind != nullptr && block.behind->state == state) {
+        list.erase(block.behind->place);
+        absorb(block);
+    }
+    if (block.before != nullptr && block.before->state == state) {
+        whole = block.before;
+        list.erase(whole->place);
+        absorb(*whole);
+    }
+    whole->listed_at = searches_[whole->pool->is_small ? 0 : 1];
+    whole->place = list.insert({is_free ? whole->bytes : 0, whole->address, whole}).first;
+    return whole;
+}
+
+void PytorchAllocator::take(PoolBlock& block) {
+    if (block.state == OnlineState::free) account_.remove_free(block.bytes);
+    list_of(block).erase(block.place);
+}
+
+std::vector<OnlineSegment> PytorchAllocator::segments() const {
+    std::vector<OnlineSegment> found;
+    for (const auto& [address, segment] : segments_) {
+        OnlineSegment& listed = found.emplace_back();
+        listed.address = address;
+        listed.bytes = segment.bytes;
+        listed.stream = segment.first->pool->stream;
+        listed.is_plain = segment.pages.empty();
+        for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
+            const bool is_allocated = block->state == OnlineState::allocated;
+            listed.blocks.push_back(
+                {block->address, block->bytes, is_allocated ? block->requested : 0, block->state});
+        }
+    }
+    return found;
+}
+
+std::optional<LiveBlock> PytorchAllocator::live_block(Address address) const {
+    const PoolBlock* const block = live_.find(address);
+    if (block == nullptr) return std::nullopt;
+    return LiveBlock{block->bytes, block->requested, block->pool->stream, block->used_on.size()};
+}
+
+void PytorchAllocator::check() const {
+    const auto require = [](bool holds, const char* rule) {
+        if (!holds) throw std::logic_error(rule);
+    };
+    OnlineFigures found;
+    std::size_t live = 0, listed = 0, pending = 0;
+    for (const auto& [address, segment] : segments_) {
+        Address at = address;
+        const PoolBlock* before = nullptr;
+        for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
+            require(block->segment == &segment && block->address == at, "blocks lie side by side");
+            require(block->bytes > 0 && block->bytes % kBlockAlignment == 0,
+                    "a block has a multiple of 512 bytes");
+            require(block->before == before, "neighbours know each other");
+            require(before == nullptr || before->pool == block->pool,
+                    "a segment belongs to one pool");
+            at = block->end();
+            const bool is_listed =
+                block->state == OnlineState::free || block->state == OnlineState::unmapped;
+            if (is_listed) {
+                ++listed;
+                require(block->place->block == block && block->place->address == block->address &&
+                            block->place->bytes ==
+                                (block->state == OnlineState::free ? block->bytes : 0),
+                        "a block that is not in use is in its list");
+                require(before == nullptr || before->state != block->state,
+                        "no two free stretches touch");
+            }
+            require((block->pending > 0) == (block->state == OnlineState::pending),
+                    "a freed block waits for something");
+            if (block->state == OnlineState::allocated) {
+                ++live;
+                require(live_.find(block->address) == block, "a live block is found");
+                found.requested_bytes += block->requested;
+                found.allocated_bytes += block->bytes;
+            }
+            if (block->state == OnlineState::pending) ++pending;
+            if (block->state == OnlineState::free) {
+                found.free_bytes += block->bytes;
+            } else if (block->state != OnlineState::unmapped) {
+                found.active_bytes += block->bytes;
+            }
+            before = block;
+        }
+        require(at == address + segment.bytes, "blocks cover their segment");
+        check_segment(segment);
+    }
+    for (const auto& [stream, pools] : pools_) {
+        for (const StreamPool& pool : pools) {
+            require(pool.free.size() + pool.unmapped.size() <= listed, "lists hold what there is");
+            listed -= pool.free.size() + pool.unmapped.size();
+        }
+    }
+    require(listed == 0, "lists hold what there is");
+    require(live == live_.size(), "as many blocks are live as are found");
+    require((pending == 0) == pending_.empty(), "pending blocks are known");
+    const OnlineFigures& kept = account_.figures();
+    require(found.requested_bytes == kept.requested_bytes &&
+                found.allocated_bytes == kept.allocated_bytes &&
+                found.active_bytes == kept.active_bytes,
+            "the sums are those of the blocks");
+    require(kept.reserved_bytes == kept.active_bytes + kept.free_bytes,
+            "reserved is what is active or free");
+}
+
+}  // namespace gapless::runtime

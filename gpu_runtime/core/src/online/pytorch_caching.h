@@ -1,0 +1,28 @@
+// PyTorch's allocator as it is by default: segments of plain memory.
+#pragma once
+
+#include "online/pytorch_allocator.h"
+
+namespace gapless::runtime {
+
+class PytorchCaching final : public PytorchAllocator {
+  public:
+    // Within another allocator it counts in that one's account too.
+    PytorchCaching(DeviceMemory& memory, const PytorchSettings& settings,
+                   OnlineAccount* whole = nullptr)
+        : PytorchAllocator(memory, settings, whole) {}
+
+  private:
+    PoolBlock* find(StreamPool& pool, std::size_t bytes) const override;
+    bool is_split(const PoolBlock& block, std::size_t bytes) const override;
+    PoolBlock* obtain(StreamPool& pool, std::size_t bytes) override;
+    bool make_room(StreamPool& pool, std::size_t bytes) override;
+    void collect_garbage() override;
+    void release_idle() override;
+    void check_segment(const PoolSegment& segment) const override;
+
+    // Gives segments back, each a free block as a whole. Throws DeviceCallError; then some stay.
+    void release(const std::vector<PoolBlock*>& blocks);
+};
+
+}  // namespace gapless::runtime

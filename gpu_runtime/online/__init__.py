@@ -1,0 +1,1 @@
+"""Online allocators by name, in a replay and beneath PyTorch."""

@@ -1,0 +1,159 @@
+"""What PyTorch's users configure of its allocator, read from a string."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpu_runtime._core import PytorchSettings
+from planners.errors import GaplessError, near_names
+
+MIB = 1 << 20
+# Sizes of 1 MiB and more have divisions for each power of two, up to the last.
+POWERS = 16
+MOST_BYTES = 1 << 48
+# Keys that change how memory is obtained or what else is done, never where a block lies.
+WITHOUT_EFFECT = frozenset({
+    "graph_capture_record_stream_reuse", "pinned_free_catch_all", "pinned_max_cached_size_mb",
+    "pinned_max_round_threshold_mb", "pinned_num_register_threads",
+    "pinned_reserve_segment_size_mb", "pinned_use_background_threads",
+    "pinned_use_cuda_host_register", "release_lock_on_cudamalloc", "throw_on_cudamalloc_oom",
+})  # fmt: skip
+# Where one setting ends and the next begins: at a comma that is in no list.
+BETWEEN_SETTINGS = re.compile(r",(?![^\[]*\])")
+UNBOUNDED = ">"
+
+
+class SettingsError(GaplessError):
+    """A setting of PyTorch's allocator is unknown, or its value breaks a rule."""
+
+
+def pytorch_settings(text: str) -> PytorchSettings:
+    """Read a string as ``PYTORCH_CUDA_ALLOC_CONF`` has it, by the rules of PyTorch 2.13.
+
+    Parameters
+    ----------
+    text
+        ``key:value,key:value``; a list of divisions stands in brackets:
+        ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later settings of a key win.
+
+    Returns
+    -------
+    PytorchSettings
+        Keys that change nothing about where blocks lie are passed over.
+
+    Raises
+    ------
+    SettingsError
+        A key is unknown, which PyTorch passes over, or a value is not one of its kind or breaks a
+        rule.
+    """
+    found: dict[str, Any] = {}
+    for setting in BETWEEN_SETTINGS.split("".join(str(text).split())):
+        if not setting:
+            continue
+        key, colon, value = setting.partition(":")
+        if not colon:
+            raise SettingsError(f"a setting is key:value, found {setting!r}")
+        if key in READERS:
+            found[READERS[key].field] = _read(key, value)
+        elif key == "backend":
+            if value != "native":
+                raise SettingsError(f"backend: only native is known here, found {value!r}")
+        elif key not in WITHOUT_EFFECT:
+            known = {*READERS, *WITHOUT_EFFECT, "backend"}
+            raise SettingsError(
+                f"PyTorch's allocator has no setting {key!r}; {near_names(key, known)}"
+            )
+    # Which online allocator runs says whether segments are expandable.
+    found.pop("", None)
+    if "large_segment_bytes" in found:
+        found.setdefault("max_non_split_rounding_bytes", found["large_segment_bytes"])
+    try:
+        return PytorchSettings(**found)
+    except ValueError as error:
+        raise SettingsError(error) from None
+
+
+def _read(key: str, text: str) -> Any:
+    reader = READERS[key]
+    try:
+        value = reader.read(text)
+    except ValueError:
+        raise SettingsError(f"{key}: {reader.accepted}, found {text!r}") from None
+    if reader.unit and not 0 < value <= MOST_BYTES // reader.unit:
+        raise SettingsError(f"{key}: 1 to {MOST_BYTES // reader.unit}, found {value}")
+    return value * reader.unit if reader.unit else value
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("True", "False"):
+        raise ValueError
+    return text == "True"
+
+
+def _divisions(text: str) -> list[int]:
+    """Return the divisions of each power of two from 1 MiB on."""
+    if not text.startswith("["):
+        return [_division(int(text))] * POWERS
+    divisions = [0] * POWERS
+    last: int | None = None
+    for part in text.removeprefix("[").removesuffix("]").split(","):
+        power, _, written = part.partition(":")
+        value = _division(int(written))
+        if power == UNBOUNDED:
+            behind = 1 + (last or 0)
+            divisions[behind:] = [value] * (POWERS - behind)
+            continue
+        mebibytes = int(power)
+        if mebibytes < 1 or mebibytes & (mebibytes - 1):
+            raise SettingsError(
+                f"roundup_power2_divisions: MiB that are a power of two, or >, found {mebibytes}"
+            )
+        index = min(mebibytes.bit_length() - 1, POWERS - 1)
+        if last is None:
+            divisions[:index] = [value] * index
+        divisions[index] = value
+        last = index
+    return divisions
+
+
+def _division(value: int) -> int:
+    if value < 0:
+        raise SettingsError(f"roundup_power2_divisions: 0 or a power of two, found {value}")
+    return value
+
+
+class Reader(NamedTuple):
+    """How the value of a key is read, and what it has to be."""
+
+    # Of the core's settings; empty for a key that an online allocator's name decides.
+    field: str
+    read: Callable[[str], Any]
+    accepted: str
+    # Bytes of one, for sizes.
+    unit: int = 0
+
+
+WHOLE, SHARE = "a whole number", "a number"
+READERS = {
+    "expandable_segments": Reader("", _boolean, "True or False"),
+    # A free block from this size on is not split.
+    "max_split_size_mb": Reader("max_split_bytes", int, WHOLE, MIB),
+    # Such a block may be larger than a request by this; by a large segment if it is not given.
+    "max_non_split_rounding_mb": Reader("max_non_split_rounding_bytes", int, WHOLE, MIB),
+    # Steps to the next power of two: one number for all sizes, or by the power of two, in MiB, from
+    # which on it holds. The first holds below as well. 0 and 1 round up to 512 bytes.
+    "roundup_power2_divisions": Reader(
+        "roundup_power2_divisions", _divisions, "a whole number, or [256:1,512:2,>:4]"
+    ),
+    # Idle segments leave above this share of the memory that may be used; 0 for never.
+    "garbage_collection_threshold": Reader("garbage_collection_threshold", float, SHARE),
+    # A segment for requests of more than 1 and less than 10 MiB.
+    "large_segment_size_mb": Reader("large_segment_bytes", int, WHOLE, MIB),
+    # A page of such requests; as large as such a segment if it is not given.
+    "expandable_segments_page_size": Reader("expandable_page_bytes", int, WHOLE, 1),
+    # The share of the device that may be used.
+    "per_process_memory_fraction": Reader("per_process_memory_fraction", float, SHARE),
+}

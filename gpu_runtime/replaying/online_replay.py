@@ -1,0 +1,151 @@
+"""An online allocator of the core over the requests of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpu_runtime._core import (
+    DeviceMemory,
+    LedgerMemory,
+    OnlineAllocator,
+    OnlineReplay,
+    PlannedAllocator,
+    RecordedAction,
+    ReplayOutcome,
+    RequestLog,
+)
+from gpu_runtime.replaying.recorded_memory import plain_addresses, range_addresses
+from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
+from planners.errors import DeviceError, InstanceError
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.request_sequence import RequestAction, RequestSequence
+
+CORE_ACTION = np.zeros(len(RequestAction), dtype=np.uint8)
+CORE_ACTION[RequestAction.ALLOCATE] = RecordedAction.ALLOCATE
+CORE_ACTION[RequestAction.FREE_REQUESTED] = RecordedAction.FREE_REQUESTED
+CORE_ACTION[RequestAction.FREE_COMPLETED] = RecordedAction.FREE_COMPLETED
+# Of whichever kind: it has everything idle given back.
+CORE_ACTION[RequestAction.GIVE_BACK] = RecordedAction.SEGMENT_FREED
+
+
+def replay_online(
+    requests: RequestSequence,
+    terms: OnlineTerms,
+    make: Callable[[DeviceMemory], OnlineAllocator],
+    dictated: str = "",
+) -> OnlineResult:
+    """Make the requests to an online allocator.
+
+    Parameters
+    ----------
+    make
+        Returns the allocator over a device.
+    dictated
+        Which memory the ledger puts where it was in the recorded run, ``"plain"`` or ``"ranges"``:
+        the allocator chooses between blocks of one size by their addresses.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device, or it refused a call.
+    GaplessError
+        Two live blocks shared bytes, where the terms have that looked at.
+    InstanceError
+        Recorded memory lies where no device has any.
+    """
+    device = open_replay_device(requests, terms)
+    if isinstance(device.memory, LedgerMemory):
+        _dictate(device.memory, requests, dictated)
+    allocator = make(device.served)
+    replay = OnlineReplay(
+        core_log(requests),
+        allocator,
+        device.memory,
+        device.logged,
+        terms.has_series,
+        device.stamps,
+    )
+    try:
+        replay.run_to(requests.last_iteration_row)
+        early_seconds = replay.seconds
+        replay.run_to(requests.row_count)
+        outcome = replay.end()
+    except OSError as error:
+        raise DeviceError(f"device {terms.device}: {error}") from None
+    result = replay_result(device, allocator, outcome, outcome.seconds - early_seconds)
+    return_memory(requests, device, allocator, result)
+    device.require_apart(requests)
+    return result
+
+
+def replay_result(
+    device: ReplayDevice,
+    allocator: OnlineAllocator | PlannedAllocator,
+    outcome: ReplayOutcome,
+    last_iteration_seconds: float,
+) -> OnlineResult:
+    """Return what is told of a replay that has just ended, with the arrays of its outcome."""
+    figures, ended = allocator.figures(), outcome.out_of_memory_row
+    return OnlineResult(
+        requested_peak=figures.requested_peak,
+        allocated_peak=figures.allocated_peak,
+        reserved_peak=figures.reserved_peak,
+        device_calls=device.calls,
+        seconds=outcome.seconds,
+        device_seconds=device.seconds,
+        last_iteration_seconds=last_iteration_seconds if ended < 0 else 0.0,
+        out_of_memory_row=None if ended < 0 else ended,
+        reserved=outcome.take_reserved(),
+        allocated=outcome.take_allocated(),
+        addresses=outcome.take_addresses().astype(np.int64),
+        segments=device.logged.rows()[:, [2, 0, 1]],
+    )
+
+
+def return_memory(
+    requests: RequestSequence,
+    device: ReplayDevice,
+    allocator: OnlineAllocator | PlannedAllocator,
+    result: OnlineResult,
+) -> None:
+    """Give all memory back, which the next allocator needs, where there is some."""
+    if isinstance(device.memory, LedgerMemory):
+        return
+    ended = result.out_of_memory_row
+    live = requests.live_after(requests.row_count if ended is None else ended)
+    for address in result.addresses[live].tolist():
+        allocator.free(address)
+    allocator.give_back()
+
+
+def too_few_marks(requests: RequestSequence) -> str:
+    """Return why nothing can be planned where a recording does not mark iterations; else empty."""
+    marked = len(requests.iteration_rows)
+    if marked > 1:
+        return ""
+    return (
+        f"planned nothing: two marked iterations or more are needed, found {marked}; see Recording "
+        f"a run of your own in docs/replaying.md"
+    )
+
+
+def core_log(requests: RequestSequence) -> RequestLog:
+    """Return the requests as the core takes them, which tells blocks apart by their addresses."""
+    return RequestLog(
+        CORE_ACTION[requests.action],
+        (requests.request + 1).astype(np.uint64),
+        requests.of_rows(requests.size),
+        requests.of_rows(requests.stream),
+    )
+
+
+def _dictate(ledger: LedgerMemory, requests: RequestSequence, dictated: str) -> None:
+    try:
+        if dictated == "plain":
+            ledger.dictate_plain(plain_addresses(requests).tolist())
+        elif dictated == "ranges":
+            ledger.dictate_ranges(range_addresses(requests).tolist())
+    except ValueError as error:
+        raise InstanceError(f"{requests.name}, segments: {error}") from None

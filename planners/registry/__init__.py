@@ -1,0 +1,345 @@
+"""What is registered: planners and online allocators, from here, from files and from packages."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from planners.entry_points import load_group
+from planners.errors import GaplessError, UnknownPlannerError
+from planners.model.budget import Budget
+from planners.model.findings import Findings
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.plan import Parameters, Plan, Result
+from planners.model.problem import Problem, Scalar
+from planners.model.request_sequence import RequestSequence
+from planners.registry.named_registry import Registry
+from planners.registry.parameters import (
+    Chosen,
+    OneOf,
+    ParameterRegistry,
+    RegisteredInfo,
+    Rule,
+    SomeOf,
+    WholeNumber,
+    listing,
+)
+from planners.text.plain_text import describe_error, one_line, text_of
+
+ENTRY_POINT_GROUP = "gapless.planners"
+
+# The modules register the planners of this package, which are listed in this order.
+BUILT_IN_MODULES = (
+    "planners.greedy.naive",
+    "planners.greedy.family",
+    "planners.greedy.pressure",
+    "planners.homosize.homosize",
+    "planners.exact.branch_and_bound.branch_and_bound",
+    "planners.search.skyline",
+    "planners.search.auto",
+    "planners.exact.cp_sat.cp_sat",
+    "planners.exact.ilp.ilp",
+)
+
+PlannerFunction = Callable[[Problem, Budget], Plan | Result | Findings]
+OnlineFunction = Callable[[RequestSequence, OnlineTerms], OnlineResult]
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+
+
+class UnsupportedProblemError(GaplessError):
+    """Raised by a planner that does not handle a feature of the problem; says which."""
+
+
+@dataclass(frozen=True)
+class PlannerInfo(RegisteredInfo):
+    """A planner."""
+
+    kind: ClassVar[str] = "planner"
+    build: Callable[..., PlannerFunction]
+    # The module that defines it.
+    module: str = ""
+    # Called before the planner's time is taken; imports what the planner needs.
+    prepare: Callable[[], object] = lambda: None
+
+    @property
+    def built_in(self) -> bool:
+        """Return True if the planner came with this package: its proofs hold for other planners."""
+        return self.module in BUILT_IN_MODULES
+
+
+@dataclass(frozen=True)
+class OnlineInfo(RegisteredInfo):
+    """An online allocator."""
+
+    kind: ClassVar[str] = "online allocator"
+    build: Callable[..., OnlineFunction]
+
+
+class ChosenPlanner(Chosen[PlannerInfo]):
+    """A planner with its parameters."""
+
+
+class ChosenOnline(Chosen[OnlineInfo]):
+    """An online allocator with its parameters."""
+
+
+PLANNERS = ParameterRegistry("planner", ChosenPlanner)
+ONLINE_ALLOCATORS = ParameterRegistry("online allocator", ChosenOnline)
+_loaded_entry_points = False
+
+
+def register(
+    name: str,
+    *,
+    summary: str = "",
+    source: str = "",
+    prepare: Callable[[], object] = lambda: None,
+) -> Callable[[Registered], Registered]:
+    """Register the decorated planner under a name.
+
+    Parameters
+    ----------
+    name
+        Lower case, words joined by ``-``; must be free.
+    summary
+        One line for ``--list``; the first line of the docstring by default.
+    source
+        Paper, section or algorithm.
+    prepare
+        Called before each run, and no part of its time: it imports what the planner would
+        otherwise import when it runs first.
+
+    Returns
+    -------
+    callable
+        A decorator. It takes a function ``(problem, budget) -> Plan | Result``, whose further
+        keyword parameters with defaults are the planner's parameters, or a class with such a
+        ``__call__``, whose constructor takes the parameters. A parameter annotated
+        ``Literal[...]`` takes no other values. What it decorates stays as it is.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken or cannot be written on the command line.
+    """
+
+    def add_planner(module: str, *fields: Any) -> None:
+        _add_planner(replace(PlannerInfo(name, *fields), module=module, prepare=prepare))
+
+    return _decorator(add_planner, summary, source)
+
+
+def register_online(
+    name: str, *, summary: str = "", source: str = ""
+) -> Callable[[Registered], Registered]:
+    """Register the decorated online allocator under a name.
+
+    Parameters
+    ----------
+    name, summary, source
+        As for :func:`register`; planners and online allocators have their names apart.
+
+    Returns
+    -------
+    callable
+        A decorator. It takes a function ``(requests, terms) -> OnlineResult``, whose further
+        parameters are as for :func:`register`, or such a class.
+
+    Raises
+    ------
+    GaplessError
+        The name is taken or cannot be written on the command line.
+    """
+    return _decorator(
+        lambda _module, *fields: add_online(OnlineInfo(name, *fields)), summary, source
+    )
+
+
+def _decorator(
+    add_fields: Callable[..., None], summary: str, source: str
+) -> Callable[[Registered], Registered]:
+    def decorate(run: Registered) -> Registered:
+        line = summary or one_line((inspect.getdoc(run) or "").partition("\n")[0])
+        if inspect.isclass(run):
+            defaults = _defaults(inspect.signature(run).parameters.values())
+            build: Callable[..., Any] = run
+        else:
+            signature = list(inspect.signature(run).parameters.values())
+            defaults = _defaults(signature[2:])
+            build = partial(partial, run)
+        # `functools.wraps` copies the module of what it wraps, which may be ours.
+        module = "" if hasattr(run, "__wrapped__") else str(getattr(run, "__module__", ""))
+        add_fields(module, line, source, defaults, build, _rules(run, defaults))
+        return run
+
+    return decorate
+
+
+def add(info: PlannerInfo) -> None:
+    """Put a planner into the registry, as one of somebody else's."""
+    _add_planner(replace(info, module=""))
+
+
+def _add_planner(info: PlannerInfo) -> None:
+    if not info.built_in:
+        load_built_in()  # their names are taken, whoever comes first
+    info = replace(info, summary=text_of(info.summary), source=text_of(info.source))
+    PLANNERS.add(info.name, info)
+
+
+@cache
+def load_built_in() -> None:
+    """Import the modules that register our planners, and put these first, in their order."""
+    for module in BUILT_IN_MODULES:
+        import_module(module)
+    order = {module: place for place, module in enumerate(BUILT_IN_MODULES)}
+    known = sorted(PLANNERS.values(), key=lambda info: order.get(info.module, len(order)))
+    PLANNERS.clear()
+    PLANNERS.update({info.name: info for info in known})
+
+
+def add_online(info: OnlineInfo) -> None:
+    """Put an online allocator into the registry."""
+    info = replace(info, summary=text_of(info.summary), source=text_of(info.source))
+    ONLINE_ALLOCATORS.add(info.name, info)
+
+
+def remove(name: str) -> None:
+    """Take a planner out of the registry."""
+    del PLANNERS[PLANNERS.find(name).name]
+
+
+def remove_online(name: str) -> None:
+    """Take an online allocator out of the registry."""
+    del ONLINE_ALLOCATORS[name]
+
+
+def planners(patterns: str = "*") -> list[PlannerInfo]:
+    """Return the registered planners whose names match, in the order of registration."""
+    return [chosen.info for chosen in choose(patterns)]
+
+
+def choose(patterns: str) -> list[ChosenPlanner]:
+    """Return planners with parameters from ``NAME[:KEY=VALUE...],...``; names may be wildcards."""
+    load_entry_points()
+    return PLANNERS.choose(patterns)
+
+
+def choose_online(patterns: str) -> list[ChosenOnline]:
+    """Return online allocators, written as planners are."""
+    load_entry_points()
+    return ONLINE_ALLOCATORS.choose(patterns)
+
+
+def choose_one(pattern: str) -> ChosenPlanner:
+    """Return the one planner that a user wrote."""
+    chosen = choose(pattern)
+    if len(chosen) != 1:
+        raise UnknownPlannerError(f"one planner is needed, found {len(chosen)} by {pattern!r}")
+    return chosen[0]
+
+
+def get(name: str, **parameters: Scalar) -> ChosenPlanner:
+    """Return one planner by its exact name.
+
+    Parameters
+    ----------
+    parameters
+        Values for its parameters.
+
+    Returns
+    -------
+    ChosenPlanner
+        Ready to run.
+
+    Raises
+    ------
+    UnknownPlannerError
+        No planner has this name, or it has no such parameter.
+    """
+    load_entry_points()
+    return PLANNERS.choose_exactly(name, parameters)
+
+
+def load_entry_points() -> None:
+    """Import our planners, and what installed packages offer in ``gapless.planners``, once.
+
+    A package that fails to import is warned of and left out.
+    """
+    global _loaded_entry_points
+    if _loaded_entry_points:
+        return
+    _loaded_entry_points = True
+    load_built_in()
+    for _ in load_group(ENTRY_POINT_GROUP, "planner package"):
+        pass  # importing it registers its planners
+
+
+def load_plugin(path: str | Path) -> list[PlannerInfo]:
+    """Run a Python file that registers planners."""
+    path = Path(path)
+    if not path.is_file():
+        raise GaplessError(f"plugin {path}: a Python file is needed, found none")
+    load_entry_points()
+    before = set(PLANNERS)
+    online_before = set(ONLINE_ALLOCATORS)
+    name = f"gapless_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise GaplessError(f"plugin {path}: the name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with PLANNERS.unchanged_on_error(), ONLINE_ALLOCATORS.unchanged_on_error():
+            spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin may end in any way, SystemExit among them
+        raise GaplessError(f"plugin {path}: {describe_error(error)}") from error
+    added = [info for name, info in PLANNERS.items() if name not in before]
+    if not added and online_before == set(ONLINE_ALLOCATORS):
+        raise GaplessError(f"plugin {path}: it registers no planner; decorate one with @register")
+    return added
+
+
+def _defaults(parameters: Iterable[inspect.Parameter]) -> dict[str, Scalar]:
+    defaults: dict[str, Scalar] = {}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.default is parameter.empty:
+            raise GaplessError(f"planner parameter {parameter.name}: a default is needed")
+        defaults[parameter.name] = parameter.default
+    return defaults
+
+
+def _rules(planner: Callable[..., Any], defaults: Parameters) -> dict[str, Rule]:
+    takes_them = planner.__init__ if inspect.isclass(planner) else planner
+    try:
+        hints = get_type_hints(takes_them, include_extras=True)
+    except Exception:
+        return {}  # a third party's annotations may name what is not there at run time
+    rules: dict[str, Rule] = {}
+    for name in defaults.keys() & hints.keys():
+        values = get_args(hints[name])
+        if get_origin(hints[name]) is Literal:
+            rules[name] = OneOf(values)
+        elif get_origin(hints[name]) is Annotated and callable(values[1]):
+            rules[name] = values[1]
+    return rules
+
+
+__all__ = [
+    "ONLINE_ALLOCATORS", "PLANNERS", "Chosen", "ChosenOnline", "ChosenPlanner", "OneOf",
+    "OnlineInfo", "PlannerInfo", "Registry", "Rule", "SomeOf", "UnsupportedProblemError",
+    "WholeNumber", "add", "add_online", "choose", "choose_one", "choose_online", "get", "listing",
+    "load_built_in", "load_entry_points", "load_plugin", "planners", "register", "register_online", "remove",
+    "remove_online",
+]  # fmt: skip
