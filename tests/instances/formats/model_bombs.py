@@ -109,7 +109,23 @@ def many_nodes() -> bytes:
     return bytes_of(model_of(nodes, {"x": [4]}, "0"))  # type: ignore[arg-type]
 
 
+def read_again(op: str) -> bytes:
+    """A node that reads the same thousand numbers 300,000 times."""
+    node = (op, ",".join(["n"] * 300_000), "a", {"axis": 0} if op == "Concat" else {})
+    return bytes_of(model_of([node], {"x": [4]}, "a", {"n": np.zeros(1024, np.int64)}))
+
+
+def short_ranges() -> bytes:
+    """Sixteen thousand nodes, each of which computes thirty thousand numbers."""
+    nodes = [("Range", "s,l,d", np.base_repr(index, 36)) for index in range(16_000)]
+    numbers = dict(zip("sld", np.array([0, 30_000, 1], np.int16), strict=True))
+    return bytes_of(model_of(nodes, {"x": [4]}, "0", numbers))  # type: ignore[arg-type]
+
+
 ONNX: dict[str, Bomb] = {
+    "maxima": (lambda: read_again("Max"), "known numbers, each as often as it is read"),
+    "concatenated": (lambda: read_again("Concat"), "known numbers, each as often as it is read"),
+    "ranges": (short_ranges, "known numbers, each as often as it is read"),
     "range": (
         lambda: declared("Range", dict(zip("sld", np.array([0, MANY, 1]), strict=True)), "INT64"),
         "tensor 'a': the shape that the file says",
