@@ -98,7 +98,11 @@ class ExportedGraph:
     def trace(self) -> Trace:
         """Go through the graph."""
         self._require_dimensions()
-        with FakeTensorMode(allow_fallback_kernels=False), _Counted(self.work), torch.no_grad():
+        with (
+            FakeTensorMode(allow_fallback_kernels=False),
+            _Counted(self.work),
+            torch.inference_mode(),
+        ):
             batch, persistent = self._give()
             ops = [
                 op for index, node in enumerate(self.graph["nodes"]) for op in self._op(index, node)

@@ -30,7 +30,7 @@ from instances.synthetic.packing import Packing, Rectangle, pack
 MOST_ROUNDS = 10_000
 
 
-@family
+@family(rounds=2)
 def best_fit_trap(rounds: int) -> Drawing:
     """Return tensors that best fit in the order of allocation places badly.
 

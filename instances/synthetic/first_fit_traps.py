@@ -34,7 +34,7 @@ from instances.synthetic.packing import Packing, Rectangle, pack
 MOST_ROUNDS = 8
 
 
-@family
+@family(rounds=1)
 def first_fit_trap(rounds: int) -> Drawing:
     """Return tensors that first fit and best fit in the order of allocation place badly.
 

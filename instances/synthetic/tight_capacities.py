@@ -11,7 +11,7 @@ from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
 
 
-@family
+@family(tensors=1, steps=1, units=1)
 def tight_capacity(
     tensors: int,
     *,
