@@ -72,6 +72,8 @@ OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, 
 # and how often it may, whatever the file names.
 _COUNTS = ("sections", "chunks", "r", "n", "decimals")
 MAX_REPEATED = 64
+# To plan a product of so many matrices PyTorch takes some 300 MB.
+MAX_ENTRIES = 1 << 12
 # The longest formula of a size that PyTorch was seen to write has 300.
 MAX_FORMULA_CHARACTERS = 1 << 14
 
@@ -98,6 +100,7 @@ class ExportedGraph:
     def trace(self) -> Trace:
         """Go through the graph."""
         self._require_dimensions()
+        # Without inference mode PyTorch keeps, for each view of a view, how all before were made.
         with (
             FakeTensorMode(allow_fallback_kernels=False),
             _Counted(self.work),
@@ -232,6 +235,10 @@ class ExportedGraph:
 
     def _argument(self, argument: Fields) -> Any:
         ((kind, value),) = argument.items()
+        if isinstance(value, list) and len(value) > MAX_ENTRIES:
+            raise InstanceError(
+                f"lists of at most {MAX_ENTRIES} entries are needed, found one of {len(value)}"
+            )
         if kind == "as_none":
             return None
         if kind in _PLAIN:
