@@ -65,6 +65,12 @@ _PLAIN = {
 }  # fmt: skip
 _NUMBERS = {"as_sym_int", "as_sym_float", "as_sym_bool"}
 _KEYWORD = 2
+# PyTorch takes whole numbers for these as well, and crashes at one that it does not know.
+_KINDS = {
+    "MemoryFormat": torch.memory_format,
+    "Layout": torch.layout,
+    "ScalarType": torch.dtype,
+}
 # A node takes 130 bytes and more. One of an operator that is made of others, such as an LSTM, runs
 # some twenty for each step; each takes some 0.2 ms.
 OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, for_bytes=64)
@@ -332,10 +338,17 @@ def _is_on_tensors(schema: Any) -> bool:
 def _require_results(
     function: OpOverload, positional: list[Any], named: Fields, outputs: list[Fields]
 ) -> None:
-    """Refuse an operator that would return, or set up, more tensors than the file has names for."""
+    """Refuse an operator of too many results, or one that is given a number for a kind."""
     schema = function._schema
     given = dict(zip((argument.name for argument in schema.arguments), positional, strict=False))
     given.update(named)
+    for argument in schema.arguments:
+        needed = _KINDS.get(str(argument.real_type).removeprefix("Optional[").removesuffix("]"))
+        value = given.get(argument.name)
+        if needed is not None and value is not None and not isinstance(value, needed):
+            raise InstanceError(
+                f"argument {argument.name}: a {needed.__name__} is needed, found {shown(value)}"
+            )
     count = max((given.get(name) or 0 for name in _COUNTS if name in given), default=0)
     kind = schema.name.removeprefix("aten::")
     each = 1 if kind == "unbind" else given.get("split_size")

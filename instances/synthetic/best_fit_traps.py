@@ -43,11 +43,6 @@ def best_fit_trap(rounds: int) -> Drawing:
     -------
     Problem
         Its optimum is its lifetime bound; best fit ends near ``rounds / 2`` times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = splinter_in_rounds(rounds)
     return packing.drawing(

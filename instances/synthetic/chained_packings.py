@@ -43,11 +43,6 @@ def chained_packing(
     -------
     Problem
         Its optimum is the height of the packing, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     rng = Random(seed)
     packing = cut_by_guillotine(tensors, steps, units, rng)

@@ -39,11 +39,6 @@ def data_parallel_graph(
     Problem
         Five tensors a layer and branch: an activation, two workspaces, two gradients; and an
         update a bucket. Sizes are multiples of 512 bytes, up to 64 MiB.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     # Each branch of a layer reads each branch of the layer before.
     require_between("branches", branches, 1, max(1, isqrt(MOST // layers)))

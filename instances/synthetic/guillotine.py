@@ -31,11 +31,6 @@ def guillotine_packing(
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = cut_by_guillotine(tensors, steps, units, Random(seed))
     return packing.drawing(f"guillotine-{tensors}", PERFECT)

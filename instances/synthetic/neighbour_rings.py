@@ -45,11 +45,6 @@ def neighbour_ring(pairs: int, *, seed: int = 0) -> Drawing:
     -------
     Problem
         Its capacity is its lifetime bound; its optimum is 512 bytes, one unit, above it.
-
-    Raises
-    ------
-    InstanceError
-        There are too few pairs.
     """
     packing = ring_with_one_unit_more(pairs, Random(seed))
     return packing.drawing(

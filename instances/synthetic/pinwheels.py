@@ -43,11 +43,6 @@ def non_guillotine_packing(
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
     return packing.drawing(f"pinwheels-{pinwheels}", PERFECT)

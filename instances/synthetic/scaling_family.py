@@ -54,11 +54,6 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Drawing:
     -------
     Problem
         Its optimum is 4 GiB, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = draw_training(tensors, np.random.default_rng(seed))
     return packing.drawing(

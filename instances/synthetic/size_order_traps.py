@@ -41,11 +41,6 @@ def size_order_trap(copies: int, *, units: int = 4096) -> Drawing:
     -------
     Problem
         Its optimum is its lifetime bound; those planners end near 3/2 times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = paths_of_four(copies, units)
     return packing.drawing(

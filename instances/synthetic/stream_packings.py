@@ -66,11 +66,6 @@ def multi_stream_packing(
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its antichain bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     run = run_regions(tensors, regions, steps, units, Random(seed))
     return Drawing(

@@ -40,11 +40,6 @@ def tight_capacity(
     -------
     Problem
         With a capacity, which is its optimum.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = thin_out(tensors, utilisation, steps, units, Random(seed))
     return packing.drawing(

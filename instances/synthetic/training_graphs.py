@@ -40,11 +40,6 @@ def training_graph(
     -------
     Problem
         One tensor a node; sizes are multiples of 512 bytes, up to 64 MiB.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     require_between("streams", streams, 1, MAX_STREAMS)
     require_between("chains", chains, 0, (tensors - tensors // 2) // chain_length)

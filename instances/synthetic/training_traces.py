@@ -36,11 +36,6 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
     -------
     Problem
         Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     rng = random.Random(seed)
     depth = "" if layers is None else f"-{layers}-layers"

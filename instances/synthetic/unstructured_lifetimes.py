@@ -25,11 +25,6 @@ def random_lifetimes(tensors: int, *, seed: int = 0) -> Drawing:
     -------
     Problem
         Starts are uniform over ``tensors`` steps; one lifetime in ten is long.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     rng = random.Random(seed)
     start = [rng.randrange(tensors) for _ in range(tensors)]

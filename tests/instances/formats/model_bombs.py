@@ -331,6 +331,13 @@ def formula(text: str) -> Any:
 MADE = [{"as_tensors": [{"name": "a"}]}]
 TORCH: dict[str, Bomb] = {
     "views": (views, None),
+    "layout": (
+        lambda: program(
+            node("torch.ops.aten.to.other", tensor_of("x"), tensor_of("x"), {"as_bool": False},
+                 {"as_bool": False}, number(2**63 - 1), outputs=[{"as_tensor": {"name": "a"}}])
+        ),
+        "argument memory_format: a memory_format is needed, found 92233",
+    ),
     "name": (foreign_name, "the file is no whole archive"),
     "product": (lambda: long_list("product"), "lists of at most 4096 entries are needed"),
     "parts": (lambda: long_list("parts"), "lists of at most 4096 entries are needed"),
