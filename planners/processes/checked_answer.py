@@ -28,7 +28,8 @@ def answer_apart(
     def in_the_child() -> bytes:
         standard_output.leave_to_the_parent()
         try:
-            return json.dumps(call()).encode()
+            said = call()
+            return json.dumps(said).encode()
         except GaplessError as error:
             return json.dumps({"error": str(error)}).encode()
         except Exception as error:
@@ -38,17 +39,17 @@ def answer_apart(
     if isinstance(sent, Ended):
         raise InstanceError(f"{name}: its process {sent.how}")
     try:
-        said = json.loads(sent)
+        found = json.loads(sent)
     except ValueError:
-        said = None
-    if isinstance(said, dict) and said.keys() == {"error"}:
+        found = None
+    if isinstance(found, dict) and found.keys() == {"error"}:
         kinds = {"error": str}
     if (
-        not isinstance(said, dict)
-        or said.keys() != kinds.keys()
-        or not all(isinstance(said[key], kind) for key, kind in kinds.items())
+        not isinstance(found, dict)
+        or found.keys() != kinds.keys()
+        or not all(isinstance(found[key], kind) for key, kind in kinds.items())
     ):
         raise InstanceError(f"{name}: its process sent what is no answer, found {shown(sent)}")
-    if "error" in said:
-        raise InstanceError(said["error"])
-    return said
+    if "error" in found:
+        raise InstanceError(found["error"])
+    return found
