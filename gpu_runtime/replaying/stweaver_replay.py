@@ -25,8 +25,13 @@ from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Plan
-from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.model.request_sequence import NOWHERE, RequestAction, RequestSequence
 
+# Why a replay is not what STWeaver does.
+NO_LAYERS = (
+    "took static events for the layers of dynamic requests: a recording with modules is needed, "
+    "found none; see The allocators in docs/replaying.md"
+)
 # A dynamic request that may lie nowhere in the pool.
 NO_SPACE = -1
 
@@ -89,11 +94,14 @@ def replay_stweaver(
     offset[~in_pool] = NO_SPACE
     result = _with_pool(requests, terms, offset, plan.peak)
     is_whole = result.out_of_memory_row is None
+    has_dynamic = bool((profile.tensor == NO_TENSOR).any())
+    has_modules = requests.module.max(initial=NOWHERE) != NOWHERE
     result = replace(
         result,
         seconds=result.seconds + seconds,
         last_iteration_seconds=result.last_iteration_seconds + late_seconds if is_whole else 0.0,
         statistics=_composition(requests, served, plan.peak, result.reserved_peak),
+        not_done=NO_LAYERS if has_dynamic and not has_modules else "",
     )
     return StweaverReplay(result, plan.peak, served)
 

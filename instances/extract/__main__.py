@@ -22,16 +22,13 @@ from instances.extract.executorch.executorch_command import app as executorch_ap
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
 from instances.extract.models.own_models import Models, register_own_models
-from instances.extract.own.own_extraction import (
-    OWN_DEFAULTS,
-    extract_own,
-    open_own,
-)
+from instances.extract.own.file_made_apart import write_made
+from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own
 from instances.extract.own.own_function import is_own
 from instances.extract.own.own_options import files_of, require_left_out, require_no_set
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
-from planners.files.output_file import require_suffix, require_targets, say_written
+from planners.files.output_file import require_suffix, require_targets
 from planners.files.problem_file import SUFFIXES, write_problem
 
 app = CommandLine()
@@ -103,24 +100,24 @@ def extract_model(
     )  # fmt: skip
     require_targets({"--output": output}, files_of(name, models))
     require_suffix("--output", output, "a problem", SUFFIXES)
-    register_own_models(models or ())
+    dealing: dict[str, Any] = given(streams=streams, nodes_per_stream=nodes_per_stream)
     if is_own(name):
-        dealing: dict[str, Any] = given(streams=streams, nodes_per_stream=nodes_per_stream)
         require_left_out(name, {key: changes[key] for key in changes if key not in dealing})
-        function = open_own(name, set_ or [], show_progress)
-        problem = extract_own(function, replace(OWN_DEFAULTS, **dealing), show_progress)
     else:
         require_no_set(name, set_)
-        settings = find_model(name).settings(**changes)
-        problem = extract(name, settings, show_progress)
-    show_progress(f"{name}: writing")
-    write_problem(named_after(problem, output), output)
-    show_progress("")
-    say_written(
-        output,
-        f"{output}: {problem.tensor_count} tensors, {len(problem.contiguous)} chains, "
-        f"{output.stat().st_size} bytes",
-    )
+
+    def make(path: Path) -> str:
+        register_own_models(models or ())
+        if is_own(name):
+            function = open_own(name, set_ or [], show_progress)
+            problem = extract_own(function, replace(OWN_DEFAULTS, **dealing), show_progress)
+        else:
+            problem = extract(name, find_model(name).settings(**changes), show_progress)
+        show_progress(f"{name}: writing")
+        write_problem(named_after(problem, output), path)
+        return f"{output}: {problem.tensor_count} tensors, {len(problem.contiguous)} chains"
+
+    write_made(name, models, output, make)
 
 
 def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:

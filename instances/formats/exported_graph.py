@@ -65,6 +65,12 @@ _PLAIN = {
 }  # fmt: skip
 _NUMBERS = {"as_sym_int", "as_sym_float", "as_sym_bool"}
 _KEYWORD = 2
+# PyTorch takes whole numbers for these as well, and crashes at one that it does not know.
+_KINDS = {
+    "MemoryFormat": torch.memory_format,
+    "Layout": torch.layout,
+    "ScalarType": torch.dtype,
+}
 # A node takes 130 bytes and more. One of an operator that is made of others, such as an LSTM, runs
 # some twenty for each step; each takes some 0.2 ms.
 OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, for_bytes=64)
@@ -72,6 +78,8 @@ OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, 
 # and how often it may, whatever the file names.
 _COUNTS = ("sections", "chunks", "r", "n", "decimals")
 MAX_REPEATED = 64
+# To plan a product of so many matrices PyTorch takes some 300 MB.
+MAX_ENTRIES = 1 << 12
 # The longest formula of a size that PyTorch was seen to write has 300.
 MAX_FORMULA_CHARACTERS = 1 << 14
 
@@ -98,7 +106,12 @@ class ExportedGraph:
     def trace(self) -> Trace:
         """Go through the graph."""
         self._require_dimensions()
-        with FakeTensorMode(allow_fallback_kernels=False), _Counted(self.work), torch.no_grad():
+        # Without inference mode PyTorch keeps, for each view of a view, how all before were made.
+        with (
+            FakeTensorMode(allow_fallback_kernels=False),
+            _Counted(self.work),
+            torch.inference_mode(),
+        ):
             batch, persistent = self._give()
             ops = [
                 op for index, node in enumerate(self.graph["nodes"]) for op in self._op(index, node)
@@ -228,6 +241,10 @@ class ExportedGraph:
 
     def _argument(self, argument: Fields) -> Any:
         ((kind, value),) = argument.items()
+        if isinstance(value, list) and len(value) > MAX_ENTRIES:
+            raise InstanceError(
+                f"lists of at most {MAX_ENTRIES} entries are needed, found one of {len(value)}"
+            )
         if kind == "as_none":
             return None
         if kind in _PLAIN:
@@ -321,10 +338,17 @@ def _is_on_tensors(schema: Any) -> bool:
 def _require_results(
     function: OpOverload, positional: list[Any], named: Fields, outputs: list[Fields]
 ) -> None:
-    """Refuse an operator that would return, or set up, more tensors than the file has names for."""
+    """Refuse an operator of too many results, or one that is given a number for a kind."""
     schema = function._schema
     given = dict(zip((argument.name for argument in schema.arguments), positional, strict=False))
     given.update(named)
+    for argument in schema.arguments:
+        needed = _KINDS.get(str(argument.real_type).removeprefix("Optional[").removesuffix("]"))
+        value = given.get(argument.name)
+        if needed is not None and value is not None and not isinstance(value, needed):
+            raise InstanceError(
+                f"argument {argument.name}: a {needed.__name__} is needed, found {shown(value)}"
+            )
     count = max((given.get(name) or 0 for name in _COUNTS if name in given), default=0)
     kind = schema.name.removeprefix("aten::")
     each = 1 if kind == "unbind" else given.get("split_size")

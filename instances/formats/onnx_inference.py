@@ -12,7 +12,8 @@ operator on shapes reads are known, the reference implementation of the package 
 What a file itself says of a tensor is taken where inference finds nothing; where both say
 something, they must agree.
 
-A result is computed only if its elements, counted before from the numbers that are read, are few.
+A result is computed only if its elements, counted before from the numbers that are read, are few;
+and what all nodes read and compute is held against what the file may ask for.
 Of an operator on known numbers the file's own word is never taken: its shape is what is computed.
 No node whose numbers are kept in another file is computed, for that would open the file.
 
@@ -30,6 +31,7 @@ import numpy as np
 
 from instances.formats.onnx_sizes import TensorType, type_of, weights_of
 from planners.errors import InstanceError
+from planners.files.file_limits import Allowance, Work
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 1024
 # What is computed has at most so many elements, which is a matter of milliseconds.
 MOST_COMPUTED = 1 << 20
+# Each takes some 50 ns.
+NUMBERS = Allowance("known numbers, each as often as it is read", free=1 << 25, for_bytes=1)
 # They read a tensor's shape and nothing of it.
 _SHAPE_READERS = {"Shape", "Size"}
 _ON_SHAPES = _SHAPE_READERS | {
@@ -71,6 +75,7 @@ class _Inference:
         self.types: dict[str, TensorType] = {}
         self.declared: dict[str, TensorType] = {}
         self.numbers: dict[str, TensorProto] = {}
+        self.work = Work(NUMBERS, model.ByteSize())
         for name, weight in weights_of(graph).items():
             self.types[name] = TensorType(weight.data_type, tuple(weight.dims))
             is_here = weight.data_location != weight.EXTERNAL
@@ -92,6 +97,8 @@ class _Inference:
                     f"{where}: num_outputs {len(node.output)}, as many as the node has results, is "
                     f"needed, found {attribute.i}"
                 )
+        known = (self.numbers[name] for name in node.input if name in self.numbers)
+        self.work.charge(sum(prod(each.dims) for each in known))
         step = self._alone(node)
         found = self._infer(step)
         is_known = self._is_known(node)
@@ -156,8 +163,10 @@ class _Inference:
             return {}
         try:
             with np.errstate(divide="raise", over="raise", invalid="raise"):
-                if self._most_elements(node) > MOST_COMPUTED:
+                most = self._most_elements(node)
+                if most > MOST_COMPUTED:
                     return {}
+                self.work.charge(int(most))
                 # One number, as often as the shape has it: takes no memory.
                 given = {
                     value.name: np.broadcast_to(
@@ -170,6 +179,8 @@ class _Inference:
                     name: numpy_helper.from_array(np.asarray(result), name)
                     for name, result in zip(filter(None, node.output), results, strict=True)
                 }
+        except InstanceError:
+            raise
         except Exception:  # whatever a wrong node makes NumPy raise: its numbers stay unknown
             return {}
 

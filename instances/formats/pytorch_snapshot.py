@@ -21,7 +21,7 @@ from instances.traces.event_log import (
 )
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
-from planners.files.file_limits import MAX_BINARY_BYTES
+from planners.files.file_limits import MAX_BINARY_BYTES, Allowance, Work
 from planners.model.columns import INT64_MAX, IntColumn
 from planners.text.plain_text import shown
 
@@ -29,6 +29,8 @@ KEYS = ("segments", "device_traces")
 # States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
 # has had two names.
 HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awaiting_free"})
+# A block takes 40 bytes of a snapshot and more.
+BLOCKS = Allowance("blocks of segments", free=1 << 17, for_bytes=8)
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
 
@@ -59,9 +61,10 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
         named; the message names file, device and event.
     """
     with errors_at(path):
-        snapshot = _require_snapshot(load_plain(read_bounded(path, MAX_BINARY_BYTES)))
+        data = read_bounded(path, MAX_BINARY_BYTES)
+        snapshot = _require_snapshot(load_plain(data))
         number = _device_in_use(snapshot) if device is None else device
-        log = _log_of_device(snapshot, number)
+        log = _log_of_device(snapshot, number, Work(BLOCKS, len(data)))
         return trace_of_events(
             log,
             name=path.stem,
@@ -119,7 +122,7 @@ def _device_of(place: int, segment: Any) -> int:
     return _number(f"segments, entry {place}", segment, "device") if "device" in segment else 0
 
 
-def _log_of_device(snapshot: dict[str, Any], device: int) -> EventLog:
+def _log_of_device(snapshot: dict[str, Any], device: int, looked_at: Work) -> EventLog:
     traces = snapshot["device_traces"]
     segments = [
         (place, segment)
@@ -135,7 +138,8 @@ def _log_of_device(snapshot: dict[str, Any], device: int) -> EventLog:
         rows = rows[rows[:, 0] <= FREE_COMPLETED]
     kind, address, size, stream = rows.T
     told = set(address[kind <= FREE_COMPLETED].tolist())
-    return EventLog(kind, address, size, stream, before=_held_without_event(segments, told))
+    before = _held_without_event(segments, told, looked_at)
+    return EventLog(kind, address, size, stream, before=before)
 
 
 def _events(where: str, entries: list[Any]) -> IntColumn:
@@ -178,7 +182,7 @@ def _number(where: str, entry: dict[str, Any], *keys: str) -> int:
 
 
 def _held_without_event(
-    segments: Sequence[tuple[int, dict[str, Any]]], told: set[int]
+    segments: Sequence[tuple[int, dict[str, Any]]], told: set[int], looked_at: Work
 ) -> dict[int, tuple[int, int]]:
     """Return the blocks that are held at the end and of which no event tells."""
     held: dict[int, tuple[int, int]] = {}
@@ -186,7 +190,10 @@ def _held_without_event(
         where = f"segments, entry {place}"
         stream = _number(where, segment, "stream")
         address = _number(where, segment, "address")
-        for index, block in enumerate(_require_list(f"{where}, blocks", segment.get("blocks"))):
+        blocks = _require_list(f"{where}, blocks", segment.get("blocks"))
+        # A pickle may name one list for every segment.
+        looked_at.charge(len(blocks))
+        for index, block in enumerate(blocks):
             spot = f"{where}, block {index}"
             if not isinstance(block, dict):
                 raise InstanceError(f"{spot}: a dictionary is needed, found {shown(block)}")

@@ -113,6 +113,8 @@ def _read_program(path: Path) -> tuple[Any, int]:
                 raise InstanceError("members as PyTorch stores them are needed, found packed ones")
             with archive.open(programs[0]) as file:
                 text = file.read(MAX_TEXT_BYTES + 1)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except InstanceError:
+        raise
+    except Exception as error:  # zipfile raises many kinds on damaged archives
         raise InstanceError(f"the file is no whole archive: {error}") from None
     return parse_json(text), len(text)

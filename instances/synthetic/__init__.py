@@ -29,7 +29,10 @@ FAMILIES: dict[str, Callable[..., Problem]] = {
         scaling_family, training_graph, data_parallel_graph, training_trace, random_lifetimes,
     )
 }  # fmt: skip
-"""Every family by the name of its function; the first parameter says how large it is."""
+"""Every family by the name of its function; the first parameter says how large it is.
+
+An ``InstanceError`` names each parameter that is out of range.
+"""
 
 __all__ = [
     "FAMILIES", "MIB", "best_fit_trap", "chained_packing", "data_parallel_graph", "first_fit_trap",

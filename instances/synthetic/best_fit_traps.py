@@ -30,7 +30,7 @@ from instances.synthetic.packing import Packing, Rectangle, pack
 MOST_ROUNDS = 10_000
 
 
-@family
+@family(rounds=2)
 def best_fit_trap(rounds: int) -> Drawing:
     """Return tensors that best fit in the order of allocation places badly.
 
@@ -43,11 +43,6 @@ def best_fit_trap(rounds: int) -> Drawing:
     -------
     Problem
         Its optimum is its lifetime bound; best fit ends near ``rounds / 2`` times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = splinter_in_rounds(rounds)
     return packing.drawing(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from random import Random
 
-from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.family import Drawing, family
 from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
 from planners.errors import InstanceError
 
 
-@family
+@family(tensors=1, chains=0, chain_length=2, steps=1, units=1)
 def chained_packing(
     tensors: int,
     *,
@@ -43,11 +43,6 @@ def chained_packing(
     -------
     Problem
         Its optimum is the height of the packing, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     rng = Random(seed)
     packing = cut_by_guillotine(tensors, steps, units, rng)
@@ -62,8 +57,6 @@ def chain_neighbours(
     packing: Packing, chains: int, chain_length: int, rng: Random
 ) -> list[list[int]]:
     """Return chains of tensors that touch in a packing, each tensor in one at most."""
-    require_between("chains", chains, 0)
-    require_between("chain_length", chain_length, 2)
     above = _neighbours_above(packing)
     heads = rng.sample(sorted(above), len(above))
     taken: set[int] = set()

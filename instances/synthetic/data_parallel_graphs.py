@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from math import isqrt
 
-from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.family import MOST, Drawing, family, require_between
 from instances.synthetic.sizes import random_size
 from planners.model.graph import Graph
 from planners.model.problem import Problem
 
 
-@family
+@family(layers=1, branches=1, bucket_layers=1)
 def data_parallel_graph(
     layers: int, *, branches: int = 2, bucket_layers: int = 8, seed: int = 0
 ) -> Drawing:
@@ -38,15 +39,9 @@ def data_parallel_graph(
     Problem
         Five tensors a layer and branch: an activation, two workspaces, two gradients; and an
         update a bucket. Sizes are multiples of 512 bytes, up to 64 MiB.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
-    require_between("layers", layers, 1)
-    require_between("branches", branches, 1)
-    require_between("bucket_layers", bucket_layers, 1)
+    # Each branch of a layer reads each branch of the layer before.
+    require_between("branches", branches, 1, max(1, isqrt(MOST // layers)))
     rng = random.Random(seed)
     step = _Step()
     # Branches are alike from layer to layer, as the blocks of a model are.

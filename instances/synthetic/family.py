@@ -11,8 +11,10 @@ from typing import ParamSpec
 
 import numpy as np
 
-from planners.errors import InstanceError
+from planners.errors import InstanceError, errors_at
+from planners.files.file_limits import END_OF_INTEGERS, whole_number
 from planners.model.problem import Problem, Scalar
+from planners.text.plain_text import shown
 
 COMMAND = "python -m instances synthetic"
 
@@ -20,6 +22,12 @@ Parameter = int | float
 """What a family may be asked for."""
 
 Parameters = ParamSpec("Parameters")
+
+# The largest value of a number of tensors, layers and the like; the largest instance that a study
+# makes has as many tensors.
+MOST = 10_000_000
+# The largest value of each parameter that counts nothing that is made.
+MOST_OF = {"steps": 1 << 40, "units": 1 << 40, "seed": END_OF_INTEGERS - 1}
 
 
 @dataclass(frozen=True)
@@ -34,27 +42,44 @@ class Drawing:
     proof: str = ""
 
 
-def family(draw: Callable[Parameters, Drawing]) -> Callable[Parameters, Problem]:
-    """Return what makes problems of what draws them; the name and the parameters are the origin."""
-    signature = inspect.signature(draw)
+def family(
+    **least: int,
+) -> Callable[[Callable[Parameters, Drawing]], Callable[Parameters, Problem]]:
+    """Return what makes problems of what draws them; the name and the parameters are the origin.
 
-    @functools.wraps(draw)
-    def make(*args: Parameters.args, **options: Parameters.kwargs) -> Problem:
-        drawing = draw(*args, **options)
-        asked = signature.bind(*args, **options)
-        asked.apply_defaults()
-        origin = _origin(draw.__name__, asked.arguments, drawing)
-        return drawing.make(name=drawing.name, origin=origin)
+    Given is the least value of each whole number that has one; none may be larger than `MOST_OF`.
+    """
 
-    return make
+    def family_of(draw: Callable[Parameters, Drawing]) -> Callable[Parameters, Problem]:
+        signature = inspect.signature(draw)
+
+        @functools.wraps(draw)
+        def make(*args: Parameters.args, **options: Parameters.kwargs) -> Problem:
+            asked = signature.bind(*args, **options)
+            asked.apply_defaults()
+            with errors_at(f"family {draw.__name__.replace('_', '-')}"):
+                for name, value in asked.arguments.items():
+                    if value is not None and "int" in str(signature.parameters[name].annotation):
+                        if type(value) is not int:
+                            whole_number(value, f"parameter {name}")
+                        most = MOST_OF.get(name, MOST)
+                        require_between(name, value, least.get(name, -most), most)
+                drawing = draw(*args, **options)
+                origin = _origin(draw.__name__, asked.arguments, drawing)
+                return drawing.make(name=drawing.name, origin=origin)
+
+        return make
+
+    return family_of
 
 
-def require_between(parameter: str, value: float, least: float, most: float | None = None) -> None:
+def require_between(parameter: str, value: float, least: float, most: float) -> None:
     """Refuse a parameter outside its range."""
     # Written so that what is not a number is refused as well.
-    if not (least <= value and (most is None or value <= most)):
-        wanted = f"at least {least}" if most is None else f"{least} to {most}"
-        raise InstanceError(f"parameter {parameter}: {wanted} is needed, found {value}")
+    if not least <= value <= most:
+        raise InstanceError(
+            f"parameter {parameter}: {least} to {most} is needed, found {shown(value)}"
+        )
 
 
 def _origin(

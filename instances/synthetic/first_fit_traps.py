@@ -34,7 +34,7 @@ from instances.synthetic.packing import Packing, Rectangle, pack
 MOST_ROUNDS = 8
 
 
-@family
+@family(rounds=1)
 def first_fit_trap(rounds: int) -> Drawing:
     """Return tensors that first fit and best fit in the order of allocation place badly.
 
@@ -47,11 +47,6 @@ def first_fit_trap(rounds: int) -> Drawing:
     -------
     Problem
         Its optimum is its lifetime bound; those planners end near ``1 + rounds / 2`` times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = fragment_in_rounds(rounds)
     return packing.drawing(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from random import Random
 
-from instances.synthetic.family import Drawing, family, require_between
-from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
+from instances.synthetic.family import Drawing, family
+from instances.synthetic.packing import PERFECT, Packing, Rectangle, pack
 from planners.errors import InstanceError
 
 
-@family
+@family(tensors=1, steps=1, units=1)
 def guillotine_packing(
     tensors: int, *, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Drawing:
@@ -31,11 +31,6 @@ def guillotine_packing(
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = cut_by_guillotine(tensors, steps, units, Random(seed))
     return packing.drawing(f"guillotine-{tensors}", PERFECT)
@@ -43,14 +38,11 @@ def guillotine_packing(
 
 def cut_by_guillotine(tensors: int, steps: int, units: int, rng: Random) -> Packing:
     """Return a rectangle cut into tensors, with the plan that it is."""
-    require_between("steps", steps, 1, MOST_STEPS)
-    require_between("units", units, 1, MOST_UNITS)
     return pack(cut_rectangle(Rectangle(0, steps, 0, units), tensors, rng), rng)
 
 
 def cut_rectangle(whole: Rectangle, pieces: int, rng: Random) -> list[Rectangle]:
     """Cut a rectangle from edge to edge, and a piece of it again, until there are enough."""
-    require_between("tensors", pieces, 1)
     if pieces > whole.area:
         raise InstanceError(
             f"parameter tensors: at most one a cell of the rectangle, {whole.area}, is possible, "

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from random import Random
 
-from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.family import Drawing, family
 from instances.synthetic.packing import Packing, Rectangle, pack
 from instances.synthetic.sizes import UNIT_BYTES
 
 
-@family
+@family(pairs=2)
 def neighbour_ring(pairs: int, *, seed: int = 0) -> Drawing:
     """Return tensors that do not fit a capacity that no step exceeds; see Note [Neighbour ring].
 
@@ -45,11 +45,6 @@ def neighbour_ring(pairs: int, *, seed: int = 0) -> Drawing:
     -------
     Problem
         Its capacity is its lifetime bound; its optimum is 512 bytes, one unit, above it.
-
-    Raises
-    ------
-    InstanceError
-        There are too few pairs.
     """
     packing = ring_with_one_unit_more(pairs, Random(seed))
     return packing.drawing(
@@ -61,7 +56,6 @@ def neighbour_ring(pairs: int, *, seed: int = 0) -> Drawing:
 
 def ring_with_one_unit_more(pairs: int, rng: Random) -> Packing:
     """Return the tensors of a ring with a plan that takes one unit more than any step needs."""
-    require_between("pairs", pairs, 2)
     units = 2 * pairs
     last = 2 * pairs + 1
     rectangles = []

@@ -19,10 +19,6 @@ PERFECT = "tensors fill time x memory up to this height: no step needs less, the
 """The proof that goes with a rectangle filled without a gap."""
 
 
-MOST_STEPS = 1 << 40
-MOST_UNITS = 1 << 40
-
-
 class Rectangle(NamedTuple):
     """A tensor with its place: steps ``[start, end)``, units of memory ``[bottom, top)``."""
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from random import Random
 
-from instances.synthetic.family import Drawing, family, require_between
-from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, PERFECT, Packing, Rectangle, pack
+from instances.synthetic.family import Drawing, family
+from instances.synthetic.packing import PERFECT, Packing, Rectangle, pack
 from planners.errors import InstanceError
 
 # The least that has room for two arms and a centre.
 LEAST_SIDE = 3
 
 
-@family
+@family(pinwheels=1, steps=LEAST_SIDE, units=LEAST_SIDE)
 def non_guillotine_packing(
     pinwheels: int, *, steps: int = 512, units: int = 4096, seed: int = 0
 ) -> Drawing:
@@ -43,11 +43,6 @@ def non_guillotine_packing(
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
     return packing.drawing(f"pinwheels-{pinwheels}", PERFECT)
@@ -55,9 +50,6 @@ def non_guillotine_packing(
 
 def nest_pinwheels(pinwheels: int, steps: int, units: int, rng: Random) -> Packing:
     """Return a rectangle made of nested pinwheels, with the plan that it is."""
-    require_between("pinwheels", pinwheels, 1)
-    require_between("steps", steps, LEAST_SIDE, MOST_STEPS)
-    require_between("units", units, LEAST_SIDE, MOST_UNITS)
     whole = Rectangle(0, steps, 0, units)
     large, small = [(-float(whole.area), whole)], []
     for made in range(pinwheels):

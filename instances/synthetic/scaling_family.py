@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.family import Drawing, family
 from instances.synthetic.packing import Packing
 from instances.synthetic.sizes import UNIT_BYTES
 from planners.model.columns import IntColumn
@@ -32,7 +32,6 @@ STEPS_A_LAYER = 64
 TENSORS_A_LAYER = 1 + 2 * LANES * SLOTS
 LEAST_LAYERS = 2
 LEAST_TENSORS = LEAST_LAYERS * TENSORS_A_LAYER + 1
-MOST_TENSORS = 10_000_000
 
 # How many layers are as full as the deepest one, and how full temporaries are in the others.
 FULL_LAYERS = 0.25
@@ -40,7 +39,7 @@ LEAST_FULL = 0.5
 NOISE = 0.3
 
 
-@family
+@family(seed=0, tensors=LEAST_TENSORS)
 def scaling_family(tensors: int, *, seed: int = 0) -> Drawing:
     """Return a training-like run of any size with a known optimum; see Note [Scaling family].
 
@@ -55,13 +54,7 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Drawing:
     -------
     Problem
         Its optimum is 4 GiB, and so is its lifetime bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
-    require_between("seed", seed, 0)
     packing = draw_training(tensors, np.random.default_rng(seed))
     return packing.drawing(
         f"scaling-{tensors}", "drawn as a plan of this height; the deepest layer needs all of it"
@@ -70,7 +63,6 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Drawing:
 
 def draw_training(tensors: int, rng: np.random.Generator) -> Packing:
     """Return a training-like run with the plan that it was drawn as."""
-    require_between("tensors", tensors, LEAST_TENSORS, MOST_TENSORS)
     layers = max(LEAST_LAYERS, round(2 * (tensors / TENSORS_A_LAYER) ** (1 / 3)))
     batches = max(1, (tensors - 1) // (layers * TENSORS_A_LAYER))
     if batches * layers * TENSORS_A_LAYER >= tensors:

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from random import Random
 
-from instances.synthetic.family import Drawing, family, require_between
-from instances.synthetic.packing import MOST_UNITS, Packing, Rectangle, pack
+from instances.synthetic.family import Drawing, family
+from instances.synthetic.packing import Packing, Rectangle, pack
 
 STEPS_A_COPY = 7
 
 
-@family
+@family(copies=1, units=4)
 def size_order_trap(copies: int, *, units: int = 4096) -> Drawing:
     """Return tensors that first fit and best fit by decreasing size place badly.
 
@@ -41,11 +41,6 @@ def size_order_trap(copies: int, *, units: int = 4096) -> Drawing:
     -------
     Problem
         Its optimum is its lifetime bound; those planners end near 3/2 times of it.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = paths_of_four(copies, units)
     return packing.drawing(
@@ -56,8 +51,6 @@ def size_order_trap(copies: int, *, units: int = 4096) -> Drawing:
 
 def paths_of_four(copies: int, units: int) -> Packing:
     """Return the tensors of the trap with the plan that takes turns."""
-    require_between("copies", copies, 1)
-    require_between("units", units, 4, MOST_UNITS)
     rectangles = []
     for copy in range(copies):
         now = STEPS_A_COPY * copy

@@ -31,7 +31,7 @@ import numpy as np
 
 from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.guillotine import cut_rectangle
-from instances.synthetic.packing import MOST_STEPS, MOST_UNITS, Rectangle
+from instances.synthetic.packing import Rectangle
 from instances.synthetic.sizes import UNIT_BYTES
 from planners.model.columns import IntColumn
 from planners.model.graph import Graph
@@ -39,9 +39,11 @@ from planners.model.problem import Problem
 
 # How often the next node is one of the same region.
 STAYS = 0.98
+# Every pair of regions is looked at; a guess.
+MOST_REGIONS = 1000
 
 
-@family
+@family(tensors=1, steps=1, units=1)
 def multi_stream_packing(
     tensors: int, *, regions: int = 8, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Drawing:
@@ -64,11 +66,6 @@ def multi_stream_packing(
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its antichain bound.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     run = run_regions(tensors, regions, steps, units, Random(seed))
     return Drawing(
@@ -91,9 +88,7 @@ class StreamRun:
 
 def run_regions(tensors: int, regions: int, steps: int, units: int, rng: Random) -> StreamRun:
     """Return regions as runs of nodes, with the plan that they were cut from."""
-    require_between("regions", regions, 1, tensors)
-    require_between("steps", steps, 1, MOST_STEPS)
-    require_between("units", units, 1, MOST_UNITS)
+    require_between("regions", regions, 1, min(tensors, MOST_REGIONS))
     areas = sorted(cut_rectangle(Rectangle(0, steps, 0, units), regions, rng))
     counts = _share_out(tensors, [area.area for area in areas])
     contents = [
@@ -174,7 +169,9 @@ def _node_order(
     lengths: list[int], arcs: list[tuple[int, int]], rng: Random
 ) -> list[tuple[int, int]]:
     """Return the nodes, as region and position, in a random topological order."""
-    waits_for = [{a for a, b in arcs if b == region} for region in range(len(lengths))]
+    waits_for: list[set[int]] = [set() for _ in lengths]
+    for a, b in arcs:
+        waits_for[b].add(a)
     position = [0] * len(lengths)
     order: list[tuple[int, int]] = []
     ended: set[int] = set()

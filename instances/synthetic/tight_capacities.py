@@ -11,7 +11,7 @@ from instances.synthetic.guillotine import cut_by_guillotine
 from instances.synthetic.packing import Packing
 
 
-@family
+@family(tensors=1, steps=1, units=1)
 def tight_capacity(
     tensors: int,
     *,
@@ -40,11 +40,6 @@ def tight_capacity(
     -------
     Problem
         With a capacity, which is its optimum.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
     packing = thin_out(tensors, utilisation, steps, units, Random(seed))
     return packing.drawing(

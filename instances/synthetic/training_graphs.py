@@ -9,12 +9,11 @@ import numpy as np
 
 from instances.synthetic.family import Drawing, family, require_between
 from instances.synthetic.sizes import random_size
-from planners.model.graph import Graph
+from planners.model.graph import MAX_STREAMS, Graph
 from planners.model.problem import Problem
-from planners.model.rules import MAX_TENSORS
 
 
-@family
+@family(tensors=2, streams=1, chain_length=2)
 def training_graph(
     tensors: int, *, streams: int = 1, chains: int = 0, chain_length: int = 4, seed: int = 0
 ) -> Drawing:
@@ -41,15 +40,8 @@ def training_graph(
     -------
     Problem
         One tensor a node; sizes are multiples of 512 bytes, up to 64 MiB.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
-    require_between("tensors", tensors, 2, MAX_TENSORS)
-    require_between("streams", streams, 1)
-    require_between("chain_length", chain_length, 2)
+    require_between("streams", streams, 1, MAX_STREAMS)
     require_between("chains", chains, 0, (tensors - tensors // 2) // chain_length)
     rng = random.Random(seed)
     half = tensors // 2

@@ -7,15 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.family import Drawing, family
 from instances.synthetic.sizes import random_size
 from planners.model.problem import Problem
-from planners.model.rules import MAX_TENSORS
 
 OPERATIONS_PER_LAYER = 24
 
 
-@family
+@family(tensors=0, layers=1)
 def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) -> Drawing:
     """Return lifetimes with the shape of a recorded training run.
 
@@ -37,15 +36,7 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
     -------
     Problem
         Sizes are multiples of 512 bytes, up to 64 MiB; one tensor starts at each step.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
-    require_between("tensors", tensors, 0, MAX_TENSORS)
-    if layers is not None:
-        require_between("layers", layers, 1)
     rng = random.Random(seed)
     depth = "" if layers is None else f"-{layers}-layers"
     layers = layers or max(2, round(tensors ** (1 / 3) / 2))
@@ -59,7 +50,7 @@ def training_trace(tensors: int, *, layers: int | None = None, seed: int = 0) ->
     half = layers * OPERATIONS_PER_LAYER
     while len(size) < tensors:
         begun = len(size)
-        for step in range(2 * half):
+        for step in range(min(2 * half, tensors - begun)):
             bytes_, is_activation, lasts = template[step % OPERATIONS_PER_LAYER]
             keeps = is_activation and step < half
             size.append(bytes_)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.family import Drawing, family
 from instances.synthetic.sizes import random_size
 from planners.model.problem import Problem
-from planners.model.rules import MAX_TENSORS
 
 
-@family
+@family(tensors=0)
 def random_lifetimes(tensors: int, *, seed: int = 0) -> Drawing:
     """Return lifetimes and sizes without structure: hard on anything that merges what touches.
 
@@ -26,13 +25,7 @@ def random_lifetimes(tensors: int, *, seed: int = 0) -> Drawing:
     -------
     Problem
         Starts are uniform over ``tensors`` steps; one lifetime in ten is long.
-
-    Raises
-    ------
-    InstanceError
-        A parameter is out of range.
     """
-    require_between("tensors", tensors, 0, MAX_TENSORS)
     rng = random.Random(seed)
     start = [rng.randrange(tensors) for _ in range(tensors)]
     longest = [tensors if rng.random() < 0.1 else 64 for _ in range(tensors)]

@@ -67,12 +67,15 @@ def frozen_lists(
 def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
     """Return a column of names that can stand in a message of one line."""
     listed = _listed(field, names)
+    # A long name may come many times: each is looked at once.
+    known: set[str] = set()
     for index, name in enumerate(listed):
-        if not isinstance(name, str) or not name.isprintable():
+        if not isinstance(name, str) or not (name in known or name.isprintable()):
             raise InstanceError(
                 f"field {field}, {entry} {index}: a string of printable characters is needed, "
                 f"found {shown(name)}"
             )
+        known.add(name)
     return tuple(listed)
 
 

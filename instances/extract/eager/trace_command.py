@@ -24,6 +24,7 @@ from instances.extract.eager.loop_options import (
 from instances.extract.eager.recording import DEVICES, record
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.own.file_made_apart import write_made
 from instances.extract.own.own_extraction import open_own, trace_own
 from instances.extract.own.own_function import is_own
 from instances.extract.own.own_options import files_of, require_left_out, require_no_set
@@ -33,7 +34,7 @@ from instances.traces.trace_problem import iteration_problem
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import InstanceError
-from planners.files.output_file import require_targets, say_written
+from planners.files.output_file import require_targets
 from planners.files.problem_file import SUFFIXES, write_problem
 
 DEFAULTS = TraceSettings()
@@ -80,22 +81,26 @@ def trace(
     )
     write = _writer(output)
     require_targets({"--output": output}, files_of(name, models))
-    register_own_models(models or ())
     if is_own(name):
         require_left_out(name, {**shape, **loop, **given(device=device)})
-        found = trace_own(open_own(name, set_ or [], show_progress), steps, show_progress)
     else:
         require_no_set(name, set_)
-        settings = TraceSettings(steps, **loop)
-        found = record(name, settings, device or DEVICES[0], show_progress, **shape)
-    show_progress(f"{name}: writing")
-    write(found, output)
-    show_progress("")
-    say_written(
-        output,
-        f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
-        f"{len(found.module_names)} modules, {output.stat().st_size} bytes",
-    )
+
+    def make(path: Path) -> str:
+        register_own_models(models or ())
+        if is_own(name):
+            found = trace_own(open_own(name, set_ or [], show_progress), steps, show_progress)
+        else:
+            settings = TraceSettings(steps, **loop)
+            found = record(name, settings, device or DEVICES[0], show_progress, **shape)
+        show_progress(f"{name}: writing")
+        write(found, path)
+        return (
+            f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
+            f"{len(found.module_names)} modules"
+        )
+
+    write_made(name, models, output, make)
 
 
 def _writer(output: Path) -> Callable[[AllocationTrace, Path], None]:

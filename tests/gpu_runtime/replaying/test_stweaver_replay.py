@@ -56,6 +56,15 @@ def test_no_two_live_requests_share_a_byte(seed: int, varies: bool) -> None:
     assert varies or not (served == Served.DISPLACED).any()
 
 
+def test_a_replay_that_does_not_know_the_layers_says_so() -> None:
+    requests = requests_of_trace(random_training(0))
+    named = replace(requests, module=np.zeros(requests.row_count, np.int64))
+    static = requests_of_trace(random_training(0, dynamic=0))
+    said = [replayed(each).result.not_done for each in (requests, named, static)]
+    assert "a recording with modules is needed" in said[0]
+    assert said[1:] == ["", ""]
+
+
 def test_what_finds_another_one_in_its_place_is_displaced() -> None:
     requests = [requests_of_trace(random_training(seed, varies=True)) for seed in range(15)]
     assert any((replayed(its).served == Served.DISPLACED).any() for its in requests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -109,7 +110,23 @@ def many_nodes() -> bytes:
     return bytes_of(model_of(nodes, {"x": [4]}, "0"))  # type: ignore[arg-type]
 
 
+def read_again(op: str) -> bytes:
+    """A node that reads the same thousand numbers 300,000 times."""
+    node = (op, ",".join(["n"] * 300_000), "a", {"axis": 0} if op == "Concat" else {})
+    return bytes_of(model_of([node], {"x": [4]}, "a", {"n": np.zeros(1024, np.int64)}))
+
+
+def short_ranges() -> bytes:
+    """Sixteen thousand nodes, each of which computes thirty thousand numbers."""
+    nodes = [("Range", "s,l,d", np.base_repr(index, 36)) for index in range(16_000)]
+    numbers = dict(zip("sld", np.array([0, 30_000, 1], np.int16), strict=True))
+    return bytes_of(model_of(nodes, {"x": [4]}, "0", numbers))  # type: ignore[arg-type]
+
+
 ONNX: dict[str, Bomb] = {
+    "maxima": (lambda: read_again("Max"), "known numbers, each as often as it is read"),
+    "concatenated": (lambda: read_again("Concat"), "known numbers, each as often as it is read"),
+    "ranges": (short_ranges, "known numbers, each as often as it is read"),
     "range": (
         lambda: declared("Range", dict(zip("sld", np.array([0, MANY, 1]), strict=True)), "INT64"),
         "tensor 'a': the shape that the file says",
@@ -272,12 +289,58 @@ def squares() -> bytes:
     )
 
 
+def views() -> bytes:
+    """Six thousand views, each of the one before."""
+    return program(
+        *[
+            node(
+                "torch.ops.aten.t.default",
+                tensor_of(f"a{index}" if index else "x"),
+                outputs=[{"as_tensor": {"name": f"a{index + 1}"}}],
+            )
+            for index in range(6000)
+        ],
+        sizes=[number(8), number(8)],
+    )
+
+
+def foreign_name() -> bytes:
+    """A member whose name is said to be UTF-8, and is not."""
+    data = bytearray(program())
+    entry = data.index(b"PK\x01\x02")
+    data[entry + 8 : entry + 10] = struct.pack("<H", 1 << 11)
+    data[entry + 46] = 0xFF
+    return bytes(data)
+
+
+def long_list(kind: str) -> bytes:
+    """A product of 20,000 matrices, or a tensor split into 200,000 parts."""
+    target, entries = {
+        "product": ("linalg_multi_dot", [{"as_tensors": [{"name": "x"}] * 20_000}]),
+        "parts": ("split_with_sizes", [tensor_of("x"), {"as_ints": [8] + [0] * 200_000}]),
+    }[kind]
+    made = [{"as_tensor": {"name": "a"}}] if kind == "product" else MADE
+    sizes = [number(8), number(8)]
+    return program(node(f"torch.ops.aten.{target}.default", *entries, outputs=made), sizes=sizes)
+
+
 def formula(text: str) -> Any:
     return {"as_expr": {"expr_str": text, "hint": None}}
 
 
 MADE = [{"as_tensors": [{"name": "a"}]}]
 TORCH: dict[str, Bomb] = {
+    "views": (views, None),
+    "layout": (
+        lambda: program(
+            node("torch.ops.aten.to.other", tensor_of("x"), tensor_of("x"), {"as_bool": False},
+                 {"as_bool": False}, number(2**63 - 1), outputs=[{"as_tensor": {"name": "a"}}])
+        ),
+        "argument memory_format: a memory_format is needed, found 92233",
+    ),
+    "name": (foreign_name, "the file is no whole archive"),
+    "product": (lambda: long_list("product"), "lists of at most 4096 entries are needed"),
+    "parts": (lambda: long_list("parts"), "lists of at most 4096 entries are needed"),
     "text": (
         lambda: program(node("_operator.mul", {"as_string": "a"}, number(5 * 10**9))),
         "node 0 ('_operator.mul'): a size: a whole number",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import pickle
 import struct
 import zipfile
 from collections.abc import Callable
@@ -91,6 +92,23 @@ def cycle() -> bytes:
     ).encode()
 
 
+def long_operator() -> bytes:
+    """A name of half a megabyte, which 200,000 nodes have."""
+    zeros = ",".join("0" * 200_000)
+    return (
+        '{"format": "gapless-problem", "version": 1, "size": [], "graph": {"op_names": ["'
+        f'{"a" * 500_000}"], "op": [{zeros}], "stream": [{zeros}], "producer": [], '
+        '"consumers": [], "control": []}}'
+    ).encode()
+
+
+def shared_blocks() -> bytes:
+    """A thousand blocks, which 30,000 segments have."""
+    blocks = [{"size": 1, "state": "active_allocated"} for _ in range(1000)]
+    segments = [{"address": at * 1000, "stream": 0, "blocks": blocks} for at in range(30_000)]
+    return pickle.dumps({"segments": segments, "device_traces": [[]]}, 4)
+
+
 # Name, what makes it, MiB, what it is answered with; None where it is read.
 BOMBS: list[tuple[str, Callable[[], bytes], int, str | None]] = [
     ("lists.json.gz", lambda: unfolding_json(b"[],"), 300, "unfold to more than"),
@@ -98,6 +116,8 @@ BOMBS: list[tuple[str, Callable[[], bytes], int, str | None]] = [
     ("nested.json.gz", lambda: unfolding_json(b"[[0]],"), 300, "unfold to more than"),
     ("strings.json.gz", lambda: unfolding_json(b'"ab",'), 300, "unfold to more than"),
     ("cycle.json", cycle, 400, "must not form a cycle"),
+    ("operator.json", long_operator, 400, None),
+    ("blocks.pickle", shared_blocks, 300, "blocks of segments, found"),
     ("widens.npz", widening_column, 300, "bytes of arrays are taken"),
     ("name.npz", long_name, 200, "'alloc' is needed"),
     ("members.npz", many_members, 300, "at most 1024 arrays"),

@@ -202,7 +202,7 @@ def test_the_scaling_family_reaches_a_million() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: guillotine_packing(0), "parameter tensors: at least 1 is needed, found 0"),
+        (lambda: guillotine_packing(0), r"parameter tensors: 1 to \d+ is needed, found 0"),
         (lambda: guillotine_packing(7, steps=2, units=3), "at most one a cell .* 6, .*found 7"),
         (lambda: guillotine_packing(7, steps=0), r"parameter steps: 1 to 1\d+ is needed, found 0"),
         (lambda: guillotine_packing(7, units=1 << 80), "parameter units: 1 to 1\\d+ is needed"),
@@ -211,25 +211,41 @@ def test_the_scaling_family_reaches_a_million() -> None:
         (lambda: non_guillotine_packing(9, steps=9, units=9), "had room for .*, found 9"),
         (lambda: tight_capacity(9, utilisation=1.1), "utilisation: 0 to 1 is needed, found 1.1"),
         (lambda: tight_capacity(9, utilisation=math.nan), "utilisation: 0 to 1 .* found nan"),
-        (lambda: neighbour_ring(1), "parameter pairs: at least 2 is needed, found 1"),
+        (lambda: neighbour_ring(1), r"parameter pairs: 2 to \d+ is needed, found 1"),
         (lambda: multi_stream_packing(4, regions=5), "regions: 1 to 4 is needed, found 5"),
         (lambda: chained_packing(9, chains=9), "were found, 9 are needed"),
-        (lambda: chained_packing(9, chain_length=1), "chain_length: at least 2 is needed"),
-        (lambda: scaling_family(99, seed=-1), "seed: at least 0 is needed, found -1"),
-        (lambda: training_graph(1), "tensors: 2 to 20000000 is needed, found 1"),
-        (lambda: training_graph(20, streams=0), "streams: at least 1 is needed, found 0"),
+        (lambda: chained_packing(9, chain_length=1), r"chain_length: 2 to \d+ is needed"),
+        (lambda: scaling_family(99, seed=-1), r"seed: 0 to \d+ is needed, found -1"),
+        (lambda: training_graph(1), "tensors: 2 to 10000000 is needed, found 1"),
+        (lambda: training_graph(20, streams=0), r"streams: 1 to \d+ is needed, found 0"),
         (lambda: training_graph(20, chains=3), "chains: 0 to 2 is needed, found 3"),
-        (lambda: data_parallel_graph(0), "layers: at least 1 is needed, found 0"),
-        (lambda: data_parallel_graph(1, branches=0), "branches: at least 1 is needed, found 0"),
-        (lambda: data_parallel_graph(1, bucket_layers=0), "bucket_layers: at least 1 is needed"),
-        (lambda: training_trace(50, layers=-1), "layers: at least 1 is needed, found -1"),
-        (lambda: random_lifetimes(-1), "tensors: 0 to 20000000 is needed, found -1"),
+        (lambda: data_parallel_graph(0), r"layers: 1 to \d+ is needed, found 0"),
+        (lambda: data_parallel_graph(1, branches=0), r"branches: 1 to \d+ is needed, found 0"),
+        (lambda: data_parallel_graph(1, bucket_layers=0), r"bucket_layers: 1 to \d+ is needed"),
+        (lambda: training_trace(50, layers=-1), r"layers: 1 to \d+ is needed, found -1"),
+        (lambda: random_lifetimes(-1), "tensors: 0 to 10000000 is needed, found -1"),
         (lambda: scaling_family(98), "tensors: 99 to 10000000 is needed, found 98"),
+        (
+            lambda: guillotine_packing(10**9),
+            "family guillotine-packing: parameter tensors: 1 to 10",
+        ),
+        (lambda: training_trace(9, layers=10**12), "family training-trace: parameter layers: 1 to"),
+        (lambda: neighbour_ring(10**9), "family neighbour-ring: parameter pairs: 2 to 10000000"),
+        (lambda: size_order_trap(10**9), "parameter copies: 1 to 10000000 is needed, found 10"),
+        (lambda: data_parallel_graph(10**6, branches=9), "branches: 1 to 3 is needed, found 9"),
+        (lambda: multi_stream_packing(10**6, regions=2000), "regions: 1 to 1000 is needed"),
+        (lambda: training_graph(9, streams=10**7), "streams: 1 to 1048576 is needed"),
+        (lambda: random_lifetimes(9, seed=1 << 63), "seed: -9223372036854775807 to"),
+        (lambda: scaling_family(1e4), "parameter tensors: a whole number .* found 10000.0"),
     ],
 )
 def test_what_cannot_be_made_is_refused(make: Callable[[], Problem], message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         make()
+
+
+def test_layers_that_no_tensor_reaches_take_no_time() -> None:
+    assert training_trace(9, layers=10_000_000).tensor_count == 9
 
 
 def test_seeds_decide_and_nothing_else() -> None:

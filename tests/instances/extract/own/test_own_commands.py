@@ -31,7 +31,7 @@ def _own_registry() -> Iterator[None]:
 
 
 @pytest.mark.torch
-def test_the_file_says_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_says_what_was_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     name, output = f"{written(tmp_path, LOOP)}:make_step", tmp_path / "step.json"
     extract_model(name, output, set_=["batch=4"], streams="category", nodes_per_stream=20)
     origin = json.loads(output.read_text(encoding="utf-8"))["origin"]
@@ -42,9 +42,21 @@ def test_the_file_says_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     trace(name, tmp_path / "run.npz", steps=2)
     assert read_recorded_trace_file(tmp_path / "run.npz").iteration_count == 2
     # What the loop prints is no part of the answer.
-    shown = capsys.readouterr()
+    shown = capfd.readouterr()
     assert len(shown.out.splitlines()) == 2
     assert "loss 0.500" in shown.err
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("command", [extract_model, trace])
+@pytest.mark.parametrize("is_model", [False, True])
+def test_nothing_but_an_answer_is_an_answer(tmp_path: Path, command: Any, is_model: bool) -> None:
+    """A file that ends its process with 0 has made nothing."""
+    path, output = written(tmp_path, "import os; os._exit(0)"), tmp_path / "step.json"
+    name, models = ("bert-base", [path]) if is_model else (f"{path}:make_step", None)
+    with pytest.raises(InstanceError, match="its process ended with exit status 0 before it answ"):
+        command(name, output, models=models)
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +87,7 @@ def test_parameters_of_a_registered_model_are_refused(tmp_path: Path) -> None:
 def test_a_file_registers_models_for_both_commands(tmp_path: Path) -> None:
     path = written(tmp_path, MODEL, "my_models.py")
     extract_model("small-bert", tmp_path / "small.json", batch=3, models=[path])
-    del MODELS["small-bert"]
+    assert "small-bert" not in MODELS
     trace("small-bert", tmp_path / "small.npz", models=[path])
     assert read_recorded_trace_file(tmp_path / "small.npz").iteration_count == 3
 
