@@ -1,4 +1,4 @@
-// Memory for the nodes of trees, which come and go at each request.
+// A memory pool for tree nodes, which are made and dropped at each request.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace gapless::runtime {
 
-// All nodes have one size, so that the last one that was given back serves the next request. Memory
-// is kept until the pool ends.
+// All nodes have one size, so the node freed last serves the next request. The pool keeps its
+// memory until it is destroyed.
 class NodePool final : public std::pmr::memory_resource {
   private:
     union Node {
