@@ -260,7 +260,8 @@ void bind_vpmm(nb::module_& module) {
         .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
 }
 
-// What asks Python for signals, for which the interpreter has to be free, now and then.
+// Returns a function that lets Python handle signals, at most every 20 ms. It acquires the GIL for
+// this.
 std::function<void()> heeding_signals() {
     using Clock = std::chrono::steady_clock;
     return [asked = Clock::now()]() mutable {
