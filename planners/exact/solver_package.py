@@ -1,4 +1,4 @@
-"""The package that a solver comes in: whether it is there, and its import within the time."""
+"""A solver's package: is it installed, and import it within the time limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Loaded = TypeVar("Loaded")
 
 
 def require_package(module: str, package: str, command: str) -> None:
-    """Raise where a package is missing, without the time that its import takes."""
+    """Raise ``MissingDependencyError`` if a package is missing, without the cost of its import."""
     try:
         found = find_spec(module)
     except ImportError:
@@ -26,11 +26,12 @@ def require_package(module: str, package: str, command: str) -> None:
 
 
 def load_in_time(load: Callable[[], Loaded], package: str, budget: Budget) -> Loaded:
-    """Import what a solver needs, and wait for it no longer than there is time.
+    """Import a solver's package, waiting no longer than the budget's time.
 
-    Note: an import cannot be ended, and from a cold disk it takes seconds. It runs in a thread of
-    its own, which goes on where the time is over, and the next run finds the package there. The
-    process waits for it at its end: taken down in the middle, an extension module aborts.
+    Note: an import cannot be interrupted, and from a cold disk it takes seconds. It runs in a
+    thread of its own. If the time is over the thread continues, and the next run finds the package
+    imported. The process waits for the thread at its end, because an extension module aborts if it
+    is torn down in the middle.
     """
     answers: list[Loaded] = []
     errors: list[Exception] = []
