@@ -116,7 +116,7 @@ def require_room_for_pairs(problem: Problem) -> None:
 def _head_variables(
     model: cp_model.CpModel, scaled: ScaledBlocks, most: int, budget: Budget
 ) -> tuple[list[Any], dict[int, Any]]:
-    """Return each block's offset, an int or ``modulus * step + residue``; and the step variables."""
+    """Return each block's offset, an int or ``modulus * step + residue``; and the steps."""
     last = (scaled.highest(most) - scaled.lowest) // scaled.modulus
     # A block that does not fit even alone has no step either; the row below the peak refutes it.
     moves = (scaled.pinned == NOT_PINNED) & (scaled.size > 0) & (last >= 0)

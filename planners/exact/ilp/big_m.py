@@ -189,7 +189,7 @@ class BigM:
         self.milp.row(over, lower=over_known)
 
     def _is_below(self, lower: int, upper: int) -> tuple[int | None, int, int]:
-        """Return ``column, factor, constant`` of the indicator that ``lower`` is below ``upper``."""
+        """Return ``column, factor, constant`` for "``lower`` is below ``upper``"."""
         block_of = self._block_of
         if block_of[lower] == block_of[upper]:
             return None, 0, int(self._before[lower] < self._before[upper])
