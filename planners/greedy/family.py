@@ -1,4 +1,4 @@
-"""Families of greedy planners: one algorithm, with every order and every fit."""
+"""Families of greedy planners: one algorithm with every order and every fit."""
 
 from __future__ import annotations
 

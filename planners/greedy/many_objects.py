@@ -1,4 +1,4 @@
-"""Many Objects: the buffer falls into objects, each as large as the tensor that opened it."""
+"""Many Objects: the buffer is split into objects, each as large as the tensor that opened it."""
 
 from __future__ import annotations
 

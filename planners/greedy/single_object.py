@@ -1,4 +1,4 @@
-"""Single Object: one buffer, every order with every fit."""
+"""Single Object: one buffer, with every order and every fit."""
 
 from __future__ import annotations
 
