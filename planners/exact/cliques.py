@@ -11,6 +11,7 @@ from planners.exact.model_limits import require_room, require_time
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 
+# Limits the bytes of the sets of adjacent tensors. A guess.
 MOST_SET_BYTES = 1 << 30
 
 

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
 
+# Seconds between two looks of the waiting thread, within which Ctrl-C is noticed. A guess.
 POLL_SECONDS = 0.05
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from planners.errors import MissingDependencyError
 from planners.model.budget import Budget
 
+# Seconds between two looks whether an import has ended. A guess.
 POLL_SECONDS = 0.05
 
 Loaded = TypeVar("Loaded")

@@ -10,7 +10,7 @@ antichain bound for the tensors that witness it. A chain has the largest pressur
 each other. One sort key for all tensors lets tensors outside of the set take addresses first. Then
 the tensors of the set find only holes that are too small, and the peak rises above M at the one
 step without spare bytes. If the set comes first, any order of it stacks up to exactly M, since its
-members are pairwise unsafe. The tensors after it have room to spare: at each other step of their
+members are pairwise unsafe. The tensors after it have room to spare: at each step of their
 lifetimes less than M bytes are alive.
 
 *Why the keys.* Away from the tightest step only some of the stacked tensors are alive. The bytes of

@@ -10,6 +10,7 @@ from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
+# Limits the peak of a stacked plan, in bytes, so that offsets do not overflow.
 MOST_BYTES = 1 << 62
 
 

@@ -19,6 +19,7 @@ from planners.model.columns import (
 )
 from planners.text.byte_units import counted
 
+# Limits the streams and the nodes of a graph, before memory for them is taken. Guesses.
 MAX_STREAMS = 1 << 20
 MAX_NODES = 20_000_000
 # Nodes of a cycle that a message shows.

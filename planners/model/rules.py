@@ -25,8 +25,11 @@ from planners.model.graph import Graph
 from planners.model.problem_fields import ProblemFields, Scalar
 from planners.text.plain_text import shown
 
+# Limits the tensors of a problem, before memory for them is taken. A guess.
 MAX_TENSORS = 20_000_000
+# Limits an alignment, in bytes. A guess.
 MAX_ALIGNMENT = 1 << 40
+# Limits the sum of sizes, alignments and the largest pin, so that no later sum overflows.
 MAX_TOTAL_BYTES = 1 << 61
 
 

@@ -50,6 +50,7 @@ class AddressTable {
     std::size_t size() const { return count_; }
 
   private:
+    // Buckets of an empty table, a power of two. A guess.
     static constexpr std::size_t kFirstBuckets = 1024;
     struct Entry {
         Address address = 0;

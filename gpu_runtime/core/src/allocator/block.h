@@ -58,7 +58,7 @@ struct Block {
     std::int64_t request = -1;
     std::int32_t kind = -1;
     std::int32_t slot = -1;
-    std::int64_t unknown_in = -1;  // the step that requested it without a plan, or -1
+    std::int64_t unknown_in = -1;  // segment that requested it without a plan, or -1
 
     Address end() const { return address + bytes; }
 };

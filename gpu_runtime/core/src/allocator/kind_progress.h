@@ -70,7 +70,10 @@ class KindProgress {
     std::int64_t missing() const;
 
   private:
+    // Last request sizes kept for each stream; more than any search compares. A guess.
     static constexpr std::size_t kRecent = 8;
+    // Badness from which a stream counts as lost, and the largest badness. An unlikely request adds
+    // 2, a likely one subtracts 1. Guesses.
     static constexpr std::int32_t kLost = 8, kWorst = 16;
 
     // The slots of one stream, as positions in `slot_`.

@@ -16,6 +16,7 @@ class NodePool final : public std::pmr::memory_resource {
         Node* next;
         alignas(std::max_align_t) std::byte bytes[64];
     };
+    // Nodes that are allocated at once. A guess.
     static constexpr std::size_t kChunk = 1024;
 
     void* do_allocate(std::size_t bytes, std::size_t /*alignment*/) override {

@@ -8,6 +8,7 @@ namespace gapless::runtime {
 
 namespace {
 
+// Mismatches kept since reset_peaks(); later ones are only counted. A guess.
 constexpr std::size_t kKeptMismatches = 64;
 // Entries of a log that the caller does not take. At this length the log is dropped. A guess.
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;

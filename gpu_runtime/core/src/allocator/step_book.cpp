@@ -11,6 +11,7 @@ namespace gapless::runtime {
 
 namespace {
 
+// Past segments by which the kinds of the next one are ordered. A guess.
 constexpr std::size_t kKeptHistory = 64;
 // Requests between two searches in all other kinds: the wait doubles up to the limit. Guesses.
 constexpr std::int64_t kFirstForeignWait = 4, kLongestForeignWait = 512;

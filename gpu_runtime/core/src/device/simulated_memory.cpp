@@ -17,6 +17,8 @@ namespace gapless::runtime {
 
 namespace {
 
+// Limits, in bytes, a simulated device to the address space of a process, and a page. The limit of
+// a page is a guess.
 constexpr std::size_t kAddressSpace = std::size_t{1} << 47;
 constexpr std::size_t kLargestPage = std::size_t{1} << 40;
 // The first address tried. A process has nothing there: it is above small fixed addresses, and far

@@ -397,6 +397,7 @@ class CanonicalSearch::Engine {
 
     template <class Iterator>
     void wander(Iterator first, Iterator last) {
+        // Candidates after the first among which a random one is drawn. A guess.
         constexpr std::ptrdiff_t kFarthest = 3;
         if (question_->wander == 0 || last - first < 2) return;
         if (static_cast<std::int32_t>(random_() % 1000) >= question_->wander) return;

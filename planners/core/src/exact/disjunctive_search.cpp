@@ -46,6 +46,7 @@ namespace gapless {
 
 namespace {
 
+// Pairs, members and arcs examined between two checks for a stop. A guess.
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
 // Limits the tightening in one node: examinations of each block's pairs, on average, and of all
 // sections. A guess.

@@ -13,6 +13,7 @@ namespace gapless {
 
 namespace {
 
+// Bytes of a huge page on x86-64 Linux.
 constexpr std::size_t kPageBytes = 2 << 20;
 // Words in a cache line of 64 bytes. The loop works on squares of 8 x 8 tiles, so that every
 // fetched cache line is used whole.

@@ -47,6 +47,7 @@ class Timeline {
     }
 
   private:
+    // Distances are used while the steps span less than this many times the segments. A guess.
     static constexpr std::size_t kLongest = 4;
 
     // The distance is computed in unsigned arithmetic because it may exceed the range of an int64.

@@ -30,6 +30,7 @@ class Stop {
     }
 
   private:
+    // A mask: the caller is asked at every 64th poll. A guess.
     static constexpr unsigned kEvery = 63;
     std::function<void()> check_;
     unsigned polls_ = 0;

@@ -11,6 +11,7 @@ namespace gapless {
 
 namespace {
 
+// Limits the table of sets to 256 MiB. A guess.
 constexpr std::size_t kMostBytesOfSets = std::size_t{1} << 28;
 constexpr std::int32_t kNone = -1;
 

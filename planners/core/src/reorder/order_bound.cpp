@@ -26,6 +26,7 @@ namespace gapless {
 
 namespace {
 
+// Nodes of one pass, a bit of a word each.
 constexpr std::int32_t kNodesAtOnce = 64;
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace gapless {
 
 namespace {
 
+// The first target lies this part of the way from the best peak to the floor: 1/16. A guess.
 constexpr std::int64_t kFirstShare = 16;
 // Moves without progress, for each node, before the walk chooses a target nearer to the best peak;
 // and the least number of such moves. Both are guesses.

@@ -56,6 +56,7 @@ class OrderWalk {
     bool measure(std::size_t first, std::span<const std::int32_t> window, double most);
     void take(std::size_t first, std::span<const std::int32_t> window);
 
+    // Length of late acceptance, in moves. A guess.
     static constexpr std::size_t kMemory = 64;
 
     std::shared_ptr<const OrderProblem> problem_;

@@ -33,6 +33,7 @@ namespace gapless {
 // recursion is as deep as the number of nodes.
 class StreamOrderSearch {
   public:
+    // Limits the nodes of a graph, and so the depth of the recursion. A guess.
     static constexpr std::int32_t kMostNodes = 512;
 
     // Throws std::length_error for more nodes than kMostNodes.

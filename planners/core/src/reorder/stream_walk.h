@@ -49,6 +49,7 @@ class StreamWalk {
   private:
     bool draw_move();
 
+    // Length of late acceptance, in moves. A guess.
     static constexpr std::size_t kMemory = 16;
 
     std::shared_ptr<const OrderProblem> problem_;

@@ -11,6 +11,7 @@ namespace gapless {
 
 namespace {
 
+// Length of late acceptance, in attempts. A guess.
 constexpr std::size_t kMemory = 50;
 
 // First fit in an order that changes. Blocks in the common prefix of two orders stay placed.

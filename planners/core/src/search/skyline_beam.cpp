@@ -12,6 +12,7 @@ namespace gapless {
 
 namespace {
 
+// Height of the walls at both ends of time and beside complete sections.
 constexpr std::int64_t kWall = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t kNowhere = -1;
 constexpr std::int32_t kNone = -1;

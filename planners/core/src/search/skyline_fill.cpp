@@ -12,6 +12,7 @@ namespace gapless {
 
 namespace {
 
+// Height of the walls at both ends of time, and of complete sections.
 constexpr std::int64_t kWall = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kNone = -1;
 // Scales of the reasons, in the order of FillReason. The unit is the weight of one end that a block
