@@ -1,1 +1,1 @@
-"""Exact planners: they search until they have proved something."""
+"""Exact planners: they search until they have a proof."""

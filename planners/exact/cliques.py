@@ -1,4 +1,4 @@
-"""Cover the unsafe pairs by cliques: few long no-overlaps prove more than many short ones."""
+"""Covers of the unsafe pairs by cliques: few long no-overlaps prove more than many short ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from planners.exact.model_limits import require_room, require_time
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 
+# Limits the bytes of the sets of adjacent tensors. A guess.
 MOST_SET_BYTES = 1 << 30
 
 
@@ -21,13 +22,13 @@ def clique_cover(
     budget: Budget,
     most_members: int,
 ) -> list[list[int]]:
-    """Return cliques such that every pair lies in at least one.
+    """Return cliques that together contain every pair.
 
-    Known cliques are grown to maximal ones and taken where they cover a pair that is left. Then
-    each tensor in turn opens cliques until its pairs are covered, taking first what covers the
-    most. A minimum cover is NP-hard, and not needed: any cover is exact.
+    Known cliques are grown to maximal ones and taken if they cover a new pair. Then each tensor in
+    turn opens cliques until its pairs are covered, adding first the tensors that cover the most. A
+    minimum cover is NP-hard and not needed, because every cover is exact.
     """
-    # A set is a bit a tensor, and there are two sets a tensor.
+    # A set has a bit for each tensor, and there are two sets for each tensor.
     require_room("bytes of sets of tensors", 2 * (tensors * tensors // 8), MOST_SET_BYTES)
     cover = _Cover(_adjacent(tensors, pairs, budget), budget, most_members)
     for clique in known:
@@ -40,9 +41,9 @@ def clique_cover(
 
 
 def _adjacent(tensors: int, pairs: IntColumn, budget: Budget) -> list[int]:
-    """Return, for every tensor, the set of those that it shares a pair with."""
+    """Return, for every tensor, the set of tensors with which it forms a pair."""
     both = np.concatenate((pairs, pairs[:, ::-1]))
-    require_time(budget)  # sorting millions takes a second
+    require_time(budget)  # sorting millions of pairs takes a second
     order = np.argsort(both[:, 0], kind="stable")
     require_time(budget)
     both = both[order]
@@ -57,7 +58,7 @@ def _adjacent(tensors: int, pairs: IntColumn, budget: Budget) -> list[int]:
 
 
 class _Cover:
-    """Sets of tensors are whole numbers: bit ``v`` stands for tensor ``v``."""
+    """Cliques that cover pairs; a set of tensors is an integer with bit ``v`` for tensor ``v``."""
 
     def __init__(self, adjacent: list[int], budget: Budget, most_members: int) -> None:
         self.uncovered = list(adjacent)
@@ -68,7 +69,7 @@ class _Cover:
         self._members = 0
 
     def open(self, clique: list[int]) -> None:
-        """Grow a clique, which is not empty, and keep it if it covers a pair."""
+        """Grow a nonempty clique to a maximal one, and keep it if it covers a new pair."""
         require_time(self._budget)
         candidates = -1
         for tensor in clique:

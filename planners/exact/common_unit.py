@@ -1,4 +1,4 @@
-"""A problem in the largest unit that loses no plan: small numbers make short proofs."""
+"""A problem in the largest unit that loses no best plan: small numbers make short proofs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from planners.model.problem import Problem
 class ScaledBlocks:
     """The blocks of a problem, every number divided by ``unit``.
 
-    Note: why scaling is exact. The unit divides every size and pin, and every modulus that it is
-    not itself a multiple of. Take a best plan, keep for each unsafe pair which of both lies
-    below, and let every block sink as far as that and its condition allow. Starting at its
-    residue, a block moves only to the end of another, give or take sizes, and from there up to
-    its residue class. Each of those is a multiple of the unit, or holds for every multiple of it.
-    So some best plan has multiples of the unit alone, and the conditions that hold for each of
-    them can be left out.
+    Note: why scaling is exact. The unit divides every size, every pin, and every modulus that does
+    not divide the unit. Take a best plan, keep for each unsafe pair which block lies below, and let
+    every block sink as far as its neighbours and its condition allow. A block starts at its
+    residue, moves only to the ends of other blocks, give or take sizes, and from there up to its
+    residue class. Each of these numbers is a multiple of the unit, or belongs to a condition that
+    every multiple satisfies. So some best plan has only multiples of the unit, and conditions that
+    hold for all multiples can be left out.
     """
 
     unit: int
-    # One entry a block, in units; ``pinned`` is -1 where nothing is given.
+    # One entry for each block, in units; ``pinned`` is -1 if no offset is given.
     size: IntColumn
     modulus: IntColumn
     residue: IntColumn
     pinned: IntColumn
-    # One entry a tensor, in units: its size, and the units of its block in front of it.
+    # One entry for each tensor, in units: its size, and the part of its block in front of it.
     tensor_size: IntColumn
     before: IntColumn
     # Block of each tensor.
@@ -46,20 +46,20 @@ class ScaledBlocks:
         return len(self.size)
 
     def up(self, bytes_: int) -> int:
-        """Return the units of a lower bound."""
+        """Return a lower bound in units, rounded up."""
         return -(-bytes_ // self.unit)
 
     def down(self, bytes_: int) -> int:
-        """Return the units of an upper bound."""
+        """Return an upper bound in units, rounded down."""
         return bytes_ // self.unit
 
     @cached_property
     def lowest(self) -> IntColumn:
-        """The least offset that each block may take alone, also where it has no bytes."""
+        """The least offset of each block by itself, including blocks of size 0."""
         return np.where(self.pinned == NOT_PINNED, self.residue, self.pinned)
 
     def highest(self, peak: int) -> IntColumn:
-        """Return the largest offset of each block under a peak; below ``lowest`` for none."""
+        """Return each block's largest offset under a peak; below ``lowest`` if there is none."""
         last = peak - self.size
         last -= (last - self.residue) % self.modulus
         return np.where(self.pinned == NOT_PINNED, last, self.pinned)
@@ -70,7 +70,7 @@ class ScaledBlocks:
         return plan.offsets[blocks.members[blocks.indptr[:-1]]] // self.unit
 
     def plan(self, problem: Problem, heads: Sequence[int] | IntColumn) -> Plan:
-        """Return the plan that puts every block at an offset."""
+        """Return the plan in which every block has the given offset."""
         return Plan.of_blocks(problem, np.asarray(heads, dtype=np.int64) * self.unit)
 
 
@@ -98,9 +98,9 @@ def _common_divisor(problem: Problem) -> int:
     pins = blocks.pinned[blocks.pinned != NOT_PINNED]
     divisor = math.gcd(_gcd(problem.size), _gcd(pins))
     if divisor == 0:
-        # Nothing has a size: residues are multiples of 1, and any unit that divides all will do.
+        # No size or pin is nonzero, so residues are multiples of 1, and any common divisor will do.
         return 1
-    # Moduli are powers of two; those that divide the unit already need not divide it further.
+    # Moduli are powers of two. A modulus that divides the unit holds for every multiple of it.
     strict = blocks.modulus[divisor % blocks.modulus != 0]
     return math.gcd(divisor, _gcd(strict))
 

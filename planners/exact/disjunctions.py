@@ -1,4 +1,4 @@
-"""The distances at which two blocks share no byte that they may not share."""
+"""The distances between two blocks at which none of their unsafe tensors share a byte."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from planners.model.columns import IntColumn
 class Disjunction:
     """Two blocks may not lie at a distance ``below < head[second] - head[first] < above``.
 
-    Two tensors give one such range. Chains may give several, where one fits into a hole of the
-    other, so which of two blocks is on top is not one question but one a range.
+    Two tensors give one such range. Chains may give several, if one chain fits into a hole of the
+    other. So the order of two blocks is not one decision, but one for each range.
     """
 
     # Blocks, ``first < second``.
     first: int
     second: int
-    # Units; either side of the range.
+    # The two ends of the range, in units.
     below: int
     above: int
 
@@ -29,10 +29,10 @@ class Disjunction:
 def disjunctions_of(
     scaled: ScaledBlocks, pairs: IntColumn
 ) -> tuple[list[Disjunction], dict[tuple[int, int], int]]:
-    """Return what separates the blocks of unsafe tensors, and the disjunction of each pair.
+    """Return the disjunctions of blocks with unsafe tensors, and each pair's disjunction by index.
 
-    Two blocks may have several, by distance; those that overlap are one. A pair ``(a, b)`` has its
-    ``a`` in the ``first`` block.
+    Two blocks may have several disjunctions, sorted by distance; overlapping ranges are merged. In
+    a pair ``(a, b)``, tensor ``a`` is in the ``first`` block.
     """
     turned = scaled.block_of[pairs[:, 0]] > scaled.block_of[pairs[:, 1]]
     a, b = np.where(turned[:, None], pairs[:, ::-1], pairs).T

@@ -1,4 +1,4 @@
-"""Let Ctrl-C through to a search that runs in compiled code."""
+"""Runs a search in compiled code so that Ctrl-C can stop it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
 
+# Seconds between two looks of the waiting thread, within which Ctrl-C is noticed. A guess.
 POLL_SECONDS = 0.05
 
 
@@ -29,8 +30,8 @@ def run_interruptibly(
 ) -> tuple[Answer | None, bool]:
     """Run a blocking search, and stop it on Ctrl-C.
 
-    Python sees a signal only between two byte codes of its main thread. So the search runs in a
-    thread of its own, and this one waits in short steps.
+    Python handles a signal only between two byte codes of its main thread. So the search runs in a
+    thread of its own, and the calling thread waits in short steps.
     """
     call = _Call(search)
     thread = threading.Thread(target=call, daemon=True)

@@ -1,4 +1,4 @@
-"""The frame of every exact planner: greedy start, search, truthful answer."""
+"""The frame of every exact planner: greedy start, search, answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan_exactly(
     known: Plan | None = None,
     require: Callable[[], object] | None = None,
 ) -> Findings:
-    """Start from the greedy plans, search where that proves nothing yet, and answer."""
+    """Start from the greedy plans, search if they prove nothing yet, and return the findings."""
     if require is not None:
         require()
     incumbent = warm_incumbent(problem, budget, known)

@@ -1,4 +1,4 @@
-"""What an exact search did, beside the plan and the bound that it started from."""
+"""The outcome of an exact search, apart from the plan and bound that it started from."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from planners.model.problem import Scalar
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search found and proved."""
+    """The plan and the proofs of a search."""
 
     # The best plan that the search found, if any.
     plan: Plan | None = None
-    # Whether the search proved that no plan is better than the best of ``plan`` and the incumbent;
-    # or, with a capacity that the best does not fit, that none fits.
+    # True if the search proved that no plan is better than the best of ``plan`` and the incumbent;
+    # or, with a capacity that this best plan exceeds, that no plan fits.
     exhausted: bool = False
-    # Bytes that the search proved; 0 for nothing.
+    # The lower bound in bytes that the search proved; 0 for none.
     lower_bound: int = 0
-    # Why the search did not finish; empty where nothing needs saying.
+    # Why the search did not finish; empty if it did.
     reason: str = ""
     # Counters of the search.
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
-    # Whether Ctrl-C ended it.
+    # True if Ctrl-C ended the search.
     interrupted: bool = False

@@ -1,4 +1,4 @@
-"""Lifetimes in steps of the sections at which the set of live tensors is maximal."""
+"""Lifetimes in sections: the steps at which the set of live tensors is maximal."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from planners.model.problem import Problem
 class Sections:
     """Sets of live tensors, each maximal among its neighbours, in the order of time.
 
-    Two tensors are alive at one step exactly where they share a section, so nothing is lost and
-    far fewer steps are left.
+    Two tensors are alive at one step if and only if they share a section. So no unsafe pair is
+    lost, and far fewer steps are left.
     """
 
-    # Rows ``(tensor, first section, one past the last)`` of the tensors that have bytes, sorted by
+    # Rows ``(tensor, first section, one past the last)`` of the tensors of nonzero size, sorted by
     # tensor and section.
     segments: IntColumn
     count: int
 
     @property
     def member_count(self) -> int:
-        """Number of live tensors of all sections together."""
+        """Number of live tensors, summed over all sections."""
         return int((self.segments[:, 2] - self.segments[:, 1]).sum())
 
     def live_sets(self) -> list[IntColumn]:
-        """Return the live tensors of every section; without gaps, none lies within another."""
+        """Return the live tensors of every section; without gaps, none contains another."""
         if not self.count:
             return []
         tensor, first, last = self.segments.T

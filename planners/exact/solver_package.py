@@ -8,7 +8,7 @@ from planners.errors import MissingDependencyError
 
 
 def require_package(module: str, package: str, command: str) -> None:
-    """Raise where a package is missing, without the time that its import takes."""
+    """Raise ``MissingDependencyError`` if a package is missing, without the cost of its import."""
     try:
         found = find_spec(module)
     except ImportError:

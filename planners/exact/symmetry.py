@@ -1,4 +1,4 @@
-"""Plans that are the same but for names or direction: the search looks at one of each."""
+"""Plans that differ only in names or direction: the search examines one of each."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True)
 class Symmetry:
-    """What a search may assume of the plans it looks at.
+    """The assumptions that a search may make without losing the best peak.
 
-    Note: why both hold at once. Blocks of one group may swap their offsets, so they may be
-    assumed to lie in the order of their index. Where nothing fixes a direction, a plan upside
-    down is a plan, so the anchor may be assumed to lie in the lower half; and since it is the
-    first of its group, sorting the group again after the turn keeps it there: if even the lowest
-    of a group lies in the upper half, all of them do, and all lie in the lower half afterwards.
+    Note: why both hold at once. Blocks of one group may swap their offsets, so they may be assumed
+    to lie in the order of their index. If nothing fixes a direction, a plan upside down is a plan,
+    so the anchor may be assumed to lie in the lower half. The anchor is the first of its group. If
+    even the lowest block of a group lies in the upper half, all of them do, and after the turn all
+    lie in the lower half. So sorting the group again keeps the anchor there.
     """
 
-    # Blocks that are alike and pairwise unsafe, in the order in which they may be assumed to lie,
-    # the lowest first.
+    # Groups of identical, pairwise unsafe blocks. Their offsets may be assumed to rise in this
+    # order.
     groups: list[list[int]]
-    # Block whose middle may be assumed to lie in the lower half; None where a pin, a chain or an
-    # alignment tells up from down.
+    # The block whose middle may be assumed to lie in the lower half; None if a pin, a chain or an
+    # alignment distinguishes up from down.
     anchor: int | None
 
     def representative(self, scaled: ScaledBlocks, heads: IntColumn, peak: int) -> IntColumn:
-        """Return the plan that the search may look at instead of one that it may not."""
+        """Return an equivalent plan that satisfies the assumptions."""
         if self.anchor is not None and 2 * heads[self.anchor] + scaled.size[self.anchor] > peak:
-            # Upside down it lies in the lower half, and so does the lowest of its group.
+            # Upside down it lies in the lower half, and so does the lowest block of its group.
             heads = peak - heads - scaled.size
         else:
             heads = heads.copy()
@@ -47,7 +47,7 @@ class Symmetry:
 def symmetry_of(
     problem: Problem, scaled: ScaledBlocks, neighbourhood: Sequence[Hashable]
 ) -> Symmetry:
-    """Return the symmetry that can be seen from sizes, conditions and neighbourhoods.
+    """Return the symmetry that follows from sizes, conditions and neighbourhoods.
 
     Tensors with equal neighbourhoods must be unsafe with each other, and with the same others.
     """

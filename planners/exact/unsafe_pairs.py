@@ -1,4 +1,4 @@
-"""Every unsafe pair of tensors of a small problem, one by one."""
+"""Lists every unsafe pair of tensors of a small problem."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from planners.model.problem import Problem
 
 
 def list_unsafe_pairs(problem: Problem, most: int) -> IntColumn:
-    """Return the pairs ``a < b`` of tensors with bytes that may not share any, sorted."""
+    """Return the unsafe pairs ``a < b`` of tensors of nonzero size, sorted."""
     require_unsafe_pairs(problem, most)
     return problem.core.unsafe_pairs()
 
 
 def require_unsafe_pairs(problem: Problem, most: int) -> None:
-    """Raise where a problem has more unsafe pairs; those of tensors without bytes count as well."""
+    """Raise if a problem has more unsafe pairs, including those of tensors of size 0."""
     require_room("unsafe pairs", int(problem.core.unsafe_degrees().sum()) // 2, most)
 
 
 def neighbourhoods(tensors: int, pairs: IntColumn) -> list[bytes]:
-    """Return, for each tensor, one key for the set of those it shares a pair with and itself."""
+    """Return, for each tensor, a key for the set of the tensor and those it forms a pair with."""
     itself = np.repeat(np.arange(tensors)[:, None], 2, axis=1)
     both = np.concatenate((itself, pairs, pairs[:, ::-1]))
     both = both[np.lexsort((both[:, 1], both[:, 0]))]

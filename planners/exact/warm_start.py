@@ -1,4 +1,4 @@
-"""Where every exact planner starts: the best greedy plan and the best bound."""
+"""The start of every exact planner: the best greedy plan and the best bound."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from planners.search.incumbent import Incumbent
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What is known before the search."""
+    """The knowledge before the search."""
 
     # The best greedy plan.
     plan: Plan
     # The best lower bound.
     bound: Bound
-    # Takes every better plan as soon as a search has it.
+    # Called with every better plan as soon as a search has it.
     offer: Callable[[Plan], None]
-    # Takes when a solver had reached which peak, where its plans do not come one by one.
+    # Called with the time and the peak that a solver reached, if its plans do not come one by one.
     tell: Callable[[float, int], None]
 
 
 def warm_incumbent(problem: Problem, budget: Budget, known: Plan | None = None) -> Incumbent:
-    """Return the best of a known plan, or else of all greedy ones, with the best bound."""
+    """Return the incumbent of a known plan, or of all greedy plans, with the best bound."""
     incumbent = Incumbent(problem, replace(budget, node_limit=None), problem.capacity)
     if incumbent.bound.bytes > incumbent.goal:
         return incumbent

@@ -1,4 +1,4 @@
-"""A heuristic in one line: a sort key becomes a planner."""
+"""Makes a planner from a sort key, in one line."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def register_sort_key(
     key
         Function from the problem to numbers, one a tensor; the smallest comes first.
     fit
-        Default of the planner's parameter ``fit``. Its others are ``objects``, whether the buffer
-        falls into objects as in Many Objects, and ``chain_rule``, as for
+        Default of the planner's parameter ``fit``. The planner has two more parameters: ``objects``
+        splits the buffer into objects as in Many Objects, and ``chain_rule`` is that of
         :func:`planners.place`.
     summary
         One line for ``--list``; the first line of the key's docstring by default.
@@ -39,7 +39,7 @@ def register_sort_key(
     """
     line = summary or (inspect.getdoc(key) or "Greedy, by a sort key").partition("\n")[0]
 
-    # A default of the signature is a default of the planner, which --list and results show.
+    # The defaults of this signature are the planner's defaults, which --list and results show.
     def plan(
         problem: Problem,
         budget: Budget,

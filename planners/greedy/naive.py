@@ -27,7 +27,7 @@ def naive(problem: Problem, _budget: Budget) -> Plan:
     Returns
     -------
     Plan
-        Its peak is the sum of all sizes, and of what alignment skips.
+        Its peak is the sum of all sizes plus the padding for alignment.
 
     Raises
     ------

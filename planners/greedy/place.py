@@ -1,4 +1,4 @@
-"""The one way from an order to a plan: every greedy planner and every heuristic comes through."""
+"""Places tensors in an order: the one entry to the engine for greedy planners and heuristics."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def place(
     problem
         What to plan. Lifetimes with gaps, graphs, pairs, alignment, pins and chains are handled.
     order
-        Who comes first: the name of an order, a function from the problem to sort keys, or the
-        keys themselves, one number a tensor, the smallest first. A chain comes with its most
-        urgent tensor; ties go to the lower index.
+        The name of an order, a function from the problem to sort keys, or the keys themselves: one
+        number a tensor, the smallest first. A chain is placed with its most urgent tensor; ties go
+        to the lower index.
     fit
         ``first``: the lowest free offset. ``best``: the smallest free gap.
     chain_rule
-        Which offsets a chain may take: ``exact`` takes all that are safe; ``paper`` passes over
-        those that the published Fit passes over.
+        Which offsets a chain may take: ``exact`` allows all safe ones; ``paper`` skips those that
+        the published Fit skips.
     budget
         Limits; none by default.
 
@@ -107,13 +107,13 @@ def place_in_objects(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of placing blocks below a limit."""
+    """The outcome of placing blocks below a limit."""
 
-    # None where a block would have ended at or above the limit.
+    # None if a block would have ended at or above the limit.
     plan: Plan | None
-    # Blocks of the order that were placed; the one after them is the one that did not fit.
+    # Number of placed blocks of the order; the next block is the one that did not fit.
     placed: int
-    # Whether the time limit passed; the plan, if there is one, has the rest stacked on top.
+    # True if the time limit passed; then the plan, if any, has the remaining blocks stacked on top.
     out_of_time: bool = False
 
 
@@ -128,9 +128,10 @@ def place_blocks(
     below: int | None = None,
     complete: bool = False,
 ) -> Attempt:
-    """Place whole blocks one after the other, and give up where one ends at or above `below`.
+    """Place blocks one after the other, and give up when one ends at or above ``below``.
 
-    Where the time limit passes, `complete` stacks the rest above all others, whatever `below`.
+    If the time limit passes and ``complete`` is set, the remaining blocks are stacked on top,
+    whatever ``below`` is.
     """
     algorithm = _core.place_many_objects if objects else _core.place_single_object
     offsets, placed, out_of_time = algorithm(

@@ -1,4 +1,4 @@
-"""Every greedy planner, each as long as its plan can still become the best."""
+"""The portfolio: every greedy planner runs while its plan can still become the best."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Portfolio:
         if (problem.blocks.pinned == NOT_PINNED).all():
             families.append(("many-objects", True))
             if not lifetimes_decide(problem):
-                families.reverse()  # over rows of unsafe pairs objects cost less
-        # First fit costs less, and the orders stand from the best on most problems to the worst.
+                families.reverse()  # for rows of unsafe pairs, objects cost less
+        # First fit costs less. The orders are sorted from the best on most problems to the worst.
         self._planners = [
             (f"{family}-{order}-{fit}", order, fit, objects)
             for fit, order, (family, objects) in product(
@@ -35,13 +35,13 @@ class Portfolio:
         ]
 
     def run(self, incumbent: Incumbent, prove: Callable[[], None] = lambda: None) -> None:
-        """Run every planner, and between the first and the others look for a proof.
+        """Run every planner, and look for a proof between the first and the others.
 
-        Note: what a proof may cost. Whoever asks for a plan within a time is owed the best that
-        greedy planners reach in that time, so nothing else may take what they need. The first one
-        is timed, and as much is kept for each of the others; they mostly end sooner, for they are
-        given up where they get worse than the best. What is left beyond that goes to the proof,
-        which mostly succeeds and saves all the others.
+        Note: the time for a proof. Within a time limit a user is owed the best plan that the greedy
+        planners reach in it, so no other work may take their time. The first planner is timed, and
+        as much is reserved for each of the others. They mostly end sooner, because a planner stops
+        when its plan gets worse than the best. The remaining time goes to the proof, which mostly
+        succeeds and saves all other planners.
         """
         started = time.monotonic()
         self.run_first(incumbent)
@@ -57,7 +57,7 @@ class Portfolio:
         self._run(self._planners[:1], incumbent, only_goal=False)
 
     def run_others(self, incumbent: Incumbent, *, only_goal: bool) -> None:
-        """Run the other planners one after the other, until the attempts are over."""
+        """Run the other planners one after the other, until the incumbent is over."""
         self._run(self._planners[1:], incumbent, only_goal=only_goal)
 
     def _run(
@@ -75,7 +75,7 @@ class Portfolio:
             incumbent.place(blocks, name, fit, objects=objects, only_goal=only_goal)
 
     def orders(self) -> Iterator[tuple[str, IntColumn]]:
-        """Yield the name of each order, and the blocks in it."""
+        """Yield the name of each order, and the blocks in that order."""
         for name in ORDERS:
             yield name, self._by(name)
 

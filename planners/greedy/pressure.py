@@ -2,36 +2,38 @@
 
 Note [Pressure]
 ~~~~~~~~~~~~~~~
-The pressure of a tensor is the heaviest set of pairwise unsafe tensors that it is in, as far as
-that is known: the most bytes alive at a step of its lifetime and, with several streams, the whole
+The pressure of a tensor is the weight of the heaviest known set of pairwise unsafe tensors that
+contains it: the most bytes alive at a step of its lifetime and, with several streams, the whole
 antichain bound for the tensors that witness it. A chain has the largest pressure of its members.
 
 *Why levels.* A plan meets the bound M only if the tensors of a heaviest set leave no gap between
-each other. One sort key for all tensors lets some that are in no such set take addresses first, and
-those of the set then find holes that are too small: the peak rises above M at the one place where
-nothing can be spared. With the set first, any order of it stacks up to exactly M, since its members
-are pairwise unsafe. What follows has room to spare: at each step of its lifetime less than M is
-alive.
+each other. One sort key for all tensors lets tensors outside of the set take addresses first. Then
+the tensors of the set find only holes that are too small, and the peak rises above M at the one
+step without spare bytes. If the set comes first, any order of it stacks up to exactly M, since its
+members are pairwise unsafe. The tensors after it have room to spare: at each step of their
+lifetimes less than M bytes are alive.
 
-*Why the keys.* Away from the tightest step only some of the stacked tensors are alive, and what the
-dead ones leave is the room for all others. A stack in the order of starts, or of ends, has died
-from one end on: its room is one piece on that side of the step. In the order of lengths it is one
-piece on both sides, if lifetimes nest as those of activations do. The order of sizes leaves room of
-similar sizes, which suits the repetitions of a model. Which of these does it depends on the
-instance; an attempt costs a scan of the blocks, and all pairs of keys are tried.
+*Why the keys.* Away from the tightest step only some of the stacked tensors are alive. The bytes of
+the dead ones are the room for all other tensors. If the stack is ordered by start, or by end, it
+dies from one end on: its room is one piece on that side of the step. If it is ordered by length,
+the room is one piece on both sides, provided that lifetimes nest as those of activations do. The
+order of sizes leaves room of similar sizes, which suits the repetitions of a model. Which order
+works depends on the instance. An attempt costs one scan of the blocks, so all pairs of keys are
+tried.
 
-*Why more levels.* What is alive at the second-tightest step has the least room of all that is left,
-and so on down: thresholds that fall let the first level hold more than one peak, and levels for
-every twentieth of the pressure place one peak after the other. (A level for every pressure would be
-greedy by breadth with another key among equals; it reached no more.)
+*Why more levels.* The tensors alive at the second-tightest step have the least room of the rest,
+and so on. Falling thresholds let the first level hold more than one peak, and a level for every
+twentieth of the pressure places one peak after the other. (A level for every pressure would be
+greedy by breadth with another key among equals; it met no more bounds.)
 
-*Why it is fast.* The first round asks for the bound itself: an attempt ends with the first block
-that passes it, mostly after a small part. Where one ends within its first level, every other second
-key would end there too, and is left out. Only where no order meets the bound, the second round asks
-for anything better than the best plan so far. Each key is sorted once; an order is a merge of two.
+*Why it is fast.* The first round only accepts the bound itself: an attempt ends at the first block
+that exceeds it, mostly after a small part of the blocks. If an attempt ends within its first level,
+every other second key would end there too, and is skipped. Only if no order meets the bound, a
+second round asks for any plan better than the best. Each key is sorted once; an order merges two
+sorts.
 
-*Limits.* A level says nothing of what suits the tensors within it together: an instance that is
-tight everywhere, as the MiniMalloc ones are, needs a search.
+*Limits.* A level says nothing about the tensors within it together. An instance that is tight
+everywhere, as the MiniMalloc ones are, needs a search.
 """
 
 from __future__ import annotations
@@ -52,11 +54,11 @@ from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
 from planners.search.incumbent import Incumbent
 
-# Shares of the largest pressure from which a tensor belongs to the first level; at the last one
-# all do, which is first fit by one key.
+# Shares of the largest pressure from which a tensor belongs to the first level. At the last share
+# all tensors do, which is first fit by one key. Guesses.
 THRESHOLDS = (1.0, 0.999, 0.99, 0.98, 0.95, 0.9, 0.8, 0.5, 0.0)
 
-# Levels of equal height below the first, for problems with many peaks.
+# Number of equally high levels below the first, for problems with many peaks. A guess.
 STEPS = 20
 
 KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
@@ -66,7 +68,7 @@ KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
     "latest start": lambda problem: -problem.start,
     "earliest end": lambda problem: problem.end,
     "latest end": lambda problem: -problem.end,
-    # As floating point: bytes times steps may leave int64, and ties among huge areas do no harm.
+    # As floats: bytes times steps may exceed an int64, and ties among huge areas do no harm.
     "largest area": lambda problem: (
         -problem.size.astype(np.float64) * (problem.end - problem.start)
     ),
@@ -86,8 +88,8 @@ def pressure_planner(problem: Problem, budget: Budget) -> Findings:
     problem
         With lifetimes, given or from its graph; chains, alignment, pins and gaps are handled.
     budget
-        The best plan so far is the answer when the time is over or Ctrl-C comes; ``node_limit``
-        counts attempts.
+        ``node_limit`` counts attempts. When the time is over, or at Ctrl-C, the answer is the best
+        plan so far.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def pressure_planner(problem: Problem, budget: Budget) -> Findings:
     Raises
     ------
     UnsupportedProblemError
-        Nothing is known of lifetimes.
+        Lifetimes are not known.
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")
@@ -124,7 +126,7 @@ def first_orders(problem: Problem, bound: Bound) -> Iterator[tuple[str, IntColum
 
 
 class PressureOrders:
-    """Orders of the blocks by levels of falling pressure, and by keys within a level."""
+    """Orders of the blocks by levels of falling pressure, and by a key within each level."""
 
     def __init__(self, problem: Problem, bound: Bound) -> None:
         self._problem = problem
@@ -137,7 +139,7 @@ class PressureOrders:
         self._sorted: dict[str, IntColumn] = {}
 
     def run(self, incumbent: Incumbent, *, only_goal: bool) -> None:
-        """Place the blocks in one order after the other, until the attempts are over."""
+        """Place the blocks in one order after the other, until the incumbent is over."""
         for first_level, orders in self.families():
             incumbent.require_time()
             for name, order in orders:
@@ -150,7 +152,7 @@ class PressureOrders:
                     break
 
     def families(self) -> Iterator[tuple[int, Iterator[tuple[str, IntColumn]]]]:
-        """Yield families of orders with the same first level."""
+        """Yield families of orders that share their first level, with its number of blocks."""
         seen = -1
         for threshold in THRESHOLDS:
             tight = self._pressure >= threshold * self._pressure.max(initial=0)
@@ -188,7 +190,7 @@ class PressureOrders:
         return self._sorted[key]
 
     def _by_steps(self, key: str) -> IntColumn:
-        """Return the blocks by falling pressure, in ``STEPS`` steps, and by a key within each."""
+        """Return the blocks in ``STEPS`` levels of falling pressure, each sorted by a key."""
         order = self._by(key)
         step = self._pressure // max(1, -(-self._pressure.max(initial=1) // STEPS))
         return order[np.argsort(-step[order], kind="stable")]
@@ -199,21 +201,22 @@ def pressures(problem: Problem) -> IntColumn:
     if not problem.tensor_count:
         return np.empty(0, dtype=np.int64)
     steps, live = liveness(problem)
-    # A gap may open a lifetime, which then starts between two changes, or before the first.
+    # A gap may begin a lifetime, so that the tensor starts between two changes, or before the
+    # first.
     first = np.maximum(np.searchsorted(steps, problem.start, side="right") - 1, 0)
     length = np.searchsorted(steps, problem.end) - first
     return _range_maximum(live, first, length)
 
 
 def _range_maximum(values: IntColumn, first: IntColumn, length: IntColumn) -> IntColumn:
-    """Return the maxima of ranges of at least one entry, by ranges of powers of two."""
+    """Return the maxima of nonempty ranges, by a sparse table of powers of two."""
     maxima = np.empty(len(first), dtype=np.int64)
     power = np.frexp(length.astype(np.float64))[1] - 1
     window = values
     for exponent in range(int(power.max()) + 1):
         width = 1 << exponent
         chosen = power == exponent
-        # Two windows that overlap cover a range between one and two widths long.
+        # Two overlapping windows cover a range between one and two widths long.
         left = first[chosen]
         maxima[chosen] = np.maximum(window[left], window[left + length[chosen] - width])
         window = np.maximum(window[:-width], window[width:]) if len(window) > width else window

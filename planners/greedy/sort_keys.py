@@ -1,4 +1,4 @@
-"""Orders in which greedy planners take the tensors, each as a sort key."""
+"""The orders in which greedy planners take the tensors, each as a sort key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def by_breadth(problem: Problem) -> IntColumn:
     if problem.safety is Safety.PAIRS:
         return np.zeros(problem.tensor_count, dtype=np.int64)
     steps, live = liveness(problem)
-    # The last change up to the start; before the first, index -1 finds the 0 at the end.
+    # The last change up to the start. Before the first change, index -1 yields the final 0.
     return -live[np.searchsorted(steps, problem.start, side="right") - 1]
 
 
@@ -49,7 +49,7 @@ ORDERS: dict[str, SortKey] = {
 
 
 def summary_of(order: str) -> str:
-    """Return what lists of planners say of an order: the first clause of its docstring."""
+    """Return the summary of an order for lists of planners: the first clause of its docstring."""
     text = ORDERS[order].__doc__ or ""
     return text.partition(";")[0].partition(" (")[0].rstrip(".")
 

@@ -1,4 +1,4 @@
-"""The rest of a plan where there was no time to place it: every block gets bytes of its own."""
+"""Stacks the blocks that there was no time to place, each with bytes of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
+# Limits the peak of a stacked plan, in bytes, so that offsets do not overflow.
 MOST_BYTES = 1 << 62
 
 
 def stack_rest(problem: Problem, offsets: IntColumn, rest: NDArray[np.integer]) -> Plan | None:
-    """Complete a plan: what is not placed yet is stacked above what is.
+    """Complete a plan: blocks that are not placed yet are stacked above the placed ones.
 
-    It takes milliseconds for a million tensors, for every block is padded to the strictest
-    alignment of all, so that no loop over blocks is needed.
+    This takes milliseconds for a million tensors: every block is padded to the strictest alignment
+    of all, so no loop over blocks is needed.
     """
     blocks = problem.blocks
     heads = offsets[blocks.members[blocks.indptr[:-1]]]

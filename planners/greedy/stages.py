@@ -1,4 +1,4 @@
-"""The frame of every planner that keeps the best of many plans: stages in turn, and the answer."""
+"""The frame of every planner that keeps the best of many plans: stages in turn, then the answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from planners.model.problem import Problem, Scalar
 from planners.search.incumbent import Incumbent
 
 Stage = Callable[[], object]
-"""Improves the incumbent, or proves more; may end with ``TimeoutError`` or Ctrl-C at any time."""
+"""Improves the incumbent or its bounds; may end with ``TimeoutError`` or Ctrl-C at any time."""
 
 
 def with_node_limit(problem: Problem, budget: Budget, effort: int, least: int) -> Budget:
-    """Return the budget with a limit on attempts where the user set none at all.
+    """Return the budget with a limit on attempts if the user set neither a time nor a node limit.
 
-    It is so many attempts times blocks, and so many attempts at least.
+    The limit is ``effort`` in attempts times blocks, but at least ``least`` attempts.
     """
     if budget.node_limit is not None or budget.time_limit_seconds is not None:
         return budget
@@ -30,7 +30,7 @@ def with_node_limit(problem: Problem, budget: Budget, effort: int, least: int) -
 
 
 def plan_in_stages(incumbent: Incumbent, stages: Iterable[Stage]) -> Findings:
-    """Run stages until the incumbent is good enough, and answer with it, whatever ended them."""
+    """Run stages until the incumbent is over, and return its findings, whatever ended them."""
     if not incumbent.has_room_for_an_order:
         return Findings(reason="the time limit leaves no room for a plan")
     if incumbent.bound.bytes > incumbent.goal:
@@ -57,7 +57,7 @@ def plan_in_stages(incumbent: Incumbent, stages: Iterable[Stage]) -> Findings:
 def ask_for_bounds_after_a_plan(
     incumbent: Incumbent, orders: Callable[[Problem, Bound], Iterator[tuple[str, IntColumn]]]
 ) -> None:
-    """Place the first order before bounds take time: their witness makes better orders."""
+    """Place the first order before bounds take time; then their witness improves the orders."""
     if not incumbent.bounds_are_known:
         name, order = next(orders(incumbent.problem, incumbent.bound))
         incumbent.place(order, name)
@@ -65,7 +65,7 @@ def ask_for_bounds_after_a_plan(
 
 
 def _offer_without_reuse(incumbent: Incumbent) -> None:
-    """Offer a plan in which no two blocks share a byte, for there was no time for another."""
+    """Offer a plan in which no two blocks share a byte, because time allowed no other."""
     problem = incumbent.problem
     nowhere = np.zeros(problem.tensor_count, dtype=np.int64)
     plan = stack_rest(problem, nowhere, np.arange(problem.blocks.count))

@@ -1,1 +1,1 @@
-"""Spatio-temporal planning: groups by computation phase, layers by size, and the order of both."""
+"""Spatio-temporal planning: groups by computation phase, layers by size, and orders from both."""

@@ -1,4 +1,4 @@
-"""``python -m planners.homosize FILE``: plan by phases and sizes, and show every stage."""
+"""``python -m planners.homosize FILE``: plans by phases and sizes, and shows every stage."""
 
 from __future__ import annotations
 

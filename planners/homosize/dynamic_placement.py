@@ -1,4 +1,4 @@
-"""Requests of varying size, placed around a static plan with the sizes that were recorded."""
+"""Places requests of varying size around a static plan, with their recorded sizes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from planners.model.problem import Problem
 
 
 def place_dynamic(problem: Problem, static_offsets: IntColumn, budget: Budget) -> Plan:
-    """Add the dynamic tensors to a plan of all others.
+    """Add the dynamic tensors to a plan of all other tensors.
 
-    Each takes, in the order of allocation, the smallest gap that is free throughout its recorded
-    lifetime: what best fit at run time could do at most, if it knew when requests are freed.
+    Each dynamic tensor, in the order of allocation, takes the smallest gap that is free throughout
+    its recorded lifetime. Best fit at run time could do no better, since it does not know the
+    frees.
     """
     dynamic = is_dynamic(problem)
     if not dynamic.any():

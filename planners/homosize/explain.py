@@ -1,4 +1,4 @@
-"""The stages of a published plan, in words and tables that fit a terminal."""
+"""Explains the stages of a published plan in text and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from planners.homosize.synthesis import Synthesis
 from planners.text.byte_units import human_bytes
 from planners.text.table import Row, Table, columns_of
 
-# Long runs have a group for every microbatch, and most look like the ones before.
+# The most rows of a table. Long runs have a group for every microbatch, mostly alike.
 MOST_ROWS = 20
 
 
 def explain(synthesis: Synthesis) -> str:
-    """Return what every stage made of the requests."""
+    """Return a report of what every stage made of the requests."""
     stages = (_groups(synthesis), _fusions(synthesis.trials), _layers(synthesis), _sums(synthesis))
     return "\n".join(line for stage in stages for line in stage) + "\n"
 

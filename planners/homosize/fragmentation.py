@@ -1,4 +1,4 @@
-"""Fragmentation: reserved memory that nothing uses for a time, and where it lies."""
+"""Fragmentation: reserved memory that is idle for a time, by where it lies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Fragmentation:
     used: int
     # Within the blocks of groups.
     in_groups: int
-    # In layers, where no group or single request lies.
+    # In layers, at times without a group or a single request.
     in_layers: int
 
     def mean_bytes(self, byte_steps: int) -> int:
-        """Return byte-steps as bytes, averaged over the steps and rounded."""
+        """Return byte-steps as mean bytes over the steps, rounded."""
         return round(byte_steps / self.steps) if self.steps else 0
 
 

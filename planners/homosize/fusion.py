@@ -18,33 +18,33 @@ from planners.model.budget import Budget
 
 @dataclass(frozen=True)
 class FusionAttempt:
-    """Two adjacent plans, and what came of fusing them."""
+    """Two adjacent plans, and the outcome of fusing them."""
 
-    # First and last phase of the larger plan, and of the one that was inserted into it.
+    # First and last phase of the larger plan, and of the plan that was inserted into it.
     host_phases: tuple[int, int]
     guest_phases: tuple[int, int]
-    # Bytes; what was left over is in the last.
+    # Bytes; ``fused_size`` includes the guests that were left over.
     host_size: int
     guest_size: int
     fused_size: int
-    # What has to grow, see :func:`merit`: of the two plans, and of what became of them.
+    # The merit, see :func:`merit`, of the two plans and of the fused ones.
     before: Fraction
     after: Fraction
 
     @property
     def accepted(self) -> bool:
-        """Whether what became of the two leaves a smaller share to bubbles."""
+        """True if the fusion leaves a smaller share of the memory to bubbles."""
         return self.after > self.before
 
 
 def fuse_adjacent(
     plans: list[LocalPlan], paper_variant: PaperVariant, budget: Budget | None = None
 ) -> tuple[list[LocalPlan], list[FusionAttempt]]:
-    """Fuse adjacent plans as long as their merit grows.
+    """Fuse adjacent plans while their merit grows.
 
-    Note: why this ends. A fusion without leftover guests leaves one plan less. One with them
-    leaves as many, but the plan whose turn it is never gets smaller, cannot become larger than all
-    requests end to end, and has one request more wherever its bytes stay as they are.
+    Note: why this ends. A fusion without leftover guests leaves one plan less. A fusion with
+    leftover guests keeps the number of plans. But then the plan whose turn it is never shrinks,
+    cannot exceed all requests end to end, and gains a request whenever its size stays the same.
 
     Source: Huang et al. 2026, section 5.1, HomoPhase Group Planning.
     """
@@ -69,7 +69,7 @@ def fuse(
 ) -> list[LocalPlan]:
     """Insert the smaller of two plans into the larger, by the published stepping.
 
-    Of equal sizes the first is the host. What finds no place is a plan of its own.
+    Of equal sizes the first plan is the host. Guests that find no place form a plan of their own.
     """
     host, guest = host_and_guest(one, other)
     guests = guest.requests.select(np.lexsort((guest.requests.tensor, guest.requests.start)))
@@ -101,12 +101,12 @@ def host_and_guest(one: LocalPlan, other: LocalPlan) -> tuple[LocalPlan, LocalPl
 
 
 def are_adjacent(one: LocalPlan, other: LocalPlan) -> bool:
-    """Return whether the phase in which one plan ends is the one in which the other starts."""
+    """Return True if one plan ends in the phase in which the other starts."""
     return one.phase_end == other.phase_start or other.phase_end == one.phase_start
 
 
 def merit(plans: Sequence[LocalPlan], paper_variant: PaperVariant) -> Fraction:
-    """Return what has to grow for a fusion to be accepted."""
+    """Return the number that a fusion has to raise to be accepted."""
     if paper_variant.acceptance == "product":
         return plans[0].product * plans[-1].product
     weights = [
@@ -126,7 +126,7 @@ def _find_partner(
     paper_variant: PaperVariant,
     budget: Budget | None,
 ) -> tuple[int, list[LocalPlan]] | None:
-    """Return which of the waiting plans is fused with this one, and what becomes of the two."""
+    """Return the index of the waiting plan to fuse with, and the resulting plans; or None."""
     best: tuple[int, list[LocalPlan]] | None = None
     most_saved = 0
     for index, partner in enumerate(waiting):

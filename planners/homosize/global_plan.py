@@ -17,20 +17,21 @@ from planners.model.columns import IntColumn
 
 @dataclass(frozen=True, eq=False)
 class GlobalPlan:
-    """Where groups and single requests lie: a unit is one of either."""
+    """The places of units; a unit is a group or a single request."""
 
-    # The units: first the plans, then the single requests.
+    # The units: the groups first, then the single requests.
     plans: list[LocalPlan]
     singles: Requests
-    # int64, one entry a unit: bytes, and half-open steps.
+    # int64, one entry for each unit: bytes, and half-open steps.
     size: IntColumn
     start: IntColumn
     end: IntColumn
     # int64, the layer of each unit.
     layer: IntColumn
-    # int64 bytes of the layer below each unit.
+    # int64, the offset of each unit within its layer, in bytes.
     within: IntColumn
-    # int64 bytes, one entry a layer, in the order in which they were opened and are laid out.
+    # int64 bytes, one entry for each layer, in the order in which layers were opened and are laid
+    # out.
     layer_size: IntColumn
 
     @property
@@ -40,7 +41,7 @@ class GlobalPlan:
 
     @property
     def inserted(self) -> IntColumn:
-        """Units that lie in idle time of a layer of a larger size."""
+        """Units in idle time of a layer of a larger size."""
         return np.flatnonzero(self.size < self.layer_size[self.layer])
 
     def offsets(self, tensors: int) -> IntColumn:
@@ -62,8 +63,8 @@ def plan_globally(
 ) -> GlobalPlan:
     """Give every unit a place in a memory layer, from the largest size down.
 
-    Units of a size are first inserted into idle time of the layers of larger sizes; Algorithm 1
-    makes layers of the rest.
+    Units of one size are first inserted into idle time of the layers of larger sizes. Algorithm 1
+    puts the rest into new layers.
 
     Source: Huang et al. 2026, section 5.1, HomoSize Group Planning and Global Planning.
     """

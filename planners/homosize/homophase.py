@@ -3,15 +3,15 @@
 Note: why a phase's own requests are not grouped
 ------------------------------------------------
 Rationale. The text defines a group by two phases and goes on: "since their lifespans overlap",
-packing its members end to end is locally optimal. Phases follow one another. Of requests that are
-allocated in phase ``p`` and freed in a later phase ``q`` every one is alive at the last step of
-``p``: it is there by then, and is freed after. So all of them overlap, no plan of theirs is smaller
-than the sum of their sizes, and end to end is optimal, as the text says. Of requests that are freed
-in the phase in which they were allocated two need not overlap: the one may be gone before the other
-comes, and then end to end wastes the smaller of the two.
+packing its members end to end is locally optimal. Phases follow one another. Consider requests that
+are allocated in phase ``p`` and freed in a later phase ``q``. Each is alive at the last step of
+``p``, since it is allocated by then and freed later. So all of them overlap, no plan of them is
+smaller than the sum of their sizes, and end to end is optimal, as the text says. Now consider
+requests that are freed in the phase in which they were allocated. Two of them need not overlap: one
+may be freed before the other is allocated. Then end to end wastes the smaller of the two.
 
-Approach. What the text says of groups holds for the former and not for the latter, which it calls
-scoped and transient elsewhere (section 2.3), so the former alone are grouped. The paper's public
+Approach. The text's statement holds for the first kind and not for the second, which the text calls
+scoped and transient elsewhere (section 2.3). So only the first kind is grouped. The paper's public
 code does the same, and checks that no group is larger than its peak.
 
 Limits. The set as it is defined holds both; ``transients="group"`` is that reading.
@@ -36,12 +36,12 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class LocalPlan:
-    """Requests with addresses relative to their group; outside it stands for one request."""
+    """Requests with addresses relative to their group; globally the group is one request."""
 
     requests: Requests
-    # int64 bytes from the beginning of the group, one a request.
+    # int64 bytes from the beginning of the group, one entry for each request.
     address: IntColumn
-    # Phases in which the first is allocated and the last is freed.
+    # The phases of the first allocation and of the last free.
     phase_start: int
     phase_end: int
 
@@ -57,12 +57,12 @@ class LocalPlan:
 
     @cached_property
     def end(self) -> int:
-        """Step from which on the block is free."""
+        """First step at which the whole block is free."""
         return int(self.requests.end.max())
 
     @cached_property
     def used(self) -> int:
-        """Byte-steps of the requests; in Python's integers, which do not overflow."""
+        """Byte-steps of the requests, as Python integers, which do not overflow."""
         length = (self.requests.end - self.requests.start).astype(object)
         return int((self.requests.size * length).sum())
 
@@ -73,7 +73,7 @@ class LocalPlan:
 
     @property
     def product(self) -> Fraction:
-        """Time-memory product: the share of the reserved byte-steps that is used (equation 1)."""
+        """Time-memory product: the used share of the reserved byte-steps (equation 1)."""
         return Fraction(self.used, self.reserved)
 
 
@@ -116,12 +116,12 @@ def plan_locally(members: Requests, paper_variant: PaperVariant) -> LocalPlan:
 
 
 def stacking_order(members: Requests, paper_variant: PaperVariant) -> IntColumn:
-    """Return the order in which the members of one group are placed, as indices."""
+    """Return the indices of one group's members in the order of placement."""
     return np.lexsort(_stacking_keys(members, paper_variant))
 
 
 def _stacking_keys(members: Requests, paper_variant: PaperVariant) -> tuple[IntColumn, ...]:
-    """Return sort keys, the least urgent first; ties stay in the order of the problem."""
+    """Return sort keys, the least significant first; ties keep the order of the problem."""
     if paper_variant.order == "end":
         return members.start, -members.end
     return (members.start,) if paper_variant.order == "start" else (members.start, -members.size)

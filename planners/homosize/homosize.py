@@ -1,4 +1,4 @@
-"""The planner ``homosize``: the paper's plan synthesizer, and what closes the gaps it leaves."""
+"""The planner ``homosize``: the paper's plan synthesizer, and searches that close its gaps."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from planners.search.incumbent import Incumbent
 
 NAME = "homosize"
 
-# Without any limit `best` ends after this many attempts times blocks, and has had this many
-# attempts at least: half of them ask for a proof alone, and the other half has room for the
+# Without any limit, `best` ends after this many attempts times blocks, but makes at least
+# LEAST_ATTEMPTS attempts. SHARE_FOR_A_PROOF of them only ask for a proof; the rest has room for the
+# published planner and every greedy one. Guesses.
 # published planner and every greedy one.
 DEFAULT_EFFORT = 6_000_000
 LEAST_ATTEMPTS = 120
@@ -58,10 +59,10 @@ def homosize(
         With lifetimes, given or from its graph. The variant ``paper`` takes plain lifetimes, with
         alignment, and nothing else.
     budget
-        The best plan so far is the answer when the time is over or Ctrl-C comes; ``node_limit``
-        counts attempts.
+        ``node_limit`` counts attempts. When the time is over, or at Ctrl-C, the answer is the best
+        plan so far.
     variant
-        ``paper``: the published plan synthesizer. ``best``: never worse than that, nor than any
+        ``paper``: the published plan synthesizer. ``best``: never worse than ``paper`` or any
         greedy planner, as far as the budget goes.
     phases
         Whether requests are grouped by phases; without, layers alone.
@@ -79,7 +80,7 @@ def homosize(
     Raises
     ------
     UnsupportedProblemError
-        Nothing is known of lifetimes, or the variant does not handle a feature.
+        Lifetimes are not known, or the variant does not handle a feature.
     TimeoutError, KeyboardInterrupt
         The variant ``paper`` was not done.
     """
@@ -108,10 +109,10 @@ def plan_as_published(
 def _plan_best(problem: Problem, paper_variant: PaperVariant, budget: Budget) -> Findings:
     """Improve the best plan until it meets the bound or the attempts are over.
 
-    Note: why two rounds. An attempt that asks for no less than the bound ends at the first request
-    in the way, and most problems have an order that meets it. So the first round asks for the
-    proof, and only the second for anything better than the best plan: the published one, those of
-    all greedy planners, and the orders of the first round again, to their ends.
+    Note: why two rounds. An attempt that only accepts the bound ends at the first request that
+    exceeds it, and most problems have an order that meets the bound. So the first round only asks
+    for a proof. The second round asks for any better plan: the published plan, those of all greedy
+    planners, and the orders of the first round again, placed to their ends.
     """
     budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_ATTEMPTS)
     incumbent = Incumbent(problem, budget)
@@ -130,7 +131,7 @@ def _plan_best(problem: Problem, paper_variant: PaperVariant, budget: Budget) ->
 
 
 class _Orders:
-    """Structured orders, then those by pressure; what asked in vain for the goal is kept."""
+    """Structured orders, then pressure orders; keeps the orders that missed the goal."""
 
     def __init__(self, incumbent: Incumbent) -> None:
         self._incumbent = incumbent
@@ -141,7 +142,7 @@ class _Orders:
         return PressureOrders(self._incumbent.problem, self._incumbent.bound)
 
     def prove(self) -> None:
-        """Ask every order for the goal, and the first one for a plan where there is none."""
+        """Ask every order for the goal only; without a plan, place the first order fully."""
         incumbent = self._incumbent
         for name, order in structured_orders(incumbent.problem, incumbent.bound):
             only_goal = incumbent.best is not None
@@ -162,7 +163,7 @@ class _Orders:
 
 
 def _share_kept(incumbent: Incumbent) -> tuple[float, int]:
-    """Return the seconds and attempts that the search for a proof leaves to what follows it."""
+    """Return the seconds and attempts that the search for a proof must leave."""
     budget, kept = incumbent.budget, 1 - SHARE_FOR_A_PROOF
     limit = budget.node_limit
     return (

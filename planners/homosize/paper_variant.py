@@ -1,4 +1,4 @@
-"""What the paper leaves open, as one choice each, so that every other reading can be measured."""
+"""The choices that the paper leaves open, so that every reading can be measured."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class PaperVariant:
     phases: bool = True
     # Whether adjacent groups are fused.
     fusion: bool = True
-    # What becomes of requests that are freed in the phase that allocated them: ``single`` leaves
-    # each to the layers, ``group`` makes a HomoPhase group of them as of all others.
+    # The treatment of requests that are freed in the phase that allocated them: ``single`` leaves
+    # each to the layers, ``group`` forms HomoPhase groups of them as of all others.
     transients: Literal["single", "group"] = "single"
     # The local plan of a group: ``stacked`` end to end, as the text has it, or ``reused``, first
     # fit in the same order.
@@ -25,26 +25,26 @@ class PaperVariant:
     # The order of the members in a local plan: latest ``end`` first, earliest ``start`` first, or
     # largest ``size`` first.
     order: Literal["end", "start", "size"] = "end"
-    # With which of several adjacent groups a group is fused: the ``first`` in time that is
+    # The partner for a fusion among several adjacent groups: the ``first`` in time that is
     # accepted, or the ``best``, which saves the most.
     partner: Literal["first", "best"] = "first"
-    # Whether what was fused may be fused with a further group.
+    # Whether a fused plan may be fused again.
     again: bool = True
-    # Where guests go that find no place within the host's bytes: on ``top`` of it, or into a
+    # The place of guests that do not fit within the host's bytes: on ``top`` of the host, or in a
     # ``group`` of their own.
     leftover: Literal["top", "group"] = "top"
-    # What has to grow for a fusion to be accepted: the weighted ``average`` of the products, or the
+    # The number that a fusion has to raise: the weighted ``average`` of the products, or the
     # ``product`` of both, in which the product of a single plan counts twice.
     acceptance: Literal["average", "product"] = "average"
     # The weights of the average that a fused product has to exceed: the ``reserved`` byte-steps of
     # the two plans, their ``bytes``, or their number of ``requests``.
     weight: Literal["reserved", "bytes", "requests"] = "reserved"
-    # Groups whose product is below this are dissolved before any fusion: each of their members goes
-    # to the layers on its own.
+    # Groups with a smaller product are dissolved before any fusion: each of their members goes to
+    # the layers on its own.
     least_product: float = 0.0
-    # Whether layers alone are planned as well, and are the answer where their pool is smaller.
+    # Whether layers alone are planned too; the plan with the smaller peak is the answer.
     layers_too: bool = False
-    # Through which layers a smaller request looks first for idle time: the ``largest`` or the
+    # The layers in which a smaller request looks for idle time first: the ``largest`` or the
     # ``smallest``.
     layer: Literal["largest", "smallest"] = "largest"
     # Whether several smaller requests may lie side by side in idle time of a layer.

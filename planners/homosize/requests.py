@@ -1,4 +1,4 @@
-"""Requests: what spatio-temporal planning knows of a tensor, and which of them are static."""
+"""Requests: the columns of tensors that spatio-temporal planning uses, and the static ones."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Requests:
     """Requests to an allocator, one entry each.
 
     Note: closed and half-open times. The paper's ``t_e`` is the last instant of a request, and two
-    requests clash where they share an instant: Algorithm 1 asks for ``end < t_s``, strictly. Here
-    lifetimes are half-open, ``end`` is the first step without the request, and the same rule reads
-    ``end <= start``. In a recorded trace every allocation and every free is an event of its own,
-    so the two numbers are never equal and nothing depends on it.
+    requests clash if they share an instant: Algorithm 1 demands ``end < t_s``, strictly. Here
+    lifetimes are half-open: ``end`` is the first step without the request, and the same rule reads
+    ``end <= start``. In a recorded trace every allocation and every free is a separate event, so
+    the two numbers are never equal and the difference does not matter.
     """
 
-    # int64, the tensor of the problem that each stands for.
+    # int64, the index of the problem's tensor.
     tensor: IntColumn
-    # int64 bytes, above 0: what has no bytes needs no planning.
+    # int64 bytes, above 0; tensors of size 0 need no planning.
     size: IntColumn
     start: IntColumn
     end: IntColumn
@@ -42,7 +42,7 @@ class Requests:
         return len(self.size)
 
     def select(self, chosen: NDArray[np.bool_] | IntColumn) -> Requests:
-        """Return some of the requests, by a mask or in the order of indices."""
+        """Return some of the requests, by a mask or by indices."""
         return Requests(
             self.tensor[chosen],
             self.size[chosen],
@@ -56,7 +56,7 @@ class Requests:
 def static_requests(problem: Problem) -> Requests:
     """Return the requests of a problem that are not dynamic.
 
-    Sizes are rounded up to the largest alignment, so that whatever lies end to end is aligned.
+    Sizes are rounded up to the largest alignment, so that requests placed end to end are aligned.
     """
     tensor = np.flatnonzero((problem.size > 0) & ~is_dynamic(problem))
     unit = int(problem.alignment[tensor].max(initial=1))
@@ -78,7 +78,7 @@ def static_requests(problem: Problem) -> Requests:
 
 
 def require_plain_lifetimes(problem: Problem) -> None:
-    """Raise where a problem has more than sizes, lifetimes, phases and alignment."""
+    """Raise if a problem has more than sizes, lifetimes, phases and alignment."""
     obstacles = (
         (not lifetimes_decide(problem), "pairs or several streams: groups are made of lifetimes"),
         (len(problem.contiguous) > 0, "contiguous chains: groups stack requests one by one"),

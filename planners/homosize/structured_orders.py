@@ -1,26 +1,25 @@
-"""Orders that keep the paper's structure and place every request on its own.
+"""Orders that keep the paper's structure but place every request on its own.
 
 Note: what grouping leaves, and how an order closes it
 ------------------------------------------------------
-Rationale. A group stands for one request from its first allocation to its last free, so the time
-in which parts of it are free is lost to everybody outside. A layer is closed as well: what is
-larger than it cannot lie across two. Both are what the paper calls bubbles. Nothing of this is
-needed for the structure to help: first fit of single requests in the order that the structure
-gives places groups end to end and sizes in layers as before, and lets all that follows into the
-bubbles.
+Rationale. A group stands for one request from its first allocation to its last free, so no other
+request can use its parts while they are free. A layer is closed as well: a larger request cannot
+lie across two layers. The paper calls both bubbles. The structure helps without these restrictions
+too. First fit of single requests in the order that the structure gives places groups end to end and
+sizes in layers as before, and lets later requests into the bubbles.
 
-Approach. No plan meets the bound unless the requests alive at the tightest step lie end to end.
-They come first, so they do; within them the structure decides. The rest follows as HomoSize layers
-would: by falling sizes, then by start.
+Approach. No plan meets the bound unless the requests alive at the tightest step lie end to end. So
+they come first; among them the structure decides. The rest follows as in HomoSize layers: by
+falling size, then by start.
 
-- *layers*: the tightest requests by size and start, as global planning has it. They are those of
-  one tightest step, which a bound names; nothing else is to be computed.
-- *areas*: those of every tightest step, largest byte-steps first: what lives long and is large is
-  lowest.
-- *groups*: the same, HomoPhase group after HomoPhase group, the one with the most byte-steps first,
-  and by size and start within.
+- *layers*: the tightest requests by size and start, as in global planning. They are those of one
+  tightest step, which a bound names; nothing else has to be computed.
+- *areas*: the requests of every tightest step, largest byte-steps first: large, long-lived requests
+  lie lowest.
+- *groups*: the same requests, HomoPhase group after HomoPhase group, the group with the most
+  byte-steps first, and by size and start within a group.
 
-Limits. Nothing says that one of the orders meets the bound. Who wants more tries others.
+Limits. None of the orders is guaranteed to meet the bound; a planner that wants more tries others.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ def structured_orders(problem: Problem, bound: Bound) -> Iterator[tuple[str, Int
 def address_order(problem: Problem, offsets: IntColumn) -> IntColumn:
     """Return the blocks of a plan from low to high addresses.
 
-    First fit in this order never raises a block: what lies below it has sunk or stayed, so its own
-    place is free.
+    First fit in this order never raises a block: the blocks below it have sunk or stayed, so its
+    own place is free.
     """
     return block_order(problem.blocks, offsets)
 
@@ -74,7 +73,7 @@ def _by_layer(problem: Problem) -> IntColumn:
 
 
 def _byte_steps(problem: Problem) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    # Bytes times steps may leave int64; ties among huge areas do no harm.
+    # Bytes times steps may exceed an int64; ties among huge areas do no harm.
     return problem.size.astype(np.float64) * (problem.end - problem.start)
 
 

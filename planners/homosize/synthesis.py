@@ -1,4 +1,4 @@
-"""The paper's plan synthesizer: its stages one after the other, each with what came of it."""
+"""The paper's plan synthesizer: its stages in sequence, with the result of each."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from planners.model.budget import Budget
 
 @dataclass(frozen=True, eq=False)
 class Synthesis:
-    """What every stage made of some requests."""
+    """The results of all stages for some requests."""
 
     requests: Requests
     # HomoPhase groups with their local plans.
     groups: list[LocalPlan]
-    # Pairs of groups that were fused, or were not.
+    # The pairs of groups for which a fusion was tried.
     trials: list[FusionAttempt]
     # Groups and single requests in layers.
     plan: GlobalPlan
 
     @property
     def fusion_count(self) -> int:
-        """Number of fusions that were accepted."""
+        """Number of accepted fusions."""
         return sum(trial.accepted for trial in self.trials)
 
 

@@ -1,1 +1,1 @@
-"""The model: a problem, its plans and results, and what bounds them."""
+"""The model: a problem, its plans and results, and lower bounds on its peak."""

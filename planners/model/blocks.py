@@ -1,4 +1,4 @@
-"""Blocks: what is placed as one piece, a tensor of its own or a contiguous chain."""
+"""Blocks: a block is placed as one piece, and is a single tensor or a contiguous chain."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Blocks:
     """The blocks of a problem in compressed rows, ordered by their lowest tensor index.
 
     Alignment and pins of the members become conditions on the head of the block: its offset is
-    ``residue`` modulo ``modulus``, and ``pinned`` when it is given. All columns are int64 and not
-    writable.
+    ``residue`` modulo ``modulus``; and it equals ``pinned``, unless that is -1. All columns are
+    int64 and read-only.
 
     Source: Lamprou et al. 2023, section 4.1.
     """
@@ -34,7 +34,7 @@ class Blocks:
     # Condition on the offset of the block; the modulus is a power of two.
     modulus: IntColumn
     residue: IntColumn
-    # Given offset of the block, or -1.
+    # Fixed offset of the block, or -1.
     pinned: IntColumn
     # Block of each tensor.
     block_of: IntColumn
@@ -74,8 +74,8 @@ def make_blocks(
     before = ends - size[members]
     before -= before[heads][block_of_member]
     modulus = np.maximum.reduceat(alignment[members], heads)
-    # The first of the strictest members decides the residue; the others must agree with it. Of
-    # several values for one block NumPy keeps the last, so they are given backwards.
+    # The first of the strictest members decides the residue; the others must agree. NumPy keeps the
+    # last of several values assigned to one block, so the values are assigned in reverse.
     strictest = np.flatnonzero(alignment[members] == modulus[block_of_member])[::-1]
     residue = np.zeros(len(heads), dtype=np.int64)
     residue[block_of_member[strictest]] = (-before % alignment[members])[strictest]

@@ -2,12 +2,12 @@
 
 Note [Bounds belong to the problem]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A bound says something of the problem, not of a planner, so it is kept with the problem and nobody
-computes it twice. The quick ones take milliseconds for a million tensors. The others, the antichain
-of a graph and the clique of explicit pairs, can take longer than a plan; their searches are kept as
-well, and whoever asks for more than is known goes on where the one before ran out of time. So a
-planner places first, asks for what a share of its time gives, and may ask again later; and what one
-planner left undone the next need not begin anew.
+A bound is a property of the problem, not of a planner. So it is stored with the problem and
+computed once. The quick bounds take milliseconds for a million tensors. The others, the antichain
+of a graph and the clique of explicit pairs, can take longer than a plan. Their searches are stored
+as well: a caller that asks for more continues where the last search ran out of time. So a planner
+places first, then asks for the bounds that a share of its time allows, and may ask again later. The
+next planner continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
 from planners.safety.algorithms import core_graph
 
-# Tensors that start a clique each, the largest first.
+# Limits the cliques: this many of the largest tensors start a clique each. A guess.
 CLIQUE_STARTS = 256
-# Cliques times tensors that take milliseconds, whatever the time limit.
+# Cliques times tensors that are examined whatever the time limit is; they take milliseconds.
 QUICK_CLIQUE_STEPS = 1 << 19
-# What a planner gives of the time that is left to bounds that nobody has computed yet.
+# The share of the time left that a planner spends on bounds that are not known yet. A guess.
 SHARE_FOR_BOUNDS = 0.3
 
 
 class BoundTooLargeError(GaplessError):
-    """A bound would take more memory than is taken for it."""
+    """A bound would take more memory than the limit allows."""
 
 
 def lifetime_bound(problem: Problem) -> Bound:
@@ -58,8 +58,8 @@ def lifetime_bound(problem: Problem) -> Bound:
 def antichain_bound(problem: Problem, seconds: float = math.inf) -> Bound:
     """Return the heaviest set of tensors of a graph that are pairwise unsafe.
 
-    It is never below the lifetime bound, whose live tensors are one such set, and equal to it
-    for one stream.
+    The antichain bound is never below the lifetime bound, whose live tensors are such a set. For
+    one stream the two are equal.
     """
     assert problem.graph is not None
     known = problem.known_bounds
@@ -78,7 +78,7 @@ def _search_antichain(graph: Graph, size: IntColumn, known: KnownBounds, seconds
             known.antichain_search = _core.AntichainSearch(core_graph(graph), size)
         heaviest, tensors = known.antichain_search.run(seconds)
     except (InstanceError, ValueError) as error:
-        # The core says how much memory the clocks or the network would take.
+        # The core's message says how much memory the clocks or the network would take.
         known.too_large, known.antichain_search = str(error), None
         raise BoundTooLargeError(known.too_large) from None
     return Bound("antichain", heaviest, tensors.astype(np.int64))
@@ -87,7 +87,7 @@ def _search_antichain(graph: Graph, size: IntColumn, known: KnownBounds, seconds
 def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
     """Return the bytes of a set of pairwise unsafe tensors, found greedily among given pairs.
 
-    Each of the largest tensors starts a clique, which takes the largest that still fit.
+    Each of the largest tensors starts a clique, to which the largest fitting tensors are added.
     """
     assert problem.unsafe_pairs is not None
     deadline = time.monotonic() + seconds
@@ -108,11 +108,11 @@ def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
 
 
 def block_bound(problem: Problem) -> Bound:
-    """Return the largest end that one block forces alone: its size, after its pin if it has one."""
+    """Return the largest end that a single block forces: its size, plus its pin if it has one."""
     blocks = problem.blocks
     if not blocks.count:
         return Bound("block", 0, np.empty(0, dtype=np.int64))
-    # An unpinned block starts at its residue at the lowest.
+    # The lowest offset of an unpinned block is its residue.
     end = np.where(blocks.pinned >= 0, blocks.pinned, blocks.residue) + blocks.size
     largest = int(np.argmax(end))
     members = blocks.members[blocks.indptr[largest] : blocks.indptr[largest + 1]]
@@ -120,7 +120,7 @@ def block_bound(problem: Problem) -> Bound:
 
 
 def bounds_so_far(problem: Problem) -> list[Bound]:
-    """Return the bounds that are known, in no more time than it takes to read the problem."""
+    """Return the bounds known so far; computes only those that a pass over the problem gives."""
     known = problem.known_bounds
     with known.lock:
         if not known.quick:
@@ -141,10 +141,10 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
     Parameters
     ----------
     problem
-        Any; it keeps what is computed.
+        Any; it stores the bounds.
     seconds
-        Time limit of this call; a bound that is not known by then is left out, and the next call
-        goes on with it.
+        Time limit of this call. A bound that is not known by then is left out, and the next call
+        continues its search.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
 
 
 def bounds_are_known(problem: Problem) -> bool:
-    """Return whether every bound that applies to a problem and fits memory has been computed."""
+    """Return True if every bound that applies to a problem and fits memory has been computed."""
     known = problem.known_bounds
     if problem.safety is Safety.PAIRS:
         return known.cliques_grown >= min(CLIQUE_STARTS, problem.tensor_count)
@@ -168,5 +168,5 @@ def bounds_are_known(problem: Problem) -> bool:
 
 
 def best_bound_of(problem: Problem, seconds: float = math.inf) -> Bound:
-    """Return the first of the largest bounds that are known after so many seconds."""
+    """Return the largest bound known after so many seconds; ties go to the first."""
     return max(bounds_of(problem, seconds), key=lambda bound: bound.bytes)

@@ -1,4 +1,4 @@
-"""What a planner may spend: time, search nodes, threads; and the seed it starts from."""
+"""The budget of a planner: time, search nodes, threads, and the seed of its random choices."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class Budget:
         return replace(self, deadline=time.monotonic() + self.time_limit_seconds)
 
     def remaining_seconds(self) -> float:
-        """Return the seconds that are left, at least 0, infinite without a limit."""
+        """Return the seconds left, at least 0; infinite without a limit."""
         return max(0.0, self.deadline - time.monotonic())

@@ -1,4 +1,4 @@
-"""Immutable columns: how every array of the model is taken in, and refused."""
+"""Immutable columns: the checks and copies through which every array enters the model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def frozen_rows(field: str, rows: Iterable[Sequence[int]] | NDArray[Any], width:
 def frozen_lists(
     field: str, rows: Iterable[Sequence[int] | IntColumn], entry: str
 ) -> tuple[IntColumn, IntColumn]:
-    """Return lists of whole numbers in compressed rows."""
+    """Return lists of integers as compressed rows."""
     listed = _listed_rows(field, rows, entry)
     offsets = np.zeros(len(listed) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in listed], out=offsets[1:])
@@ -65,7 +65,7 @@ def frozen_lists(
 
 
 def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
-    """Return a column of names that can stand in a message of one line."""
+    """Return a column of names that are safe to print in a one-line message."""
     listed = _listed(field, names)
     # A long name may come many times: each is looked at once.
     known: set[str] = set()
@@ -80,10 +80,10 @@ def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...
 
 
 def read_only(column: NDArray[Entry]) -> NDArray[Entry]:
-    """Return a column that nothing can make writable again: a copy, if it is not one already.
+    """Return a column that no code can make writable again, as a copy if necessary.
 
-    Note: why not the flag alone. Whoever holds an array that owns its memory can set the flag
-    back. The copy lies in a ``bytes`` object, which NumPy never writes to; it costs one pass over
+    Note: why not the flag alone. A caller that holds an array which owns its memory can reset the
+    flag. The copy lies in a ``bytes`` object, which NumPy never writes to. It costs one pass over
     the memory.
     """
     owner: object = column
@@ -138,5 +138,5 @@ def _frozen_int64(values: list[Any] | NDArray[Any], where: Callable[[int], str])
 
 
 def is_integer_type(kind: type) -> bool:
-    """Return whether values of a type are whole numbers; booleans are not."""
+    """Return True if values of a type are integers; booleans are not."""
     return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)

@@ -1,4 +1,4 @@
-"""Hand a problem to the C++ core, which keeps a copy of what it has checked."""
+"""Hands a problem to the C++ core, which checks it and keeps a copy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from planners.model.problem_fields import ProblemFields, Safety
 from planners.safety.algorithms import DEFAULT_ALGORITHM, core_graph, unsafe_rows
 
 MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
-# Rows of a graph that are made without a question, of 20,000 tensors.
+# Rows of a graph up to this many bytes are always built: 20,000 tensors. A guess.
 QUICK_ROW_BYTES = 50_000_000
 
 
 def make_core_instance(problem: ProblemFields) -> _core.Instance:
-    """Return the problem as the core holds it."""
+    """Return the problem in the core's form."""
     blocks = _core.Blocks(
         problem.blocks.indptr,
         problem.blocks.members.astype(np.int32),
@@ -41,10 +41,10 @@ def make_core_instance(problem: ProblemFields) -> _core.Instance:
 
 
 def lifetimes_decide(problem: ProblemFields) -> bool:
-    """Return whether overlap of lifetimes is the same as being unsafe.
+    """Return True if being unsafe is the same as overlapping in time.
 
-    Nodes of one stream run in the global order, so with a single stream every reader of one
-    tensor precedes the producer of another exactly where their lifetimes are disjoint.
+    Nodes of one stream run in the global order. So with a single stream, every reader of one tensor
+    precedes the producer of another if and only if their lifetimes are disjoint.
     """
     return problem.safety is Safety.LIFETIMES or (
         problem.safety is Safety.GRAPH and problem.stream_count <= 1
@@ -52,7 +52,7 @@ def lifetimes_decide(problem: ProblemFields) -> bool:
 
 
 def _rows_are_small(graph: Graph) -> bool:
-    """Return whether a bit a pair is taken; the other way is a number a tensor and stream."""
+    """Return True if rows of bits are preferred to one number for each tensor and stream."""
     row_bytes = graph.tensor_count**2 // 8
     return row_bytes <= max(QUICK_ROW_BYTES, 8 * graph.node_count * graph.stream_count)
 

@@ -1,4 +1,4 @@
-"""What a planner found and proved, before the judge has said what that makes of it."""
+"""The findings of a planner, before the judge derives a status from them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from planners.model.problem import Scalar
 
 @dataclass(frozen=True)
 class Findings:
-    """What a planner of ours answers: it has no status, for the judge alone gives one."""
+    """The answer of a Gapless planner. It has no status, because only the judge assigns one."""
 
     # The best plan, if any.
     plan: Plan | None = None
-    # Bytes that no plan can stay below, and the name of what proves it.
+    # A lower bound in bytes, and the name of what proves it.
     lower_bound: int = 0
     certificate: str = ""
-    # Why there is no plan, or no better one; empty where nothing needs saying.
+    # Why there is no plan, or no better one; empty if there is nothing to say.
     reason: str = ""
-    # Whether Ctrl-C ended the search.
+    # True if Ctrl-C ended the search.
     interrupted: bool = False
     # Counters of the search.
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
-    # What a planner says of itself that is not in its plan and bound: that it does not support the
-    # problem, that it failed, that no plan fits, or whatever a third party's result has.
+    # A planner's own statement beyond its plan and bound: that it does not support the problem,
+    # that it failed, that no plan fits, or the status of a third party's result.
     claimed: Status | None = None
-    # Seconds since the planner began, and the peak that it had reached then; empty where it does
-    # not tell. Two findings are the same whenever they were found.
+    # Pairs of the seconds since the planner began and the peak reached by then; empty if the
+    # planner does not report them. They are ignored when findings are compared.
     incumbents: Sequence[tuple[float, int]] = field(default=(), compare=False)

@@ -1,4 +1,4 @@
-"""The computation graph of a problem: nodes on streams, and who makes and reads each tensor."""
+"""The computation graph of a problem: nodes on streams, and each tensor's users."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from planners.model.columns import (
 )
 from planners.text.byte_units import counted
 
+# Limits the streams and the nodes of a graph, before memory for them is taken. Guesses.
 MAX_STREAMS = 1 << 20
 MAX_NODES = 20_000_000
-# Nodes of a cycle in a message.
+# Nodes of a cycle that a message shows.
 MOST_SHOWN = 16
 
 
@@ -29,8 +30,8 @@ MOST_SHOWN = 16
 class Graph:
     """Nodes in global topological order, each on a stream, with the tensors between them.
 
-    Nodes of one stream run in index order; between streams only arcs order them. An arc leads
-    from a tensor's producer to each of its consumers, and from ``u`` to ``v`` for a control arc.
+    Nodes of one stream run in index order; between streams only arcs order them. An arc leads from
+    a tensor's producer to each of its consumers, and from ``u`` to ``v`` for a control arc.
 
     Parameters
     ----------
@@ -41,9 +42,9 @@ class Graph:
     producer
         int64, one a tensor: the node that writes it.
     consumers
-        The nodes that read each tensor, one sequence a tensor; a consumer that is the producer
-        itself makes the tensor a workspace of that node. An empty sequence is a tensor that
-        nobody reads, which lives while its producer runs.
+        The nodes that read each tensor, one sequence a tensor. A consumer that is the producer
+        itself makes the tensor a workspace of that node. A tensor with an empty sequence is never
+        read and lives while its producer runs.
     control
         Pairs ``(u, v)`` of nodes with ``u < v``: ``v`` waits for ``u``.
 
@@ -220,7 +221,7 @@ def find_cycle(nodes: int, sources: IntColumn, targets: IntColumn) -> list[int]:
                 ready.append(successor)
     if len(ready) == nodes:
         return []
-    # Every node that is left has a predecessor that is left: walking backwards must repeat one.
+    # Every node left has a predecessor that is left, so a backward walk must repeat a node.
     left = {node for node in range(nodes) if indegree[node] > 0}
     predecessor = {v: u for u in left for v in successors[u] if v in left}
     walk: list[int] = []

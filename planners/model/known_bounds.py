@@ -1,4 +1,4 @@
-"""Lower bounds of one problem, as far as they are known; ``bounds`` finds them."""
+"""The lower bounds of one problem, as far as they are known; ``bounds`` computes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planners.text.byte_units import both_bytes, counted
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A number of bytes that no plan stays below.
+    """A lower bound, in bytes, on the peak of every plan.
 
     Parameters
     ----------
@@ -30,7 +30,8 @@ class Bound:
     witness: IntColumn
 
     def __post_init__(self) -> None:
-        # Kept with the problem, and shown to third parties.
+        # The witness is stored with the problem and given to third parties, so it must be
+        # read-only.
         object.__setattr__(self, "witness", read_only(self.witness))
 
     def __repr__(self) -> str:
@@ -44,24 +45,24 @@ def _no_clique() -> Bound:
 
 @dataclass(eq=False)
 class KnownBounds:
-    """What is known of a problem's bounds, and how far the searches for more have come."""
+    """The known bounds of a problem, and the state of the searches for more."""
 
-    # The quick bounds; empty before they are asked for.
+    # The quick bounds; empty until the first request.
     quick: list[Bound] = field(default_factory=list)
-    # The heaviest antichain; None before it is proven.
+    # The heaviest antichain; None until it is proven.
     antichain: Bound | None = None
-    # The search for it, where one was begun and not ended.
+    # An unfinished search for it, or None.
     antichain_search: _core.AntichainSearch | None = None
-    # Why there can be none: what it would take of memory. Empty where nothing speaks against it.
+    # Why the antichain cannot be computed: the memory that it would take. Empty if it can.
     too_large: str = ""
     # The heaviest clique so far, and how many tensors have started one.
     clique: Bound = field(default_factory=_no_clique)
     cliques_grown: int = 0
-    # Held by whoever reads or extends this.
+    # Held while these fields are read or extended.
     lock: Lock = field(default_factory=Lock)
 
     def apart(self) -> KnownBounds:
-        """Return what is known as objects of its own; a search that has begun stays here."""
+        """Return copies of the known bounds; an unfinished search stays here."""
         with self.lock:
             return KnownBounds(
                 [replace(bound) for bound in self.quick],

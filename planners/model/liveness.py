@@ -1,4 +1,4 @@
-"""Live bytes: how much memory the tensors of a problem need at each step of the global order."""
+"""Live bytes: the memory that a problem's tensors need at each step of the global order."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def liveness(problem: ProblemFields) -> tuple[IntColumn, IntColumn]:
     size = problem.size[tensor]
     steps, position = np.unique(np.concatenate([start, end]), return_inverse=True)
     change = np.zeros(len(steps), dtype=np.int64)
-    # Frees and allocations of one step change it together: lifetimes are half-open.
+    # Frees and allocations of one step are summed, because lifetimes are half-open.
     np.add.at(change, position, np.concatenate([size, -size]))
     return steps, np.cumsum(change)

@@ -1,4 +1,4 @@
-"""What an online allocator made of the requests of a run."""
+"""The result of an online allocator on the requests of a run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ WAITING_CALLS = ("synchronize", "await_event")
 
 
 class OnlineDevice(enum.StrEnum):
-    """What an online allocator takes its memory from."""
+    """The device from which an online allocator takes its memory."""
 
-    # Accounts without memory.
+    # A ledger: accounts without memory.
     LEDGER = "ledger"
-    # Memory of the host.
+    # Simulated device memory on the host.
     SIMULATED = "simulated"
     # The first GPU.
     CUDA = "cuda"
@@ -28,14 +28,14 @@ class OnlineDevice(enum.StrEnum):
 
 @dataclass(frozen=True)
 class OnlineTerms:
-    """Under what terms an online allocator serves a sequence of requests."""
+    """The conditions under which an online allocator serves a sequence of requests."""
 
     device: OnlineDevice = OnlineDevice.LEDGER
-    # Bytes that the device has; None for more than is asked for.
+    # Bytes of the device; None for more than the run requests.
     capacity: int | None = None
-    # Whether the sums after each row are wanted.
+    # True if the sums after each row are wanted.
     has_series: bool = False
-    # Whether every block is stamped and looked at, on a device with memory.
+    # True if every block is stamped and compared, on a device with memory.
     is_verified: bool = False
 
 
@@ -46,29 +46,29 @@ class OnlineResult:
     Parameters
     ----------
     requested_peak, allocated_peak, reserved_peak
-        Most bytes at once: as requested, in blocks of live requests, and taken from the device.
+        Peaks in bytes: as requested, in blocks of live requests, and taken from the device.
     device_calls
-        How often the device was asked, by kind of call; none is 0.
+        Number of device calls of each kind; kinds without calls are left out.
     seconds
         Time in the allocator.
     out_of_memory_row
-        The row at which the device had no memory, where the run ended; None where it had enough.
+        The row at which the device had no memory and the run ended; None if it had enough.
     device_seconds
-        Of these in calls to the device, by kind of call; empty where they were not timed. What was
-        asked beside the counted calls is ``other``.
+        The part of ``seconds`` in device calls, by kind; empty if calls were not timed. Calls that
+        are not counted by kind are ``other``.
     last_iteration_seconds
-        Time in the allocator from the begin of the last iteration on, in which a run repeats what
-        it did before; 0 where that was not reached, all of it where nothing marks iterations.
+        Time in the allocator since the begin of the last iteration, in which a run repeats what
+        it did before; 0 if the run did not reach it, all of it if no iterations are marked.
     reserved, allocated
-        Bytes after each row, where they were wanted; int64.
+        Bytes after each row, if wanted; int64.
     addresses
-        Where each request was served; int64, 0 where it was not. Empty where that is not told.
+        The address of each request; int64, 0 if it was not served. Empty if not known.
     segments
-        Rows ``(row, address, bytes)`` of what the device gave; int64.
+        Rows ``(row, address, bytes)`` of the memory that the device gave; int64.
     not_done
-        Why the allocator did not do what its name says, such as to plan; empty where it did.
+        Why the allocator did not do what its name says, such as to plan; empty if it did.
     statistics
-        What else an allocator tells of how it served, such as the bytes of its parts.
+        Further figures of the allocator, such as the bytes of its parts.
     """
 
     requested_peak: int
@@ -88,34 +88,34 @@ class OnlineResult:
 
     @property
     def efficiency(self) -> float:
-        """Peak allocated by peak reserved bytes; 1 where nothing was reserved."""
+        """Peak allocated divided by peak reserved bytes; 1 if nothing was reserved."""
         return self.allocated_peak / self.reserved_peak if self.reserved_peak else 1.0
 
     @property
     def fragmentation(self) -> float:
-        """Share of the peak of reserved bytes above the peak of allocated ones."""
+        """The share of the peak of reserved bytes above the peak of allocated bytes."""
         return 1 - self.efficiency
 
     @property
     def stalls(self) -> int:
-        """How often the host waited for the device."""
+        """Number of host waits for the device."""
         return sum(self.device_calls.get(name, 0) for name in WAITING_CALLS)
 
     @property
     def device_share(self) -> float:
-        """Which part of the time in the allocator calls to the device took."""
+        """The share of the time in the allocator that device calls took."""
         return sum(self.device_seconds.values()) / self.seconds if self.seconds else 0.0
 
     def microseconds_an_event(self, rows: int) -> float:
-        """Return the mean time in the allocator over the rows of a run that it was given."""
+        """Return the mean time in the allocator for each row that it served."""
         served = rows if self.out_of_memory_row is None else self.out_of_memory_row
         return 1e6 * self.seconds / served if served else 0.0
 
     def microseconds_a_call(self, kind: str) -> float:
-        """Return the mean time of a kind of call that there was."""
+        """Return the mean time of a device call of one kind, which must have occurred."""
         return 1e6 * self.device_seconds[kind] / self.device_calls[kind]
 
     @property
     def call_count(self) -> int:
-        """How often the device was asked in all."""
+        """Number of device calls."""
         return sum(self.device_calls.values())

@@ -1,4 +1,4 @@
-"""A plan, and what a planner answers: plan, status, bound, certificate and cost."""
+"""A plan; and a planner's result: plan, status, bound, certificate and cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Parameters = Mapping[str, Scalar]
 
 
 class Status(enum.Enum):
-    """What a result says; a time-out and a proof are never the same answer."""
+    """The status of a result; a time-out and a proof are never the same status."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -51,7 +51,7 @@ class Plan:
 
     @classmethod
     def of(cls, problem: Problem, offsets: Iterable[int] | IntColumn) -> Plan:
-        """Return the plan with these offsets and the peak they give.
+        """Return the plan with these offsets and the peak that they give.
 
         Parameters
         ----------
@@ -72,14 +72,14 @@ class Plan:
 
     @classmethod
     def of_blocks(cls, problem: Problem, heads: IntColumn) -> Plan:
-        """Return the plan with these offsets of the blocks and the peak they give.
+        """Return the plan with these offsets of the blocks, and the peak that they give.
 
         Parameters
         ----------
         problem
             The problem that is planned.
         heads
-            int64 bytes, one a block: where its first member lies.
+            int64 bytes, one a block: the offset of its first member.
 
         Returns
         -------
@@ -94,17 +94,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a planner that did not come with this package says it has proven.
+    """A proof that a third party's planner claims.
 
-    It counts for nobody, and stands in its planner's own row until something of ours confirms it
-    or a valid plan refutes it.
+    No other result uses the claim. It stands in its planner's own row until a planner of Gapless
+    confirms it or a valid plan refutes it.
     """
 
-    # Name of what proves it, as the planner has it; may be empty.
+    # Name of the certificate, as given by the planner; may be empty.
     certificate: str
-    # Bytes that no plan can stay below; 0 for nothing.
+    # The claimed lower bound in bytes; 0 for none.
     lower_bound: int
-    # Whether no plan is said to fit.
+    # True if the planner claims that no plan fits.
     infeasible: bool
 
     def __str__(self) -> str:
@@ -123,23 +123,23 @@ class Result:
     plan
         The best plan found, if any.
     lower_bound
-        Bytes that no plan can stay below, as far as the planner or a bound has proven.
+        Lower bound on the peak in bytes, as far as the planner or a bound has proven it.
     certificate
         Name of what proves ``lower_bound``: a bound, or the planner's own search.
     reason
-        Why there is no plan, or no better answer; empty where nothing needs saying.
+        Why there is no plan, or no better answer; empty if there is nothing to say.
     planner, parameters, seed
-        What was run.
+        The planner that ran, and with which settings.
     seconds, cpu_seconds
         Wall and processor time of the planner alone, its child processes included.
     statistics
         Counters of the search, such as nodes.
     claim
-        What a third party's planner says it has proven, and nothing of ours has confirmed.
+        A proof that a third party's planner claims and no planner of Gapless has confirmed.
     interrupted
         Whether Ctrl-C ended the planner, which kept what it had.
     said
-        The planner's own reason, which the judge keeps beside what it makes of it; None before.
+        The planner's own reason, which the judge keeps beside its own; None before that.
     """
 
     status: Status
@@ -158,7 +158,7 @@ class Result:
     said: str | None = None
 
     def __repr__(self) -> str:
-        # A third party may have put anything anywhere.
+        # A third party's planner may have put any object into any field.
         parts = [self.status.value if isinstance(self.status, Status) else shown(self.status)]
         if self.plan is not None:
             parts.append(repr(self.plan) if isinstance(self.plan, Plan) else shown(self.plan))
@@ -170,17 +170,17 @@ class Result:
 
     @property
     def peak(self) -> int | None:
-        """Peak of the plan in bytes, None without one."""
+        """Peak of the plan in bytes; None without a plan."""
         return None if self.plan is None else self.plan.peak
 
     @property
     def valid(self) -> bool:
-        """Whether the referee found nothing wrong."""
+        """True unless the referee found the plan invalid."""
         return self.status is not Status.INVALID
 
     @property
     def gap_to_bound(self) -> float | None:
-        """``peak / lower_bound - 1``; None without a plan, infinite over a bound of 0."""
+        """``peak / lower_bound - 1``; None without a plan, infinite if the lower bound is 0."""
         if self.plan is None:
             return None
         if self.lower_bound == 0:

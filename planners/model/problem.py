@@ -1,4 +1,4 @@
-"""The problem: tensors, which of them may share bytes, and the conditions on their offsets."""
+"""The problem: tensors, which pairs may share bytes, and conditions on their offsets."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ class Problem(ProblemFields):
 
     @cached_property
     def core(self) -> Instance:
-        """The problem as the C++ core holds it; made once and shared by every planner."""
+        """The problem in the C++ core's form; made once and shared by every planner."""
         return make_core_instance(self)
 
     @cached_property
     def known_bounds(self) -> KnownBounds:
-        """What is known of the lower bounds; ``bounds`` fills it as it is asked."""
+        """The known lower bounds; ``bounds`` fills them in on request."""
         return KnownBounds()
 
     def with_capacity(self, capacity: int | None) -> Problem:
@@ -192,16 +192,17 @@ class Problem(ProblemFields):
         """Return the problem of some tensors, numbered in the order in which they are given.
 
         Columns, names, pins and gaps come along with their tensors, and so does a chain of which
-        every member is chosen. Two chosen tensors are unsafe exactly where they were: of a graph
-        all nodes stay, and the arcs of the tensors that are left out become control arcs.
+        every member is chosen. Two chosen tensors are unsafe if and only if they were before: all
+        nodes of a graph stay, and the arcs of the tensors that are left out become control arcs.
 
         Parameters
         ----------
         tensors
             Each at most once.
         **changes
-            Fields of the selection that differ, as the constructor takes them. With another thing
-            that decides safety, lifetimes, ``graph`` or ``unsafe_pairs``, the one before goes.
+            Fields of the selection that differ, in the constructor's form. If they include another
+            field that decides safety (lifetimes, ``graph`` or ``unsafe_pairs``), it replaces the
+            present one.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The fields of a problem, and what follows from them alone."""
+"""The fields of a problem, and the properties that follow from them alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planners.model.columns import BoolColumn, IntColumn
 from planners.model.graph import Graph
 from planners.text.plain_text import one_line
 
-# Characters of a name in a message.
+# Characters of a name that a message shows.
 MOST_SHOWN_NAME = 100
 
 Scalar = str | int | float | bool
@@ -30,7 +30,7 @@ class Safety(enum.Enum):
 
 @dataclass(frozen=True, eq=False, init=False)
 class ProblemFields:
-    """What :class:`planners.model.problem.Problem` holds; nothing else of the model needs more."""
+    """The fields of :class:`planners.model.problem.Problem`, for the rest of the model."""
 
     size: IntColumn
     alignment: IntColumn
@@ -66,7 +66,7 @@ class ProblemFields:
 
     @property
     def stream_count(self) -> int:
-        """Number of streams; 1 where no graph says otherwise."""
+        """Number of streams; 1 without a graph."""
         return 1 if self.graph is None else self.graph.stream_count
 
     @cached_property
@@ -75,7 +75,7 @@ class ProblemFields:
         return int(self.size.sum())
 
     def describe(self, tensor: int) -> str:
-        """Return how messages call a tensor: its index, and its name where it has one."""
+        """Return the name of a tensor in messages: its index, and its name if it has one."""
         if self.tensor_name is None:
             return f"tensor {tensor}"
         return f"tensor {tensor} ({one_line(self.tensor_name[tensor], MOST_SHOWN_NAME)})"
@@ -92,7 +92,8 @@ class ProblemFields:
         if not len(self.gaps):
             return whole
         gaps = self.gaps[np.lexsort((self.gaps[:, 1], self.gaps[:, 0]))]
-        # Around each gap the lifetime falls apart: cut starts and ends are sorted together.
+        # Each gap splits a lifetime: its begin is an end, and its end is a start. Both are sorted
+        # apart.
         starts = np.concatenate([whole[:, [0, 1]], gaps[:, [0, 2]]])
         ends = np.concatenate([whole[:, [0, 2]], gaps[:, [0, 1]]])
         starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]

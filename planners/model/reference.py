@@ -1,6 +1,6 @@
-"""The reference: what the allocator of a recorded run had reserved, for plans to be held against.
+"""The reference: the peak that the allocator of a recorded run had reserved, to compare plans with.
 
-It travels in the origin of a problem, so that an instance file keeps it.
+The reference is stored in the origin of a problem, so that an instance file keeps it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ ALLOCATOR, PEAK, EXACT = "reserved_by", "peak_reserved", "peak_reserved_is_exact
 
 @dataclass(frozen=True)
 class Reference:
-    """What an allocator had reserved at the peak of a recorded run."""
+    """The bytes that an allocator had reserved at the peak of a recorded run."""
 
     allocator: str
     reserved: int
-    # False where more may have been reserved than the recording knows of.
+    # False if more may have been reserved than the recording shows.
     exact: bool
 
     @property
     def label(self) -> str:
-        """What stands where other rows name a planner."""
+        """The label of the reference in a column of planner names."""
         return f"{self.allocator} reserved{'' if self.exact else ', at least'}"
 
     def as_origin(self) -> dict[str, Scalar]:
-        """Return the entries of a problem's origin that say so."""
+        """Return the entries of a problem's origin that store the reference."""
         return {ALLOCATOR: self.allocator, PEAK: self.reserved, EXACT: self.exact}
 
 
 def reference_of(problem: Problem) -> Reference | None:
-    """Return the reference that a problem's origin tells of, None where it tells of none."""
+    """Return the reference in a problem's origin, or None."""
     origin = problem.origin
     if PEAK not in origin:
         return None
@@ -54,5 +54,5 @@ def reference_of(problem: Problem) -> Reference | None:
 
 
 def without_reference(origin: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return an origin for a problem that leaves out part of what the run had in memory."""
+    """Return the origin for a problem that leaves out a part of the run's memory."""
     return {key: value for key, value in origin.items() if key not in (ALLOCATOR, PEAK, EXACT)}

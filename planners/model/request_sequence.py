@@ -1,4 +1,4 @@
-"""The requests of a run in their order, what an online allocator is asked, and their rules."""
+"""The requests of a run in order, as an online allocator gets them, and their rules."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from planners.model.columns import BoolColumn, IntColumn, frozen_names
 from planners.model.problem import Problem, Safety
 from planners.model.rules import MAX_TOTAL_BYTES
 
-# In no phase and in no module.
+# Phase or module of a row that is in none.
 NOWHERE = -1
 SEGMENT_FIELDS = 5
 
 
 class RequestAction(enum.IntEnum):
-    """What a row of a sequence tells of."""
+    """The event that a row of a sequence describes."""
 
     ALLOCATE = 0
-    # Another stream may still be at work in the block.
+    # The program freed the block, but another stream may still use it.
     FREE_REQUESTED = 1
-    # The block is free, whether that was requested before or is now.
+    # The block is free, with or without an earlier FREE_REQUESTED.
     FREE_COMPLETED = 2
-    # Idle memory went back to the device, because the program wanted it or memory was short.
+    # Idle memory went back to the device: on the program's request, or because memory was short.
     GIVE_BACK = 3
 
 
@@ -38,27 +38,27 @@ class RequestSequence:
     """
 
     name: str
-    # One entry a row: a :class:`RequestAction`, the number of the request, 0 where there is none,
-    # and the event of the recording that the row stands for.
+    # One entry for each row: a :class:`RequestAction`; the number of the request, or 0 if there is
+    # none; and the event of the recording that the row stands for.
     action: IntColumn
     request: IntColumn
     event: IntColumn
-    # One entry a request: bytes, and handle of the stream that asked.
+    # One entry for each request: its bytes, and the handle of the requesting stream.
     size: IntColumn
     stream: IntColumn
-    # Whether a recorded run asked for this, and not the steps of an instance.
+    # True for the requests of a recorded run, False for the steps of an instance.
     is_recorded: bool = False
-    # Of a recorded run: where each request was served.
+    # For a recorded run: the address at which each request was served.
     address: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    # Of a recorded run: rows ``(row, is_mapped, address, bytes, stream)`` of the memory that came
-    # from the device, each with the row of the request that it came for; whether it was mapped
-    # into an expandable segment.
+    # For a recorded run: rows ``(row, is_mapped, address, bytes, stream)`` of the memory that came
+    # from the device. ``row`` is the row of the request that caused it; ``is_mapped`` is 1 for
+    # memory that was mapped into an expandable segment.
     segments: IntColumn = field(default_factory=lambda: np.empty((0, 5), dtype=np.int64))
-    # The rows at which iterations begin, where something marks them.
+    # The rows at which iterations begin, if iterations are marked.
     iteration_rows: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    # One entry a row, or none: the number of the computation phase within its iteration, -1 before
-    # the first; and the index into `module_names` of the module in which the row happens, -1 for
-    # none.
+    # One entry for each row, or none. ``phase``: the number of the computation phase within its
+    # iteration, -1 before the first. ``module``: the index into `module_names` of the row's module,
+    # -1 for none.
     phase: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     module: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     module_names: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class RequestSequence:
 
     @property
     def last_iteration_row(self) -> int:
-        """The row at which the last iteration begins; the first where nothing marks any."""
+        """The row at which the last iteration begins; 0 if no iterations are marked."""
         return int(self.iteration_rows.max(initial=0))
 
     @property
@@ -88,20 +88,20 @@ class RequestSequence:
 
     @property
     def completion_rows(self) -> IntColumn:
-        """The row at which the block of each request is free; the number of rows where never."""
+        """The row at which each request's block is free; the number of rows if it never is."""
         completed = np.flatnonzero(self.action == RequestAction.FREE_COMPLETED)
         rows = np.full(self.request_count, self.row_count, dtype=np.int64)
         rows[self.request[completed]] = completed
         return rows
 
     def of_rows(self, column: IntColumn) -> IntColumn:
-        """Return the entry that each row's request has in a column; 0 where memory goes back."""
+        """Return each row's entry of a column over requests; 0 for rows that give memory back."""
         is_none = self.action == RequestAction.GIVE_BACK
         entries: IntColumn = np.append(column, 0)[np.where(is_none, len(column), self.request)]
         return entries
 
     def live_bytes(self, size: IntColumn) -> IntColumn:
-        """Return the bytes of requests that are not freed after each row; `size` has one each."""
+        """Return the live bytes after each row; ``size`` has one entry for each request."""
         change = np.zeros(self.row_count, dtype=np.int64)
         change[self.allocation_rows] = size
         ends = (RequestAction.FREE_REQUESTED, RequestAction.FREE_COMPLETED)
@@ -112,7 +112,7 @@ class RequestSequence:
         return live
 
     def live_after(self, rows: int) -> NDArray[np.int64]:
-        """Return the requests of the first rows whose end is not among these."""
+        """Return the requests that are made in the first ``rows`` rows and not completed there."""
         requests = self.request[:rows]
         begun = requests[self.action[:rows] == RequestAction.ALLOCATE]
         ended = requests[self.action[:rows] == RequestAction.FREE_COMPLETED]
@@ -120,11 +120,10 @@ class RequestSequence:
 
 
 def requests_of_problem(problem: Problem) -> RequestSequence:
-    """Return what an instance asks for: each tensor at its first step, in their order, to its last.
+    """Return an instance's requests: each tensor is requested at its start and freed at its end.
 
-    What ends at a step is freed before anything is asked for there. The stream is the one of the
-    producer, 0 where none is given. Gaps, chains and given offsets are of no concern to an
-    allocator that knows nothing ahead.
+    At one step, frees come before requests. The stream is that of the producer, or 0 if there is
+    none. Gaps, chains and pins are ignored, because they mean nothing to an online allocator.
     """
     if problem.safety is Safety.PAIRS:
         raise InstanceError(
@@ -136,7 +135,7 @@ def requests_of_problem(problem: Problem) -> RequestSequence:
     number = np.arange(len(asked))
     graph = problem.graph
     stream = np.zeros_like(asked) if graph is None else graph.stream[graph.producer[asked]]
-    # Ends stand first, so that at one step they come first.
+    # Ends come first, so that a stable sort puts them before the starts of the same step.
     step = np.concatenate([problem.end[asked], problem.start[asked]])
     order = np.argsort(step, kind="stable")
     actions = [RequestAction.FREE_COMPLETED, RequestAction.ALLOCATE]
@@ -155,7 +154,7 @@ def requests_of_problem(problem: Problem) -> RequestSequence:
 def _row_places(
     begin: IntColumn | None, end: IntColumn | None, asked: IntColumn, order: IntColumn
 ) -> IntColumn:
-    """Return where each row happens, of columns that tell of tensors; none where they do not."""
+    """Return each row's phase or module from columns over tensors; empty without such columns."""
     if begin is None or end is None:
         return np.empty(0, dtype=np.int64)
     places: IntColumn = np.concatenate([end[asked], begin[asked]])[order]
@@ -163,7 +162,7 @@ def _row_places(
 
 
 def _require_rules(its: RequestSequence) -> None:
-    """Raise where a rule is broken."""
+    """Raise ``InstanceError`` if a rule is broken."""
     rows, requests = len(its.action), len(its.size)
     frozen_names("module_names", its.module_names, "module")
     for name in ("action", "request", "event"):
@@ -211,7 +210,8 @@ def _require(field: str, entry: str, column: IntColumn, right: BoolColumn, rule:
 
 def _require_sizes(size: IntColumn) -> None:
     _require("size", "request", size, size > 0, "a request is for 1 byte or more")
-    # So that no later sum can overflow; the sum in floating point is off by far less.
+    # Ensures that no later sum overflows; the floating-point sum is off by far less than the
+    # margin.
     total = size.sum(dtype=np.float64)
     if total > MAX_TOTAL_BYTES:
         raise InstanceError(
@@ -220,7 +220,7 @@ def _require_sizes(size: IntColumn) -> None:
 
 
 def _require_order(its: RequestSequence, requests: int) -> None:
-    """Raise unless requests are made in the order of their numbers, and then end once."""
+    """Raise unless requests are made in the order of their numbers, and each ends at most once."""
     action, request = its.action, its.request
     known = (action >= 0) & (action < len(RequestAction))
     _require("action", "row", action, known, f"0 to {len(RequestAction) - 1} is needed")
@@ -234,7 +234,7 @@ def _require_order(its: RequestSequence, requests: int) -> None:
             f"field request: {requests} requests are made once each, in the order of their "
             f"numbers, found {request[made][:10].tolist()} first"
         )
-    # The row at which something happened last to each request.
+    # The row of the last event of each request.
     last = made.copy()
     for kind in (RequestAction.FREE_REQUESTED, RequestAction.FREE_COMPLETED):
         rows = np.flatnonzero(action == kind)

@@ -1,4 +1,4 @@
-"""The rules of a problem: how each field is taken in, and what is refused with which message."""
+"""The rules of a problem: how each field is read, and the message for each broken rule."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from planners.model.graph import Graph
 from planners.model.problem_fields import ProblemFields, Scalar
 from planners.text.plain_text import shown
 
+# Limits the tensors of a problem, before memory for them is taken. A guess.
 MAX_TENSORS = 20_000_000
+# Limits an alignment, in bytes. A guess.
 MAX_ALIGNMENT = 1 << 40
+# Limits the sum of sizes, alignments and the largest pin, so that no later sum overflows.
 MAX_TOTAL_BYTES = 1 << 61
 
 
 def take_sizes(size: Iterable[int] | IntColumn) -> IntColumn:
-    """Return the column that says how many tensors there are."""
+    """Return the column of sizes, whose length is the number of tensors."""
     column = frozen_column("size", size)
     if len(column) > MAX_TENSORS:
         raise InstanceError(f"field size: at most {MAX_TENSORS} tensors, found {len(column)}")
@@ -41,7 +44,7 @@ def take_sizes(size: Iterable[int] | IntColumn) -> IntColumn:
 def take_column(
     field: str, values: Iterable[int] | IntColumn | None, tensors: int, default: int = 0
 ) -> IntColumn:
-    """Return a column of one whole number a tensor."""
+    """Return a column of one integer for each tensor."""
     if values is None:
         values = np.full(tensors, default, dtype=np.int64)
     column = frozen_column(field, values)
@@ -50,7 +53,7 @@ def take_column(
 
 
 def take_flags(field: str, values: Iterable[bool] | BoolColumn, tensors: int) -> BoolColumn:
-    """Return a column of one truth value a tensor."""
+    """Return a column of one boolean for each tensor."""
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
     for index, value in enumerate(listed):
         if not isinstance(value, bool):
@@ -62,7 +65,7 @@ def take_flags(field: str, values: Iterable[bool] | BoolColumn, tensors: int) ->
 
 
 def require_length(field: str, found: int, tensors: int) -> None:
-    """Raise unless a field has one entry a tensor."""
+    """Raise unless a field has one entry for each tensor."""
     if found != tensors:
         raise InstanceError(
             f"field {field}: one entry a tensor is needed, found {found} for "
@@ -89,7 +92,7 @@ def require_one_decider(
 
 
 def take_pins(pinned: Mapping[int, int] | IntColumn | None, tensors: int) -> IntColumn:
-    """Return the column of pins, which may be given as it is held."""
+    """Return the column of pins; it may be given as a mapping or as a column."""
     if isinstance(pinned, np.ndarray):
         column = take_column("pinned", pinned, tensors)
         _require_pins(np.flatnonzero(column != NOT_PINNED), column[column != NOT_PINNED])
@@ -129,7 +132,7 @@ def take_name(name: str) -> str:
 
 
 def take_origin(origin: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """Return where a problem comes from, as a table of scalars that nothing can change."""
+    """Return a problem's origin as an immutable table of scalars."""
     if not isinstance(origin, Mapping):
         raise InstanceError(f"field origin: an object is needed, found {shown(origin)}")
     for key, value in origin.items():
@@ -147,7 +150,7 @@ def take_origin(origin: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
 
 def _is_scalar(value: object) -> bool:
     if isinstance(value, str):
-        # A lone half of a surrogate pair is in no text file.
+        # A text file cannot hold a lone half of a surrogate pair.
         return not any("\ud800" <= character <= "\udfff" for character in value)
     if isinstance(value, int):
         return -INT64_MAX <= value <= INT64_MAX
@@ -155,7 +158,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def require_rules(problem: ProblemFields) -> None:
-    """Raise where a rule is broken that takes more than one field to see."""
+    """Raise if a rule is broken that involves more than one field."""
     _require_sizes(problem)
     if problem.graph is None and problem.unsafe_pairs is None:
         _require_lifetimes(problem.start, problem.end)
@@ -195,8 +198,8 @@ def _require_sizes(problem: ProblemFields) -> None:
             f"field alignment, tensor {wrong[0]}: a power of two up to 2**40 is needed, "
             f"found {a[wrong[0]]}"
         )
-    # Whatever order a planner takes, no peak exceeds this; so no later sum can overflow. The
-    # sum in floating point is off by far less than the room that is left above the limit.
+    # No peak of any planner exceeds this sum, so no later sum can overflow. The floating-point sum
+    # is off by far less than the room above the limit.
     worst = float(np.maximum(problem.pinned, 0).max(initial=0))
     worst += problem.size.sum(dtype=np.float64) + a.sum(dtype=np.float64)
     if worst > MAX_TOTAL_BYTES:

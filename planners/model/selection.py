@@ -1,4 +1,4 @@
-"""What each field of a problem becomes where only some of its tensors are selected."""
+"""Derives the fields of a problem for a selection of its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = (
     "size", "alignment", "pinned", "phase_start", "phase_end", "dynamic", "layer_start",
     "layer_end",
 )  # fmt: skip
-# What decides safety, and what goes with it.
+# The fields that decide safety, with the fields that depend on them.
 DECIDERS = {
     Safety.LIFETIMES: frozenset(("start", "end", "gaps")),
     Safety.GRAPH: frozenset(("graph",)),
@@ -28,7 +28,7 @@ NOT_CHOSEN = -1
 def selected_fields(
     problem: ProblemFields, tensors: Iterable[int] | IntColumn, changes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the fields of the problem of some tensors; what changes is not worked out."""
+    """Return the fields of a selection; fields in ``changes`` are not derived."""
     chosen, place = _chosen(problem, tensors)
     fields = dict(changes)
     for field in COLUMNS:
@@ -51,7 +51,7 @@ def selected_fields(
 def _chosen(
     problem: ProblemFields, tensors: Iterable[int] | IntColumn
 ) -> tuple[IntColumn, IntColumn]:
-    """Return the tensors, and the place of every tensor among them."""
+    """Return the chosen tensors, and the place of every tensor among them or NOT_CHOSEN."""
     chosen = frozen_column("tensors", tensors, entry="entry")
     for entry in np.flatnonzero((chosen < 0) | (chosen >= problem.tensor_count))[:1].tolist():
         raise InstanceError(
@@ -102,9 +102,10 @@ def _safety_fields(problem: ProblemFields, chosen: IntColumn, place: IntColumn) 
 def _selected_graph(graph: Graph, chosen: IntColumn, place: IntColumn) -> Graph:
     """Return the graph with some of its tensors.
 
-    Note: why no pair changes. Whether a tensor is dead before another is born is a question of
-    paths between nodes, and an arc orders its ends whether or not a tensor goes along it. So the
-    arcs of what is left out stay as control arcs; a node that reads what it writes has none.
+    Note: why no pair changes. Whether a tensor is dead before another is born depends on paths
+    between nodes, and an arc orders its ends whether or not a tensor goes along it. So the arcs of
+    the tensors that are left out stay as control arcs. A workspace, whose node reads what it
+    writes, has no arc.
     """
     readers = np.flatnonzero(place[graph.consumer_tensors] == NOT_CHOSEN)
     arcs = np.column_stack(

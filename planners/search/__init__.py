@@ -1,1 +1,1 @@
-"""Search: from greedy plans to better ones, as long as the budget lasts."""
+"""Searches that improve greedy plans until the budget is spent."""

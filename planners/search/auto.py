@@ -1,4 +1,4 @@
-"""The planner to take without thinking: quick proofs first, then search as long as it may."""
+"""The default planner: quick proofs first, then all searches in turns until the budget is spent."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from planners.search.turns import ExactSearch, Search, Shared, Turns
 
 NAME = "auto"
 
-# In the order of their turns. A beam takes less time with a better plan to start from, so places
-# are filled before.
+# The searches in the order of their turns. Skyline fills come before beams, because a beam takes
+# less time with a better plan to start from.
 SEARCHES: tuple[type[Search], ...] = (
     Nests,
     ExactStep,
@@ -43,11 +43,13 @@ SEARCHES: tuple[type[Search], ...] = (
     BoundSearch,
 )
 NAMES = tuple(search.name for search in SEARCHES)
-# With fewer blocks the exact search needs less for what both can prove, and goes before nests.
+# From this many blocks on, nests take their turn before the exact search. With fewer blocks, the
+# exact search needs less time for problems that both can prove. A guess.
 LEAST_BLOCKS_FOR_NESTS_FIRST = 500
 
-# Without any limit the search ends after this many attempts times blocks, and has had this many
-# attempts at least: seconds for a thousand tensors, and room for every greedy planner at any size.
+# Without any limit the search ends after this many attempts times blocks, but makes at least
+# LEAST_ATTEMPTS attempts. This takes seconds for a thousand tensors, and lets every greedy planner
+# run at any size. Both are guesses.
 DEFAULT_EFFORT = 30_000_000
 LEAST_ATTEMPTS = 24
 
@@ -58,16 +60,16 @@ LEAST_ATTEMPTS = 24
     source="Gapless",
 )
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
-    """Plan any problem: take what proves itself at once, and search on where nothing does.
+    """Plan any problem: take what can be proven at once, and search on if nothing can.
 
     Parameters
     ----------
     problem
-        Any. With a capacity the first plan that fits is the answer.
+        Any. With a capacity, the first plan that fits is the answer.
     budget
-        ``node_limit`` counts attempts and nodes, of each thread; further threads search with
-        other seeds, and under a node limit the answer is never worse for them. The best plan so far
-        is the answer when the time is over or Ctrl-C comes.
+        ``node_limit`` counts attempts and nodes of each thread. Further threads search with other
+        seeds; under a node limit they never make the answer worse. When the time is over, or at
+        Ctrl-C, the answer is the best plan so far.
     without
         Names of searches that take no turns, joined by ``+``: those of ``SEARCHES``.
 
@@ -83,16 +85,16 @@ def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)
 def plan_any(
     problem: Problem, budget: Budget, exact: ExactSearch, without: frozenset[str] = frozenset()
 ) -> Findings:
-    """Plan any problem, with the help of an exact search.
+    """Plan any problem with an exact search as one of the searches.
 
-    Note: why two rounds. Most problems have an order that meets a bound, and an attempt that
-    asks for no less ends at the first block in the way. So everything is asked for the proof
-    first, as far as the greedy planners leave time for it, and only then for anything better than
-    the best plan. The pressure orders share more of their work than the portfolio, and where they
-    prove nothing they end sooner.
+    Note: why two rounds. Most problems have an order that meets a bound, and an attempt that only
+    accepts the bound ends at the first block that exceeds it. So first every greedy planner and
+    search is asked only for a proof, in the time that the greedy planners leave. After that they
+    are asked for any plan better than the best. The pressure orders share more of their work than
+    the portfolio. If they prove nothing, they end sooner, so they are asked first.
     """
     budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_ATTEMPTS)
-    # Whatever is asked below runs on one thread: the pieces of a nest, and the exact search.
+    # The searches below run on one thread each: the pieces of a nest, and the exact search.
     threads, budget = budget.threads, replace(budget, threads=1)
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
@@ -121,7 +123,7 @@ def _in_order(problem: Problem) -> tuple[type[Search], ...]:
 
 
 def _prove(incumbent: Incumbent, portfolio: Portfolio) -> None:
-    """Ask everything for a plan that meets the goal, and for nothing less."""
+    """Ask all greedy planners and bounds only for a plan that meets the goal."""
     incumbent.ask_for_bounds()
     _run_pressure(incumbent, only_goal=True)
     portfolio.run_others(incumbent, only_goal=True)

@@ -1,4 +1,4 @@
-"""Lower bounds that took too long before: what is left of them is computed in turns."""
+"""The lower bounds that the time did not allow before are computed in turns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from planners.search.turns import Search
 
 
 class BoundSearch(Search):
-    """Computes bounds further, in a share of the time that is left."""
+    """Continues the computation of bounds, in a share of the time left."""
 
     name = "bounds"
     is_seeded = False
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that nothing is left to compute."""
+        """Return a reason if every bound is known."""
         return "every bound is known" if bounds_are_known(problem) else None
 
     def run(self, length: int) -> None:  # noqa: ARG002
-        """Compute bounds for a share of the time that is left."""
+        """Compute bounds for a share of the time left."""
         self._incumbent.ask_for_bounds()

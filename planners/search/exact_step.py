@@ -9,20 +9,22 @@ from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
 from planners.search.turns import ExactSearch, Search, Shared
 
-# An exact search gets nowhere with more blocks, and would only keep the others waiting: over
-# lifetimes; over other unsafe pairs, which it first covers by cliques; and with chains.
+# The most blocks for which the exact search takes turns, where lifetimes decide, where a clique
+# cover of unsafe pairs decides, and with chains. With more blocks it proves nothing and delays the
+# other searches. Guesses.
 MOST_BLOCKS = 3_000
 MOST_BLOCKS_IN_GENERAL = 1_000
 MOST_BLOCKS_WITH_CHAINS = 500
-# Nodes in the first turn, and where chains make a node cost ten times as much.
+# Nodes in the first turn. With chains a node costs ten times as much, so there are fewer.
 NODES_A_TURN = 5_000
 NODES_A_TURN_WITH_CHAINS = 500
 
 
 class ExactStep(Search):
-    """Asks an exact search again and again, each time for more nodes.
+    """Asks an exact search repeatedly, each time with more nodes.
 
-    One that remembers the problem goes on where it stopped, with the best plan of all searches.
+    A search that remembers the problem continues where it stopped, with the best plan of all
+    searches.
     """
 
     name = "exact"
@@ -41,7 +43,7 @@ class ExactStep(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that a problem has too many blocks."""
+        """Return a reason if the problem has too many blocks."""
         most = MOST_BLOCKS if lifetimes_decide(problem) else MOST_BLOCKS_IN_GENERAL
         if problem.contiguous:
             most = MOST_BLOCKS_WITH_CHAINS

@@ -1,4 +1,4 @@
-"""The incumbent: the best plan of many attempts, what found it, and what is proven beside it."""
+"""The incumbent: the best plan of many attempts, the planner that found it, and proven bounds."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Scalar
 
-# What a large problem needs besides the placement loop, which watches the time: to compute and sort
-# keys, and to free what an attempt built. At most a fifth of the time that is left is kept for it.
+# Time that a large problem needs beside the placement loop, which checks the time itself: sorting
+# keys and freeing an attempt's memory. At most SHARE_KEPT of the time left is reserved for it.
+# Guesses.
 SECONDS_A_BLOCK = 1e-6
 SHARE_KEPT = 0.2
 
@@ -33,8 +34,7 @@ SHARE_KEPT = 0.2
 class Incumbent:
     """Places blocks in one order after another and keeps the best plan.
 
-    Whoever holds it has the best plan at any time, also where the time limit or Ctrl-C ends an
-    attempt.
+    The best plan is available at any time, even if the time limit or Ctrl-C ends an attempt.
     """
 
     def __init__(self, problem: Problem, budget: Budget, target: int | None = None) -> None:
@@ -42,18 +42,19 @@ class Incumbent:
         self.budget = budget
         self._target = target
         self._bound: Bound | None = None
-        # Bytes that a search has proven, and which one; the goal stays what the bounds say.
+        # The bytes that a search has proven, and the name of that search. The goal uses the bounds
+        # alone.
         self._proven, self._certificate = 0, ""
         self.best: Plan | None = None
         self.found_by = ""
         self.count = 0
-        # Where others search beside this one: whether what they did ends it.
+        # Returns True if a search in another thread ended this one.
         self.ended_outside: Callable[[], bool] = lambda: False
         self._begun = time.perf_counter()
         self._history: list[tuple[float, int]] = []
 
     def apart(self, budget: Budget) -> Incumbent:
-        """Return an incumbent that begins with what this one has, and goes its own way."""
+        """Return an independent incumbent that begins with this one's plan and bounds."""
         other = Incumbent(self.problem, budget, self._target)
         other._bound, other.best, other.found_by = self._bound, self.best, self.found_by
         other._proven, other._certificate = self._proven, self._certificate
@@ -61,7 +62,7 @@ class Incumbent:
         return other
 
     def take_from(self, other: Incumbent, found_by: str) -> None:
-        """Keep the plan of one that went its own way if it is better, and when it came that far."""
+        """Take another incumbent's plan if it is better, and merge both histories of peaks."""
         when_told = self._history + other._history
         if other.best is not None:
             self.offer(other.best, found_by)
@@ -71,31 +72,31 @@ class Incumbent:
 
     @property
     def bound(self) -> Bound:
-        """The largest lower bound that is known so far."""
+        """The largest lower bound known so far."""
         if self._bound is None:
             self._bound = max(bounds_so_far(self.problem), key=lambda bound: bound.bytes)
         return self._bound
 
     @property
     def goal(self) -> int:
-        """Bytes that are good enough."""
+        """The peak in bytes at which the search may stop."""
         return self.bound.bytes if self._target is None else self._target
 
     @property
     def bounds_are_known(self) -> bool:
-        """Whether asking for bounds costs nothing any more."""
+        """Return True if no bound is left to compute."""
         return bounds_are_known(self.problem)
 
     def ask_for_bounds(self) -> None:
-        """Spend a share of the time that is left on bounds that nobody has computed yet."""
+        """Spend a share of the time left on bounds that are not known yet."""
         seconds = SHARE_FOR_BOUNDS * self.budget.remaining_seconds()
         self._bound = best_bound_of(self.problem, seconds)
 
     @property
     def over(self) -> bool:
-        """Whether the best plan is good enough, no plan can be, or no attempt is left.
+        """Return True if the best plan meets the goal, no plan can, or no attempt is left.
 
-        The first attempt is always left, so that there is a plan.
+        The first attempt is always allowed, so that there is a plan.
         """
         if self.best is None:
             return False
@@ -103,7 +104,7 @@ class Incumbent:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the best plan is good enough, or no plan can be."""
+        """Return True if the best plan meets the goal, or no plan can."""
         if self.best is not None and self.best.peak <= max(self.goal, self._proven):
             return True
         known = 0 if self._bound is None else self._bound.bytes
@@ -111,7 +112,7 @@ class Incumbent:
 
     @contextmanager
     def leaving(self, seconds: float, attempts: int = 0) -> Iterator[None]:
-        """Have what runs inside end so early that something is left for what follows."""
+        """Reserve seconds and attempts for later: the code inside gets a smaller budget."""
         whole = self.budget
         limit = whole.node_limit
         self.budget = replace(
@@ -122,7 +123,8 @@ class Incumbent:
         try:
             yield
         except TimeoutError:
-            # The time of what ran inside is over; whether there is more, what follows finds out.
+            # Only the reduced budget is spent; the code that follows finds out whether time is
+            # left.
             if whole.deadline == math.inf:
                 raise
         finally:
@@ -130,16 +132,16 @@ class Incumbent:
 
     @property
     def has_room_for_an_order(self) -> bool:
-        """Whether an order can be computed in the time that is left."""
+        """Return True if the time left suffices to compute an order."""
         return self.budget.remaining_seconds() > self.problem.blocks.count * SECONDS_A_BLOCK
 
     def require_time(self) -> None:
-        """Raise where not even an order can be computed in the time that is left."""
+        """Raise ``TimeoutError`` if the time left does not suffice to compute an order."""
         if not self.has_room_for_an_order:
             raise TimeoutError("the time limit leaves no room for another order")
 
     def _placement_budget(self) -> Budget:
-        """Return the budget less the time that it takes to clean up."""
+        """Return the budget less the time that freeing memory takes."""
         left = self.budget.remaining_seconds()
         if left == math.inf:
             return self.budget
@@ -147,7 +149,7 @@ class Incumbent:
         return replace(self.budget, deadline=self.budget.deadline - kept)
 
     def most(self, count: int) -> int:
-        """Return how many of so many attempts are left."""
+        """Return how many of ``count`` attempts the node limit still allows."""
         limit = self.budget.node_limit
         return count if limit is None else max(0, min(count, limit - self.count))
 
@@ -158,17 +160,17 @@ class Incumbent:
             self.tell(time.perf_counter(), plan.peak)
 
     def tell(self, when: float, peak: int) -> None:
-        """Note when a peak was reached, a moment of ``time.perf_counter``; for the curve alone."""
+        """Record for the anytime curve when, by ``time.perf_counter``, a peak was reached."""
         if not self._history or peak < self._history[-1][1]:
             self._history.append((when - self._begun, peak))
 
     def prove(self, lower_bound: int, certificate: str) -> None:
-        """Keep what a search proved: bytes that no plan can stay below."""
+        """Keep a lower bound in bytes that a search proved."""
         if lower_bound > self._proven:
             self._proven, self._certificate = lower_bound, certificate
 
     def exhaust(self, certificate: str) -> None:
-        """Keep that a search left nothing: no better plan, or none that meets the target."""
+        """Note that a search is exhausted: no plan is better, or none meets the target."""
         assert self.best is not None
         least = self.best.peak if self._target is None else self._target + 1
         self.prove(least, certificate)
@@ -180,7 +182,7 @@ class Incumbent:
         *,
         interrupted: bool = False,
     ) -> Findings:
-        """Return what was found and proved, and how the search ended where that is no proof."""
+        """Return the plan, the bound, and the reason why the search ended if it is no proof."""
         bound, certificate = self.bound.bytes, self.bound.name
         if self._proven > bound:
             bound, certificate = self._proven, self._certificate
@@ -208,9 +210,10 @@ class Incumbent:
         objects: bool = False,
         only_goal: bool = False,
     ) -> int:
-        """Place the blocks in an order as long as the plan can become the best.
+        """Place the blocks in an order while the plan can still become the best.
 
-        Where the time ends first, the rest is stacked on top: it may still be the best plan.
+        If the time ends first, the remaining blocks are stacked on top: the plan may still be the
+        best.
         """
         limits = [self.goal + 1] if only_goal else []
         if self.best is not None:

@@ -2,17 +2,19 @@
 
 Note [LargeNeighbourhoodSearch]
 ~~~~~~~~~~~~~~
-A better plan has every block end at or below a target. Of the best plan, few blocks end higher: at
-a small gap mostly one in each place where memory is tight. They are mended one after the other. The
-window of such a block is the block itself and some that are unsafe with it, or with those, picked
-at random. Whatever else is unsafe with one of them is pinned where it is; all the rest cannot
-matter and is left out. Another search is asked whether the window fits below the target. If it
-does, the block is mended, and none that was low enough ends higher than the target: the blocks in
-need get fewer with every success, and at none the plan is better. If it does not, a larger window
-is tried. A window costs what its own blocks and their neighbours cost, however large the problem.
+In a better plan every block ends at or below a target. In the best plan few blocks end higher: at a
+small gap mostly one in each place where memory is tight. The search mends these blocks one after
+the other. The window of such a block consists of the block and of some blocks drawn at random that
+are unsafe with it, or with those. All other blocks that are unsafe with a block of the window are
+pinned at their offsets. The rest cannot matter and is left out. Another search decides whether the
+window fits below the target. If it fits, the block is mended, and no block that was low enough ends
+above the target. So every success leaves fewer blocks to mend, and when none is left the plan is
+better. If the window does not fit, a larger one is tried. A window costs only what its own blocks
+and their neighbours cost, however large the problem is.
 
-How much better to aim for is learned: half of what is missing at first, and half as much again each
-time that no window helped, until it is a single byte; then it begins anew.
+The search learns how much better a plan to aim for. At first it aims for half of the gap between
+the peak and the goal. Each time that no window helped, it halves that share, down to a single byte;
+then it begins again.
 """
 
 from __future__ import annotations
@@ -36,21 +38,22 @@ from planners.search.subproblem import Subproblem
 from planners.search.turns import ExactSearch, Search, Shared
 
 WindowSearch = Callable[[Problem, Budget], tuple[Plan | None, int]]
-"""Returns a plan within the capacity, if it finds one, and the nodes it took."""
+"""Returns a plan within the capacity, if it finds one, and the nodes that it used."""
 
-# Blocks in the first window around a block, and the factor to the next; after the last, the block
-# is given up at this target.
+# Blocks in the first window around a block; the factor to the next window; and the number of
+# windows after which the block is given up at this target. NODES_A_WINDOW limits the nodes of one
+# window. Guesses.
 FIRST_WINDOW = 20
 GROWTH = 2
 WINDOWS_A_BLOCK = 5
 NODES_A_WINDOW = 4_000
-# What local search over orders does not place, the exact search places soon or not at all; and only
-# where its nodes are cheap.
+# Nodes of the exact search in a window. Windows on which local search fails are solved soon by the
+# exact search, or not at all. It is used only where its nodes are cheap. A guess.
 EXACT_NODES_A_WINDOW = 500
-# Below this a window is hardly smaller than the whole.
+# With fewer blocks a window is hardly smaller than the whole problem. A guess.
 LEAST_BLOCKS = 500
 
-# Of what is missing to the goal, the part that is aimed for at first.
+# The share of the gap between peak and goal that is aimed for at first. A guess.
 FIRST_SHARE = 0.5
 
 
@@ -73,11 +76,11 @@ class LargeNeighbourhoodSearch(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that a window is hardly smaller than the whole."""
+        """Return a reason if the problem is hardly larger than a window."""
         return f"fewer than {LEAST_BLOCKS} blocks" if problem.blocks.count < LEAST_BLOCKS else None
 
     def run(self, length: int) -> None:
-        """Try to mend the best plan below one target after the other."""
+        """Try to mend the best plan below several targets in turn."""
         for _ in range(length):
             if self._incumbent.over:
                 return
@@ -92,12 +95,12 @@ class LargeNeighbourhoodSearch(Search):
         target = incumbent.best.peak - wanted
         heads = incumbent.best.offsets[self._first_member].copy()
         ends = heads + incumbent.problem.blocks.size
-        # The highest first: its window is the one most likely to fail.
+        # Start with the highest block, whose window is the most likely to fail.
         for block in sorted(np.flatnonzero(ends > target).tolist(), key=lambda b: -int(ends[b])):
             if incumbent.over:
                 return False
             if heads[block] + incumbent.problem.blocks.size[block] <= target:
-                continue  # mended in the window of another
+                continue  # mended in another block's window
             if not self._mend(block, heads, target):
                 self._share = self._share / 2 if wanted > 1 else FIRST_SHARE
                 return False
@@ -129,18 +132,18 @@ class LargeNeighbourhoodSearch(Search):
         )
 
     def _free(self, block: int, count: int, heads: IntColumn, target: int) -> list[int]:
-        """Return the blocks of a window: one, and others within reach of it."""
+        """Return the blocks of a window: the block itself and others near it."""
         ends = heads + self._incumbent.problem.blocks.size
         free = [block]
         seen = {block}
-        for centre in free:  # grows while it is read: neighbours first, then their neighbours
+        for centre in free:  # grows during the loop: neighbours, then their neighbours
             near = sorted(self._near(centre) - seen)
             seen.update(near)
-            # What ends too high could not stay where it is.
+            # A block that ends too high cannot stay at its offset.
             high = [other for other in near if ends[other] > target]
             low = [other for other in near if ends[other] <= target]
             room = max(0, count - len(free) - len(high))
-            # Half of the window are neighbours of the block itself, as far as there are so many.
+            # Half of the window are neighbours of the block itself, if it has so many.
             share = -(-room // 2) if len(low) > room // 2 and centre == block else room
             free += high + self._random.sample(low, min(share, len(low)))
             if len(free) >= count:
@@ -160,7 +163,7 @@ class LargeNeighbourhoodSearch(Search):
 def place_window(
     problem: Problem, budget: Budget, exact: ExactSearch = branch_and_bound
 ) -> tuple[Plan | None, int]:
-    """Look for a plan that fits: greedy by size, local search over orders, then exactly."""
+    """Look for a plan that fits: greedy by size, local search over orders, then exact search."""
     assert problem.capacity is not None
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)

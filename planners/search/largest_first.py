@@ -1,24 +1,26 @@
-"""Local search level by level: first a plan of the largest blocks, then one with smaller ones too.
+"""Local search level by level: first a plan of the largest blocks, then smaller ones too.
 
 Note [From the largest down]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-*Why.* Sizes of a real step reach from a few bytes to gigabytes. What decides whether a plan meets
-the bound are some hundred large blocks, and with all of them in one order an attempt mostly ends at
-one of the thousands that would fit anywhere. So a descent looks for an order of the large blocks
-alone, which meets a goal of their own, and then takes in the next smaller ones behind them; the
-search may move those up in front, so no level is final.
+*Why.* The tensors of a real step range from a few bytes to gigabytes. A few hundred large blocks
+decide whether a plan meets the bound. With all blocks in one order, an attempt mostly ends at one
+of the thousands of blocks that would fit anywhere. So a descent first looks for an order of the
+large blocks that meets a goal of their own, and then appends the next smaller ones. The search may
+move the smaller ones forward, so no level is final.
 
-*The goal of a level.* No plan of the large blocks is below their own bound. One that meets it
-leaves all that is left of the whole goal in one piece above, but it is hard to find, or there is
-none; a plan at the whole goal is easy, and may leave only holes that fit nothing. Both are wrong
-too often, so two goals take turns: the bound of the level, and one drawn between it and the end.
+*The goal of a level.* No plan of the large blocks is below their own bound. A plan that meets this
+bound leaves the rest of the whole goal in one piece above it, but such a plan is hard to find or
+does not exist. A plan at the whole goal is easy to find, but may leave only useless holes. Both
+choices fail too often, so two goals take turns: the bound of the level, and one drawn between this
+bound and the whole goal.
 
-*Why many descents.* What the first levels fix decides the rest, and a failed one seldom mends. So a
-descent is given up at the first level that takes too long. Each draws its own levels, order to
-start from and goals; the n-th may spend as many units as the largest power of two that divides n,
-which costs at most a logarithm more than the best limit, whatever that is (Luby et al. 1993).
+*Why many descents.* The first levels decide the rest, and a failed level is seldom mended. So a
+descent is given up at the first level that takes too long. Each descent draws its own levels, start
+order and goals. The n-th descent may spend as many units as the largest power of two that divides
+n. This costs at most a logarithmic factor more than the best limit, whatever that is (Luby et al.
+1993).
 
-*Limits.* Blocks of one size are one level: then this is the local search alone. Nothing is proven.
+*Limits.* Blocks of one size form one level; then this is plain local search. Nothing is proven.
 """
 
 from __future__ import annotations
@@ -43,25 +45,27 @@ from planners.search.turns import Search, Shared
 
 Order = NDArray[np.int32]
 
-# In attempts times blocks: a slice, after which the other goal has its turn; what a level may take
-# at the least; and a turn, by the number of blocks, as what it takes turns with does.
+# Units are attempts times blocks. A slice ends the turn of one goal; a level may take at least
+# EFFORT_A_LEVEL; a turn may take EFFORT_A_BLOCK for each block, up to MOST_EFFORT_A_TURN, so that
+# it is about as long as the turns of other searches. LEAST_ATTEMPTS limits a slice from below.
+# Guesses.
 EFFORT_A_SLICE = 50_000
 EFFORT_A_LEVEL = 100_000
 EFFORT_A_BLOCK = 8_000
 MOST_EFFORT_A_TURN = 8_000_000
 LEAST_ATTEMPTS = 20
-# A level is worth its turn where it holds so many times the blocks of the one above.
+# A level must hold at least this many times the blocks of the level above it. A guess.
 LEAST_GROWTH = 1.1
-# Of the levels a descent skips up to so many between two.
+# A descent skips at most this many levels between two. A guess.
 MOST_SKIPPED = 1
-# Of the families of pressure orders, those in which what is alive at the peak comes first.
+# The number of families of pressure orders in which blocks alive at the peak come first.
 PEAK_FAMILIES = 14
 
 
 class LargestFirst(Search):
     """Looks for orders in which first fit meets the goal, from the largest blocks down.
 
-    What it starts from is asked for at the first descent: many problems end before.
+    The start orders are computed at the first descent, because many problems end before it.
     """
 
     name = "largest-first"
@@ -83,13 +87,13 @@ class LargestFirst(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that an attempt takes too long, or that sizes differ too little for two levels."""
+        """Return a reason if an attempt takes too long, or if the sizes make a single level."""
         if problem.blocks.count > MOST_BLOCKS_IN_ROWS:
             return f"more than {MOST_BLOCKS_IN_ROWS} blocks"
         return None if len(levels_of(problem.blocks.size)) > 1 else "sizes make a single level"
 
     def run(self, length: int) -> None:
-        """Descend again and again, for so many units of effort."""
+        """Descend repeatedly until the effort of the turn is spent."""
         blocks = self._incumbent.problem.blocks.count
         most = min(EFFORT_A_BLOCK * blocks, MOST_EFFORT_A_TURN) * length
         spent = 0
@@ -101,7 +105,7 @@ class LargestFirst(Search):
         return self._find_orders()
 
     def _descend(self) -> int:
-        """Descend once, as far as it goes, and return the effort."""
+        """Descend once, as far as possible, and return the effort."""
         self._descents += 1
         most = EFFORT_A_LEVEL * (self._descents & -self._descents)
         aim = self._aim()
@@ -126,7 +130,7 @@ class LargestFirst(Search):
     ) -> tuple[IntColumn, Order, int]:
         """Return the offsets of a plan that meets one of the goals, its order, and the effort.
 
-        Without a plan there are no offsets.
+        If no plan was found, there are no offsets.
         """
         incumbent = self._incumbent
         orders = [first] * len(goals)
@@ -149,7 +153,7 @@ class LargestFirst(Search):
         return np.empty(0, dtype=np.int64), first, spent
 
     def _aim(self) -> int:
-        """Return the peak to ask for: the goal, or every fourth time one on the way to it."""
+        """Return the peak to aim for: the goal, or every fourth time one between goal and best."""
         incumbent = self._incumbent
         assert incumbent.best is not None
         if self._descents % 4:
@@ -174,7 +178,7 @@ class LargestFirst(Search):
         return self._bounds[level]
 
     def _some_levels(self) -> list[int]:
-        """Return some of the levels, the last always."""
+        """Return some of the levels, including the last."""
         chosen = []
         at = self._random.randint(0, MOST_SKIPPED)
         while at < len(self._levels) - 1:
@@ -184,7 +188,7 @@ class LargestFirst(Search):
 
 
 def _peak_orders(shared: Shared) -> list[IntColumn]:
-    """Return orders in which what is alive at the peak comes first, where that is known."""
+    """Return orders in which blocks alive at the peak come first, if lifetimes are known."""
     incumbent = shared.incumbent
     if incumbent.problem.safety is Safety.PAIRS:
         return [order for _, order in shared.portfolio.orders()]
@@ -193,7 +197,7 @@ def _peak_orders(shared: Shared) -> list[IntColumn]:
 
 
 def levels_of(size: IntColumn) -> list[int]:
-    """Return the least size of each level, falling; the last holds every block."""
+    """Return the least size of each level, in falling order; the last level holds every block."""
     levels: list[int] = []
     held = 0
     level = int(size.max(initial=0)) // 2

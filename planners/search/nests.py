@@ -1,24 +1,26 @@
-"""Nests: what outlives all around it goes to the bottom, and time falls apart into pieces.
+"""Nests: blocks that outlive all others go to the bottom, and the rest splits into pieces.
 
 Note [Nests]
 ~~~~~~~~~~~~
-*Why.* A step of training is a nest: weights live throughout, activations of a layer from there to
-its mirror image, and temporaries of a moment in between. A block that lives as long as all around
-it may go to the bottom: in any plan cut it out, let fall what lies above, and lift everything by
-its size. Without it the others fall apart where none is alive on both sides, and then some of a
-part may live as long as that. So a problem of ten thousand blocks may become four hundred pieces of
-two dozen, each above a flat floor, and each is planned by itself.
+*Why.* A training step is a nest: weights live throughout, activations from their layer to its
+mirror image, and temporaries for a moment in between. A block that lives as long as all others
+together may go to the bottom: take any plan, cut the block out, let the blocks above it fall, and
+lift everything by its size. Without such blocks, time splits wherever no block is alive on both
+sides of a step. Then some blocks of a part may live as long as that part. So a problem of ten
+thousand blocks may become four hundred pieces of two dozen, each above a flat floor, and each piece
+is planned by itself.
 
-*What is exact.* A plan meets the goal if every piece meets what its floor leaves of it, and only
-then. So what a search proves of a piece holds above its floor. That is so where alignment costs
-nothing: every size is a multiple of every alignment. Otherwise floors are rounded up, and nothing
-is proven.
+*What is exact.* A plan meets the goal if and only if every piece fits between its floor and the
+goal. So a bound that a search proves for a piece holds for the whole, plus the floor. This is true
+if alignment costs nothing: every size is a multiple of every alignment. Otherwise floors are
+rounded up and nothing is proven.
 
-*Where nothing lives quite as long.* A block may be said to live longer than it does as long as no
-section needs more than the goal then: a plan of this is a plan. So where nothing falls apart, what
-lives nearly as long is stretched, the longest first; how nearly differs from turn to turn.
+*If no block lives long enough.* A block may be declared to live longer than it does, as long as no
+section then needs more than the goal: a plan of the stretched problem is a plan. So if nothing
+splits, the longest-living blocks are stretched. The least length of a block that is stretched
+varies from turn to turn.
 
-*Limits.* Pins are not taken. Chains, and tensors with gaps, never go to the bottom.
+*Limits.* Problems with pins are not taken. Chains, and tensors with gaps, never go to the bottom.
 """
 
 from __future__ import annotations
@@ -40,19 +42,20 @@ from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
 from planners.search.turns import NO_SECTIONS, PieceSearch, Search, Shared
 
-# In nodes times blocks: what a piece may take in a turn of length one; and the fewest nodes.
+# Limits, in nodes times blocks, a piece in a turn of length one; and the least nodes of a piece.
+# Guesses.
 EFFORT_A_PIECE = 100_000
 LEAST_NODES = 1_000
-# The share of a part's sections that a block has to live in to be stretched, turn by turn.
+# The share of its part's sections that a block must live in to be stretched, turn by turn. Guesses.
 SHARES = (0.9, 0.7, 0.5, 0.3)
 NOT_STRETCHED = 1.0
-# A piece with more of all blocks is hardly easier than the whole.
+# A problem counts as split if every piece has at most this share of all blocks. A guess.
 MOST_IN_A_PIECE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Blocks above a flat floor, of which none lives as long as all of them together."""
+    """Blocks above a flat floor, none of which lives as long as all of them together."""
 
     # Sorted by start.
     blocks: IntColumn
@@ -60,7 +63,7 @@ class Piece:
 
 
 class Nest:
-    """The blocks of a problem in sections of time, and how they fall apart."""
+    """The blocks of a problem as ranges of sections, and the way in which they split."""
 
     def __init__(self, problem: Problem, poll: Callable[[], None]) -> None:
         self._poll = poll
@@ -68,7 +71,7 @@ class Nest:
         tensor, first, last = sections_of(problem).segments.T
         block = blocks.block_of[tensor]
         self._blocks = blocks
-        # Sections [first, last) of each block; those without bytes have none.
+        # Sections [first, last) of each block; a block of size 0 has none.
         self._first = np.full(blocks.count, np.iinfo(np.int64).max)
         self._last = np.zeros(blocks.count, dtype=np.int64)
         np.minimum.at(self._first, block, first)
@@ -78,9 +81,10 @@ class Nest:
         self.is_exact = bool((blocks.size % blocks.modulus.max(initial=1) == 0).all())
 
     def take_apart(self, goal: int, share: float, heads: IntColumn) -> list[Piece]:
-        """Return the pieces, and write the heads of what goes to the bottom.
+        """Return the pieces, and write the heads of the blocks that go to the bottom.
 
-        Blocks that live in a share of the sections of their part are stretched within the goal.
+        Blocks that live in at least ``share`` of their part's sections are stretched within the
+        goal.
         """
         pieces = []
         blocks = np.flatnonzero(self._last > 0)
@@ -94,7 +98,7 @@ class Nest:
                 continue
             floor = part.floor
             low = part.blocks[bottom]
-            # The strictest alignment first, so that the others need no rounding.
+            # The strictest alignment first, so that the other blocks need no rounding.
             for block in low[np.argsort(-self._blocks.modulus[low], kind="stable")].tolist():
                 heads[block] = self._round_up(floor, block)
                 floor = int(heads[block] + self._blocks.size[block])
@@ -102,7 +106,7 @@ class Nest:
         return pieces
 
     def _apart(self, blocks: IntColumn, floor: int) -> list[Piece]:
-        """Return the parts of blocks, sorted by start, of which no two share a section."""
+        """Split blocks, sorted by start, into parts of which no two share a section."""
         if not len(blocks):
             return []
         reach = np.maximum.accumulate(self._last[blocks])
@@ -110,11 +114,11 @@ class Nest:
         return [Piece(part, self._round_up(floor, part)) for part in np.split(blocks, cuts)]
 
     def _round_up(self, floor: int, blocks: IntColumn | int) -> int:
-        """Return the lowest floor from a given one on that every block is aligned on."""
+        """Return the lowest floor, at or above a given one, at which every block is aligned."""
         return floor + -floor % int(np.max(self._blocks.modulus[blocks]))
 
     def _bottom(self, part: Piece, room: int, share: float) -> NDArray[np.bool_]:
-        """Return which blocks of a part go to the bottom."""
+        """Return a mask of the blocks of a part that go to the bottom."""
         first, last = self._first[part.blocks], self._last[part.blocks]
         begin, end = int(first[0]), int(last.max())
         rectangle = self._is_rectangle[part.blocks]
@@ -127,7 +131,7 @@ class Nest:
         np.add.at(change, first - begin, size)
         np.subtract.at(change, last - begin, size)
         load = np.cumsum(change[:-1])
-        # The most that is needed before a section, and from one on.
+        # The largest load before each section, and from each section on.
         before = np.maximum.accumulate(np.append(0, load))
         after = np.maximum.accumulate(np.append(0, load[::-1]))[::-1]
         near &= size + np.maximum(before[first - begin], after[last - begin]) <= room
@@ -136,7 +140,7 @@ class Nest:
 
 
 class Nests(Search):
-    """Plans the pieces of a problem, each by itself."""
+    """Plans each piece of a problem by itself."""
 
     name = "nests"
     is_seeded = False
@@ -147,7 +151,7 @@ class Nests(Search):
         self._certificate = certificate
         self._proven = 0
         self._shares = cycle(SHARES)
-        # The best heads so far, and where the highest block of each piece then ends.
+        # The best heads so far; and the end of each piece's highest block with these heads.
         self._heads = incumbent.problem.blocks.residue.copy()
         self._peaks: list[int | None] = []
 
@@ -157,7 +161,7 @@ class Nests(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that a problem has no sections of time, or has pins."""
+        """Return a reason if the problem has no sections of time, or has pins."""
         if not lifetimes_decide(problem):
             return NO_SECTIONS
         return None if (problem.blocks.pinned == NOT_PINNED).all() else "tensors are pinned"
@@ -184,7 +188,7 @@ class Nests(Search):
         self._offer(self._heads, "pieces of a nest")
 
     def _run_stretched(self, share: float, length: int) -> None:
-        """Plan the pieces into which a problem falls with some of its blocks stretched."""
+        """Plan the pieces into which a problem splits with some blocks stretched."""
         heads = self._incumbent.problem.blocks.residue.copy()
         pieces = self._nest.take_apart(self._goal, share, heads)
         if not self._falls_apart(pieces):
@@ -220,7 +224,7 @@ class Nests(Search):
         self._incumbent.offer(Plan.of_blocks(self._incumbent.problem, heads), found_by)
 
     def _plan(self, piece: Piece, length: int) -> tuple[IntColumn, int]:
-        """Return heads for the blocks of a piece, and bytes that their ends cannot stay below."""
+        """Return heads for the blocks of a piece, and a lower bound on their highest end."""
         incumbent = self._incumbent
         incumbent.require_time()
         whole = incumbent.problem

@@ -1,4 +1,4 @@
-"""Local search over orders, in slices: restarts from the best, and from what greedy starts from."""
+"""Local search over orders, in slices, with restarts from the orders of the greedy planners."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
 from planners.search.turns import Search, Shared
 
-# A slice is short: at its end the walk forgets what its last attempts were worth and draws anew how
-# far it moves blocks. On graphs of 200 to 300 tensors slices ten times as long met half the bounds.
-# In attempts times blocks; but never so few attempts that placing everything for the first of them
-# is most of the work.
+# Limits a slice, in attempts times blocks. At the end of a slice the walk forgets the values of its
+# last attempts and draws anew how far it moves blocks. On graphs of 200 to 300 tensors, slices ten
+# times as long met half as many bounds. LEAST_ATTEMPTS keeps the placement of all blocks in the
+# first attempt from being most of the work.
 EFFORT_A_SLICE = 50_000
 LEAST_ATTEMPTS = 100
-# Slices in the first turn.
+# Slices in the first turn. A guess.
 SLICES_A_TURN = 20
-# The core keeps a bit a pair, and scans what is placed for every block: above this only windows
-# are searched.
+# The most blocks of a problem that this search takes as a whole: the core keeps a bit for each pair
+# and scans all placed tensors for every block. Above it, only windows are searched. A guess.
 MOST_BLOCKS_IN_ROWS = 20_000
-# Slices without a better plan before the walk starts from somewhere else.
+# Slices without a better plan before the walk takes the next start order. A guess.
 PATIENCE = 30
 
 
 class OrderSearch(Search):
-    """Walks through orders in which first fit takes the blocks.
+    """Walks through the block orders of first fit.
 
-    Note [Squeaky wheel] in ``order_search.h`` says how. A walk goes on from where it was; where
-    it has found nothing for a while, the next start in turn replaces it.
+    Note [Squeaky wheel] in ``order_search.h`` describes the walk. A walk continues from its last
+    order. If it finds no better plan for a while, the next start order replaces it.
     """
 
     name = "orders"
@@ -55,7 +55,7 @@ class OrderSearch(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that an attempt takes too long."""
+        """Return a reason if an attempt takes too long."""
         most = MOST_BLOCKS_IN_ROWS
         return f"more than {most} blocks" if problem.blocks.count > most else None
 
@@ -63,7 +63,7 @@ class OrderSearch(Search):
         self.walk(SLICES_A_TURN * length)
 
     def walk(self, slices: int = sys.maxsize) -> None:
-        """Try orders until the attempts are over, at most so many slices of them."""
+        """Try orders for at most ``slices`` slices."""
         for _ in range(slices):
             if self._incumbent.over:
                 return

@@ -1,23 +1,24 @@
-"""Parts that all other tensors see as one: each is planned alone, then all are put together.
+"""Parts that all other tensors see as one tensor: each is planned alone, then all are combined.
 
 Note [Parts]
 ~~~~~~~~~~~~
-*What a part is.* A set of tensors is a part where every tensor outside is unsafe with all of them
-or with none (a module of the unsafe graph). Where streams run a while on their own, what each
-allocates meanwhile is one.
+*What a part is.* A set of tensors is a part if every tensor outside is unsafe with all of them or
+with none (a module of the unsafe graph). If streams run independently for a while, the tensors that
+each stream allocates meanwhile are a part.
 
-*Why it helps.* Over several streams there are no sections of time and no skyline, and orders of
-first fit mix the parts: holes in one can hold nothing of another that runs beside it. Within a part
-lifetimes mostly decide, so that it has skylines; where they do not, it has parts again. What is to
-be put together is few tensors, as large as the plans of the parts, with the pairs that are unsafe.
+*Why it helps.* With several streams there are no sections of time and no skylines. Orders of first
+fit mix the parts, although a hole in one part cannot hold a tensor of another part that runs beside
+it. Within a part lifetimes mostly decide safety, so the part has skylines; otherwise it has parts
+again. Only a few tensors are left to combine: one for each part, as large as the part's plan, with
+their unsafe pairs.
 
-*What it costs.* What the parts share out is exact where all are unsafe with each other: no two then
-share a byte, and closing the holes of a plan shows that their peaks add up. Elsewhere a part might
-have to lie around another, which a part in one piece cannot: nothing is proved by failure.
+*What it costs.* Combining is exact if all parts are unsafe with each other: no two share a byte,
+and closing the holes of a plan shows that their peaks add up. Otherwise a part might have to lie
+around another one, which a part in one piece cannot. So failure proves nothing.
 
-*How parts are found.* The largest without some tensor, the pivot: the others are split by who is
-unsafe with the pivot, and then by every tensor outside until nothing splits. The pivot's own part
-comes with a second pivot outside of it.
+*How parts are found.* Find the largest parts that do not contain a given tensor, the pivot. Split
+all other tensors by whether they are unsafe with the pivot, then by every tensor outside, until
+nothing splits. The pivot's own part is found with a second pivot outside of it.
 """
 
 from __future__ import annotations
@@ -43,17 +44,18 @@ from planners.search.turns import Search
 
 Unsafe = NDArray[np.bool_]
 
-# A byte a pair, and rounds over all of them.
+# Limits the tensors: the search takes a byte for each pair, and scans all pairs repeatedly. A
+# guess.
 MOST_TENSORS = 3_000
-# Parts within parts.
+# Limits how deep parts may contain parts. A guess.
 MOST_DEPTH = 10
-# Of the search that puts the parts together.
+# Limits of the search that combines the parts. Guesses.
 ATTEMPTS = 1_000
 NODES = 1_000
 
 
 class Parts(Search):
-    """Plans the parts of a problem, by beams where they have skylines, and puts them together."""
+    """Plans the parts of a problem, by beams if they have skylines, and combines them."""
 
     name = "parts"
     is_seeded = False
@@ -61,7 +63,7 @@ class Parts(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that lifetimes decide, or which condition a part would have to heed."""
+        """Return a reason if lifetimes decide safety, or if tensors have other conditions."""
         if lifetimes_decide(problem):
             return "lifetimes decide what is unsafe"
         if problem.tensor_count > MOST_TENSORS:
@@ -72,7 +74,7 @@ class Parts(Search):
         return None if free else "tensors are aligned or pinned"
 
     def run(self, length: int) -> None:
-        """Search for better plans of the parts, as long as that may help."""
+        """Search for better plans of the parts, if there are any."""
         incumbent = self._incumbent
         if self._root is None:
             problem = incumbent.problem
@@ -86,7 +88,7 @@ class Parts(Search):
 
 
 class _Part:
-    """Some tensors: of lifetimes, or of parts in turn."""
+    """Some tensors, whose safety lifetimes decide, or which consist of parts in turn."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class _Part:
         inside = unsafe[np.ix_(tensors, tensors)]
         start, end = whole.start[tensors], whole.end[tensors]
         if whole.safety is Safety.PAIRS:
-            # Nothing is known of lifetimes: with these, none is unsafe with another.
+            # Lifetimes are unknown. With these, no tensor is unsafe with another.
             start = np.arange(len(tensors), dtype=np.int64)
             end = start + 1
         overlap = (start[:, None] < end) & (start < end[:, None])
@@ -165,7 +167,7 @@ class _Part:
         self._keep(inner)
 
     def _keep(self, inner: Incumbent) -> None:
-        """Keep a plan of the part, or of its parts, where it is better than the one before."""
+        """Keep a plan of the part, or of its parts, if it is better than the former one."""
         assert inner.best is not None
         if self.peak and inner.best.peak >= self.peak:
             return
@@ -179,12 +181,12 @@ class _Part:
 
 
 def find_parts(unsafe: Unsafe, poll: Callable[[], None] = lambda: None) -> list[IntColumn]:
-    """Return parts that every tensor is in one of."""
+    """Split all tensors into parts."""
     tensors = np.arange(len(unsafe))
     if not len(tensors):
         return []
     parts = _parts_without(unsafe, 0, poll)
-    # The part that the first tensor is in is none of these; a tensor outside of it finds it.
+    # None of these contains the first tensor's own part; a pivot outside of that part finds it.
     outside = int(max(parts, key=len, default=tensors)[0])
     own = [part for part in _parts_without(unsafe, outside, poll) if 0 in part] or [tensors[:1]]
     rest = [part for part in parts if not np.isin(part, own[0]).any()]
@@ -193,7 +195,7 @@ def find_parts(unsafe: Unsafe, poll: Callable[[], None] = lambda: None) -> list[
 
 
 def _parts_without(unsafe: Unsafe, pivot: int, poll: Callable[[], None]) -> list[IntColumn]:
-    """Return the largest parts that do not hold a tensor."""
+    """Return the largest parts that do not contain the pivot."""
     others = np.delete(np.arange(len(unsafe)), pivot)
     label = unsafe[pivot, others].astype(np.int64)
     count = 0

@@ -1,28 +1,28 @@
-"""Searches in threads of their own, beside one that goes as it would without them.
+"""Searches in threads of their own, beside a main search that runs as if it were alone.
 
 Note [Side searches]
 ~~~~~~~~~~~~~~~~~~~~
-*What runs.* The main search is the one of a single thread, with the same seed and limits. Each
-further thread begins with the best plan that the main one has by then, and goes on with searches
-whose luck hangs on a seed, with another one. Long calls of the core let the others run.
+*What runs.* The main search equals the search of a single thread, with the same seed and limits.
+Each further thread begins with the best plan that the main search has by then. It runs those
+searches whose result depends on a seed, with another seed. Long calls of the core run in parallel.
 
-*Why it is never worse.* The main search has its whole limit, and a plan of another thread counts
-only where it has a lower peak. None learns what another found before all have ended: a better plan
-to start from may well lead to a worse end.
+*Why it is never worse.* The main search keeps its whole limit, and a plan of another thread counts
+only if its peak is lower. No thread learns what another one found before all have ended, because a
+better plan to start from may lead to a worse end.
 
-*Why it repeats.* Where the limit is one of nodes, every thread has it for itself, and all go to
-their ends; of equal peaks the first thread's counts. Only where the main search meets its goal, or
-proves that no plan can, the others are stopped, and nothing of theirs counts: how far they came
-hangs on the load.
+*Why it repeats.* A node limit holds for each thread separately, and all threads run to their ends.
+Of equal peaks the first thread's plan counts. Only if the main search meets its goal, or proves
+that no plan can, are the others stopped. Then their plans do not count, because their progress
+depends on the load.
 
-*With a time limit* the first that meets the goal ends all.
+*With a time limit* the first thread that meets the goal ends all.
 
-*What threads share* is the problem. What it keeps of itself is made before, or is the same whoever
-makes it; its bounds have a lock.
+*What threads share* is the problem. Its cached data is computed before the threads start, or is the
+same whichever thread computes it; its bounds have a lock.
 
-*Limits.* On fewer cores than threads the main search gets less of a time limit, and where much of
-the work is Python's own, on enough cores too. What is exact is not divided: a proof comes no
-sooner. Every thread takes memory as the main search does.
+*Limits.* With fewer cores than threads, the main search gets less of a time limit. If much of the
+work is Python's own, this holds with enough cores too. Exact searches are not divided, so a proof
+comes no sooner. Every thread takes as much memory as the main search.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Threads:
 
 
 class _Side:
-    """A thread, with an incumbent and a seed of its own."""
+    """A thread with an incumbent and a seed of its own."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _Side:
 
     @property
     def spent(self) -> int:
-        """Attempts and nodes of its own."""
+        """Attempts and nodes of this thread."""
         return self.incumbent.count - self._begun_with
 
     def _run(self) -> None:

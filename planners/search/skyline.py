@@ -1,4 +1,4 @@
-"""Plans that grow side by side along their skylines: wider and wider beams, at one height each."""
+"""Beam search over skylines: wider and wider beams, each with one capacity."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from planners.registry import UnsupportedProblemError, register
 from planners.search.incumbent import Incumbent
 from planners.search.turns import NO_SECTIONS, Search, Shared
 
-# Plans side by side in the first beam, which takes milliseconds for a few hundred tensors.
+# Plans in the first beam, which takes milliseconds for a few hundred tensors. MOST_DOUBLINGS limits
+# the growth of the width. Guesses.
 FIRST_WIDTH = 16
 MOST_DOUBLINGS = 12
-# A beam looks at every section for every block of every plan: above this it keeps the searches
-# waiting with which it takes turns.
+# A beam examines every section for every block of every plan. With more blocks than this it delays
+# the searches with which it takes turns. A guess.
 MOST_BLOCKS_IN_TURNS = 2_000
-# Bytes that the plans of two levels, and the steps that led to them, may take together.
+# Limits, in bytes, the plans of two levels and the steps that led to them. A guess.
 MOST_BYTES = 1 << 28
-# Of what is missing to the goal, the part that is aimed for at first where the goal is too hard.
+# If the goal is too hard: the share of the gap between peak and goal that is aimed for at first. A
+# guess.
 FIRST_SHARE = 0.5
-# How much narrower those beams are: slack makes choices, and a choice takes time.
+# The factor by which these beams are narrower: slack makes choices, and choices take time. A guess.
 NARROWER = 16
-# Without any limit: skylines times blocks, and skylines at least.
+# Without any limit: skylines times blocks, and the least skylines. Guesses.
 DEFAULT_EFFORT = 100_000_000
 LEAST_SKYLINES = 1_000
 
@@ -41,17 +43,17 @@ LEAST_SKYLINES = 1_000
     source="Gapless",
 )
 def skyline(problem: Problem, budget: Budget) -> Findings:
-    """Fill the tightest place of many partial plans at once, until a plan meets a bound.
+    """Fill the tightest place of many partial plans in parallel until a plan meets a bound.
 
     Parameters
     ----------
     problem
         With lifetimes, given or from a graph of one stream; over several streams the answer is a
-        greedy plan. Chains, alignment, pins and gaps are handled; with a capacity the first plan
+        greedy plan. Chains, alignment, pins and gaps are handled. With a capacity, the first plan
         that fits is the answer.
     budget
-        ``node_limit`` counts skylines. The best plan so far is the answer when the time is over or
-        Ctrl-C comes.
+        ``node_limit`` counts skylines. When the time is over, or at Ctrl-C, the answer is the best
+        plan so far.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
     Raises
     ------
     UnsupportedProblemError
-        Nothing is known of lifetimes.
+        Lifetimes are not known.
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: a skyline needs sections of time; use auto")
@@ -80,7 +82,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
 
 
 def _reason_against(problem: Problem) -> str:
-    """Return why the skylines of a problem are not searched, or nothing."""
+    """Return why the problem's skylines are not searched, or an empty string."""
     if not lifetimes_decide(problem):
         return "several streams: a skyline needs sections of time"
     if _bytes_a_plan(problem) * FIRST_WIDTH > MOST_BYTES:
@@ -97,22 +99,23 @@ def _widen(incumbent: Incumbent) -> None:
 
 
 class SkylineBeams(Search):
-    """Asks beams for the goal, and for what lies between it and the best plan.
+    """Runs beams at the goal, and at capacities between the goal and the best plan.
 
-    Note [Skyline beam] in ``skyline_beam.h`` says how a beam goes. At the goal little slack is
-    left, so that choices are few: plans at the bound are often found sooner than worse ones. Where
-    it is out of reach, half of what is missing is aimed for, then half of that, by narrower beams.
+    Note [Skyline beam] in ``skyline_beam.h`` describes a beam. At the goal there is little slack,
+    so there are few choices, and plans at the bound are often found sooner than worse ones. If the
+    goal is out of reach, narrower beams aim for half of the gap, then for half of that.
     """
 
     name = "beams"
 
     def __init__(self, incumbent: Incumbent, skylines_an_attempt: int = 1) -> None:
         super().__init__(incumbent)
-        # Where the limit is one of attempts, each of which places all blocks.
+        # If the node limit counts attempts, each of which places all blocks, this many skylines
+        # count as one.
         self._skylines_an_attempt = max(1, skylines_an_attempt)
         self._random = Random(incumbent.budget.seed)
         self._share = FIRST_SHARE
-        # At this capacity and below, a beam without limits found nothing.
+        # At or below this capacity, a beam that dropped nothing found no plan.
         self._hopeless = -1
         self._most_width = max(FIRST_WIDTH, MOST_BYTES // _bytes_a_plan(incumbent.problem))
 
@@ -122,7 +125,7 @@ class SkylineBeams(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that a problem has no skylines, or so many blocks that other searches wait."""
+        """Return a reason if the problem has no skylines, or too many blocks for turns."""
         if not lifetimes_decide(problem):
             return NO_SECTIONS
         if problem.blocks.count > MOST_BLOCKS_IN_TURNS:
@@ -131,12 +134,12 @@ class SkylineBeams(Search):
 
     @property
     def exhausted(self) -> bool:
-        """Whether no beam would do better than the ones before."""
+        """Return True if no beam would do better than the former ones."""
         best = self._incumbent.best
         return best is not None and best.peak - 1 <= self._hopeless
 
     def run(self, length: int) -> None:
-        """Try one beam at the goal, and others as long as they find better plans."""
+        """Run one beam at the goal, then others while they find better plans."""
         incumbent = self._incumbent
         width = min(FIRST_WIDTH * length, self._most_width)
         self._try(incumbent.goal, width)
@@ -169,7 +172,7 @@ class SkylineBeams(Search):
 
 
 def _bytes_a_plan(problem: Problem) -> int:
-    """Return about how many bytes one plan of a beam takes."""
-    # Heights, slacks and heads, twice for those with a place left empty, in two levels; and a step
-    # for every tensor.
+    """Return roughly how many bytes one plan of a beam takes."""
+    # Heights, slacks and heads; twice, for plans with a place left empty; in two levels; and one
+    # step for every tensor.
     return 4 * 8 * 3 * problem.tensor_count + 16 * problem.tensor_count

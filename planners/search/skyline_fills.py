@@ -1,4 +1,4 @@
-"""Plans that fill the lowest place again and again: weights are varied first, then priorities."""
+"""Plans that repeatedly fill the lowest place: weights are varied first, then priorities."""
 
 from __future__ import annotations
 
@@ -16,40 +16,42 @@ from planners.search.turns import NO_SECTIONS, Search
 
 Reals = NDArray[np.float64]
 
-# With fewer blocks beams and exact search do better; with more blocks times sections a plan takes
-# longer than a tenth of a second.
+# With fewer blocks than LEAST_BLOCKS, beams and exact search do better. With more blocks times
+# sections than MOST_EFFORT_A_PLAN, a plan takes longer than a tenth of a second.
 LEAST_BLOCKS = 500
 MOST_EFFORT_A_PLAN = 20_000_000
-# Of a turn: draws of weights, and slices of a walk over priorities, after which it aims anew. With
-# more of them beams would wait too long for the width that proves a plan.
+# In a turn of length one: draws of weights; slices of a walk over priorities, each of which aims
+# anew; and attempts in a slice. With more of them, beams would wait too long for the width that
+# proves a plan.
 DRAWS_A_TURN = 100
 SLICES_A_TURN = 4
 ATTEMPTS_A_SLICE = 50
-# A draw takes new weights, or shifts the best.
+# The share of draws with new weights; the others shift the best weights by at most MOST_SHIFT.
+# Guesses.
 SHARE_DRAWN = 0.4
 MOST_WEIGHT = 1.5
 MOST_SHIFT = 0.2
-# Of what is missing to the goal, the part that priorities aim for.
+# The share of the gap between peak and goal that the walk over priorities aims for. A guess.
 SHARE = 0.02
 
 
 class SkylineFills(Search):
-    """Varies what speaks for a block at the bottom of a place; see Note [Skyline fill]."""
+    """Varies which block goes to the bottom of a place; see Note [Skyline fill]."""
 
     name = "fills"
 
     def __init__(self, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
         self._random = np.random.default_rng(incumbent.budget.seed)
-        # The weights and priorities of the best draw, and the peak that they gave.
+        # The weights and priorities of the best draw, and the peak of its plan.
         self._drawn: tuple[Reals, Reals] | None = None
         self._drawn_peak = _core.NO_LIMIT
-        # Where the walk over priorities is.
+        # The current weights and priorities of the walk.
         self._weights, self._priority = np.empty(0), np.empty(0)
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return that places are not filled by single tensors, or not in little time a plan."""
+        """Return a reason if blocks are not single tensors, or if a plan takes too long."""
         blocks = problem.blocks
         if not lifetimes_decide(problem):
             return NO_SECTIONS
@@ -61,7 +63,7 @@ class SkylineFills(Search):
         return "too many blocks and sections" if effort > MOST_EFFORT_A_PLAN else None
 
     def run(self, length: int) -> None:
-        """Draw, then walk on from where the last walk ended, or from a better draw."""
+        """Draw weights, then continue the walk from its last state, or from a better draw."""
         before = self._drawn_peak
         for _ in range(DRAWS_A_TURN * length):
             if self._incumbent.over:
@@ -98,7 +100,7 @@ class SkylineFills(Search):
     def _search(
         self, weights: Reals, priority: Reals, limit: int, attempts: int
     ) -> tuple[Plan | None, Reals, Reals]:
-        """Search for a plan below a limit, and return where to go on from."""
+        """Search for a plan below a limit; also return weights and priorities to continue from."""
         incumbent = self._incumbent
         offsets, weights, priority, made = _core.search_fills(
             incumbent.problem.core,

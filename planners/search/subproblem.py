@@ -1,4 +1,4 @@
-"""A part of a problem: some blocks to place anew, around others that stay where they are."""
+"""A subproblem: some blocks are placed anew around others that keep their offsets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from planners.model.problem import Problem
 
 
 class Subproblem:
-    """What is left of a problem where only some blocks may move.
+    """The part of a problem that matters if only some blocks may move.
 
-    Tensors that are unsafe with one of these are pinned; all others cannot matter and are left
+    Tensors that are unsafe with a moving block are pinned; all others cannot matter and are left
     out.
     """
 
@@ -27,7 +27,7 @@ class Subproblem:
         blocks = whole.blocks
         self._blocks = np.array([b for b in free if blocks.pinned[b] == NOT_PINNED], dtype=np.int64)
         length = np.diff(blocks.indptr)[self._blocks]
-        # What moves comes first, block by block.
+        # The moving tensors come first, block by block.
         self._first = np.cumsum(length) - length
         entries = np.repeat(blocks.indptr[self._blocks] - self._first, length)
         moving = blocks.members[entries + np.arange(len(entries))]
@@ -42,7 +42,7 @@ class Subproblem:
         tensors = np.concatenate([moving, still])
         self.problem = whole.select(
             tensors,
-            # What reaches above the capacity is cut.
+            # A pinned tensor that reaches above the capacity is cut there.
             size=np.concatenate(
                 [whole.size[moving], np.minimum(whole.size[still], capacity - offset[still])]
             ),
@@ -59,17 +59,17 @@ class Subproblem:
         )
 
     def write_heads(self, plan: Plan, heads: IntColumn) -> None:
-        """Move the free blocks of the whole to where a plan of the part has them."""
+        """Write the heads of the moving blocks from a plan of the subproblem."""
         heads[self._blocks] = plan.offsets[self._first]
 
 
 def _safety(
     whole: Problem, tensors: IntColumn, others: IntColumn, counts: IntColumn
 ) -> dict[str, Any]:
-    """Return what decides safety; `others` are unsafe with what moves, so many with each."""
+    """Return the fields that decide safety, given each moving tensor's unsafe ``others``."""
     if lifetimes_decide(whole):
         return {"start": whole.start[tensors], "end": whole.end[tensors]}
-    # What stays was placed together, so only pairs with what moves are asked.
+    # The pinned tensors were placed together before, so only pairs with moving tensors matter.
     place = np.full(whole.tensor_count, -1, dtype=np.int64)
     place[tensors] = np.arange(len(tensors))
     pairs = np.column_stack((np.repeat(np.arange(len(counts)), counts), place[others]))

@@ -1,4 +1,4 @@
-"""Searches that take turns: what each of them has, and how they are asked."""
+"""Searches that take turns: their interface, and the order in which they are called."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from planners.model.problem import Problem, Scalar
 from planners.search.incumbent import Incumbent
 
 ExactSearch = Callable[[Problem, Budget, Plan | None], Findings]
-"""Minimises, or with a capacity says whether a plan fits; takes the best plan so far. Its bound is
-a proof. ``statistics`` may hold ``nodes``."""
+"""Minimises the peak, or with a capacity decides whether a plan fits. It takes the best plan so
+far. Its bound is a proof. ``statistics`` may hold ``nodes``."""
 
 PieceSearch = Callable[[Problem, Budget], Findings]
-"""Looks for a plan within the capacity, and answers with the best one where it finds none."""
+"""Looks for a plan within the capacity; if it finds none, it returns its best one."""
 
-# Why several searches are not asked.
+# The reason why several searches take no turn.
 NO_SECTIONS = "lifetimes do not decide what is unsafe"
 
-# Every turn is twice as long as the one before, up to a point: what is hard for one of the searches
-# is often easy for another.
+# Every turn is twice as long as the one before, up to this many doublings: a problem that is hard
+# for one search is often easy for another. A guess.
 MOST_DOUBLINGS = 20
-# Rounds in a row in which no search makes an attempt, after which none will. Nests try another
-# share in each of four rounds; the rest is a guess.
+# Consecutive rounds without an attempt after which no search will make one. Nests try another share
+# in each of four rounds; the rest is a guess.
 MOST_IDLE_ROUNDS = 8
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What the searches of one incumbent share."""
+    """The objects that the searches of one incumbent share."""
 
     incumbent: Incumbent
     portfolio: Portfolio
     exact: ExactSearch
-    # Plans a piece of the problem as the whole is planned.
+    # Plans a piece of the problem in the way in which the whole is planned.
     plan_piece: PieceSearch
-    # The name under which a search proves a bound.
+    # The name under which an exact search proves a bound.
     certificate: str
 
 
@@ -51,7 +51,7 @@ class Search(ABC):
     """One of the searches that take turns on an incumbent."""
 
     name: ClassVar[str]
-    # Whether another seed leads to other plans, so that further threads run this search too.
+    # True if another seed leads to other plans, so that further threads run this search too.
     is_seeded: ClassVar[bool] = True
 
     def __init__(self, incumbent: Incumbent) -> None:
@@ -59,21 +59,21 @@ class Search(ABC):
 
     @classmethod
     def begin(cls, shared: Shared) -> Search:
-        """Return the search, which has not had a turn."""
+        """Return the search before its first turn."""
         return cls(shared.incumbent)
 
     @classmethod
     @abstractmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return why this search is not asked for a problem; None where it is asked."""
+        """Return why this search takes no turns on a problem, or None if it does."""
 
     @abstractmethod
     def run(self, length: int) -> None:
-        """Take a turn of so many units of work."""
+        """Take a turn of ``length`` units of work."""
 
 
 class Turns:
-    """Searches in the order of their turns: which are asked, and how many turns each had."""
+    """The searches in the order of their turns, and the number of turns of each."""
 
     def __init__(self, searches: Sequence[type[Search]], without: Container[str]) -> None:
         self._searches = searches
@@ -83,7 +83,7 @@ class Turns:
         self._count = Counter[str]()
 
     def choose(self, problem: Problem) -> None:
-        """Choose the searches that are asked for a problem."""
+        """Choose the searches that take turns on a problem."""
         for search in self._searches:
             is_off = search.name in self._without
             reason = "switched off" if is_off else search.reason_against(problem)
@@ -96,7 +96,7 @@ class Turns:
         self._take(shared, self._asked, self._count)
 
     def take_beside(self, shared: Shared) -> None:
-        """Do the same with those that find other plans with another seed, and count no turns."""
+        """Run the searches that depend on the seed in turns, without counting turns."""
         self._take(shared, [search for search in self._asked if search.is_seeded], Counter())
 
     def _take(self, shared: Shared, asked: Sequence[type[Search]], turns_of: Counter[str]) -> None:
@@ -115,7 +115,7 @@ class Turns:
 
     @property
     def statistics(self) -> dict[str, Scalar]:
-        """How many turns each search had, and why others had none."""
+        """The number of turns of each search, and why others had none."""
         turns = ", ".join(f"{name} {number}" for name, number in self._count.items())
         reasons = self._reasons or {"all": "the search ended before the first turn"}
         none = (f"{name}: {why}" for name, why in reasons.items() if name not in self._count)

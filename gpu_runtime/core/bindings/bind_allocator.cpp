@@ -68,7 +68,7 @@ void bind_overwrites(nb::module_& module) {
 
 using Rows = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>;
 
-// Rows (what, request, bytes, stream, kind, slot), where they lie.
+// Rows (what, request, bytes, stream, kind, slot), in place.
 Rows rows_of(std::vector<LogEntry>&& log) {
     auto* kept = new std::vector<LogEntry>(std::move(log));
     nb::capsule owner(kept,
@@ -85,7 +85,7 @@ Rows rows_of(const std::vector<ArenaBlock>& blocks) {
     return to_rows(std::move(rows), kBlockColumns);
 }
 
-// A request must not fail, and its block not be lost, because somebody could not be told of it.
+// A listener that fails must neither fail the request nor lose its block.
 std::function<void(const Mismatch&)> without_errors(std::function<void(const Mismatch&)> listener) {
     if (!listener) return {};
     return [listener = std::move(listener)](const Mismatch& mismatch) {
@@ -156,7 +156,7 @@ void bind_allocator(nb::module_& module) {
         .def("take_overwrites", &PlannedAllocator::take_overwrites, "everywhere"_a = false,
              WithoutPython())
         .def("check", &PlannedAllocator::check, WithoutPython());
-    // The allocator is never destroyed: tensors are freed until the process is gone.
+    // The allocator is never destroyed, because tensors are freed until the process ends.
     module.def(
         "install",
         [](int device, ServingAllocator& allocator) {
@@ -164,7 +164,7 @@ void bind_allocator(nb::module_& module) {
             nb::find(allocator).inc_ref();
         },
         "device"_a, "allocator"_a);
-    // For the decorator of PyTorch's allocator, which knows it by the header serving.h.
+    // The table for PyTorch's decorated allocator, which declares it in the header serving.h.
     module.def("serving_table", [] { return reinterpret_cast<std::uintptr_t>(&serving_table()); });
 }
 

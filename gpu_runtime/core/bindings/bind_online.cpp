@@ -278,7 +278,8 @@ void bind_definitions(nb::module_& module) {
     module.def("online_allocators", &online_allocators);
 }
 
-// What asks Python for signals, for which the interpreter has to be free, now and then.
+// Returns a function that lets Python handle signals, at most every 20 ms. It acquires the GIL for
+// this.
 std::function<void()> heeding_signals() {
     using Clock = std::chrono::steady_clock;
     return [asked = Clock::now()]() mutable {

@@ -84,7 +84,7 @@ void bind_program_record(nb::module_& module) {
         .def(
             "add",
             [](ProgramRecord& record, const LogRows& rows, const std::vector<std::int64_t>& book) {
-                // Rows are as PlannedAllocator.take_log() has them.
+                // The rows have the layout of PlannedAllocator.take_log().
                 const auto* log = reinterpret_cast<const LogEntry*>(rows.data());
                 record.add({log, rows.shape(0)}, book);
             },

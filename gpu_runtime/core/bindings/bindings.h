@@ -1,4 +1,4 @@
-// What the files of the bindings share.
+// Declarations that the files of the bindings share.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -11,7 +11,8 @@ NB_MODULE(_core, module) {
         "otherwise. What a\ndevice refuses is an OSError, what it has no memory for a MemoryError, "
         "a call at the wrong time a "
         "RuntimeError, and a plan that\nbreaks a rule a ValueError that names the rule.";
-    // An installed allocator outlives the interpreter on purpose.
+    // An installed allocator outlives the interpreter on purpose, so nanobind must not warn of
+    // leaks.
     nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {

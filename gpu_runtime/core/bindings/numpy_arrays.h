@@ -1,4 +1,4 @@
-// NumPy arrays in and out.
+// Conversions of NumPy arrays.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -21,7 +21,7 @@ std::vector<T> copy(const Array<T>& array) {
     return {array.data(), array.data() + array.shape(0)};
 }
 
-// Python has handles of streams in 64 bits with a sign, as it reads them from a log.
+// Python stores stream handles as signed 64-bit integers, as in a log.
 inline std::vector<Stream> copy_streams(const Array<std::int64_t>& array) {
     return {array.data(), array.data() + array.shape(0)};
 }
@@ -34,7 +34,7 @@ nb::ndarray<nb::numpy, T, nb::ndim<2>> to_rows(std::vector<T>&& values, std::siz
     return {kept->data(), {kept->size() / columns, columns}, owner};
 }
 
-// The same with one value a row.
+// Hands a vector to NumPy as a one-dimensional array, without copying it.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_array(std::vector<T>&& values) {
     auto* kept = new std::vector<T>(std::move(values));

@@ -1,4 +1,4 @@
-// NumPy arrays in and out, and the stop that listens to Python.
+// Conversions of NumPy arrays, and a stop that listens to Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,14 +24,14 @@ using Table = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using NumpyArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-// Copies need the GIL: another thread may write to an array as soon as it is released. See Note
-// [The border].
+// Copies an array while holding the GIL: after its release another thread may write to the array.
+// See Note [The border].
 template <class T>
 std::vector<T> copy(const Array<T>& array) {
     return {array.data(), array.data() + array.shape(0)};
 }
-// The rows of a table, one after the other. Throws std::invalid_argument unless there are
-// `columns`.
+// Copies the rows of a table in sequence. Throws std::invalid_argument unless the table has
+// `columns` columns.
 template <class T>
 std::vector<T> copy(const Table<T>& table, const char* field, std::size_t columns) {
     if (table.shape(1) != columns) {
@@ -50,7 +50,7 @@ NumpyArray<T> to_numpy(std::vector<T>&& values) {
     return NumpyArray<T>(kept->data(), {kept->size()}, owner);
 }
 
-// The same with rows of `width` values each.
+// Hands a vector of rows of `width` values each to NumPy without copying it.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<2>> to_numpy_rows(std::vector<T>&& values, std::size_t width) {
     auto* kept = new std::vector<T>(std::move(values));
@@ -58,11 +58,11 @@ nb::ndarray<nb::numpy, T, nb::ndim<2>> to_numpy_rows(std::vector<T>&& values, st
     return {kept->data(), {kept->size() / width, width}, owner};
 }
 
-// Rows (tensor, start, end) as segments; throws as require_segments does.
+// Returns rows (tensor, start, end) as segments; throws what require_segments throws.
 std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t tensors);
 
-// Stops after `seconds` with TimeLimitReached, and as soon as Python has received a signal. Throws
-// std::invalid_argument for what is no number.
+// Stops with TimeLimitReached after `seconds`, or as soon as Python has received a signal. Throws
+// std::invalid_argument if `seconds` is NaN.
 Stop stop_after(double seconds);
 
 void bind_graph(nb::module_& module);

@@ -16,11 +16,12 @@ namespace {
 
 // Note [In turn]
 // ~~~~~~~~~~~~~~
-// Rationale. Whoever comes while somebody else goes on with the search wants what that one finds,
-// so it waits. It may come from a handler of signals in the middle of the search, on which it would
-// wait for itself; it may be in a hurry, or be interrupted.
-// Approach. It looks again every few milliseconds, and between the looks at its own time limit and
-// at signals. A mutex could do neither, and may not be asked for by the thread that has it.
+// Rationale. A caller that comes while another thread continues the search wants that thread's
+// result, so it waits. But the caller may be a signal handler that interrupted the search; it would
+// wait for itself. It may also have a short time limit, or be interrupted. Approach. The waiting
+// caller looks every few milliseconds whether the search is free, and in between checks its own
+// time limit and signals. A mutex allows neither, and must not be locked by the thread that holds
+// it.
 class Turn {
   public:
     Turn(std::atomic_flag& taken, Stop& stop) : taken_(taken) {

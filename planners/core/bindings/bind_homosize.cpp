@@ -10,7 +10,7 @@ namespace {
 
 using Column = Array<std::int64_t>;
 
-// The columns of requests, which see them as long as they live.
+// The columns of requests. The Requests that refer to them are valid as long as this object.
 struct RequestColumns {
     RequestColumns(const Column& size_of_each, const Column& start_of_each,
                    const Column& end_of_each)

@@ -15,7 +15,7 @@ namespace gapless::bindings {
 
 namespace {
 
-// The columns of planners.model.blocks.Blocks, as require_blocks has them.
+// The columns of planners.model.blocks.Blocks, checked by require_blocks().
 struct BlockColumns {
     std::vector<std::int64_t> offsets;
     std::vector<std::int32_t> members;
@@ -24,7 +24,7 @@ struct BlockColumns {
     Blocks blocks() const { return {offsets, members, before, size, modulus, residue, pinned}; }
 };
 
-// An instance that no field decides the safety of yet. Needs the GIL.
+// Makes an instance that does not yet have a field that decides safety. Needs the GIL.
 Instance see(const Array<std::int64_t>& size, std::shared_ptr<const BlockColumns> blocks) {
     struct Columns {
         std::vector<std::int64_t> size;

@@ -17,7 +17,7 @@ namespace gapless::bindings {
 
 namespace {
 
-// What every walk has: turns, and the best order of all of them.
+// Members that all walks export: moves tried, and the best order of all calls.
 template <class Walk>
 nb::class_<Walk> bind_walk(nb::module_& module, const char* name, const char* doc) {
     return nb::class_<Walk>(module, name, doc)

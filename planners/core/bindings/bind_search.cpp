@@ -15,11 +15,11 @@ namespace {
 
 // Note [One question at a time]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A canonical search keeps the state of its question between nodes, so two questions at
-// once would ruin both.
-// Approach. A second one is refused at once. To wait for the first instead would be no help: it may
-// take as long as its time limit, the answer that comes after is no faster than that of a search of
-// one's own, and a handler of signals that asks the search it interrupted would wait for itself.
+// Rationale. A canonical search keeps the state of its question between nodes. Two concurrent
+// questions would corrupt each other. Approach. A second question is refused at once. Waiting for
+// the first would not help: the wait may last the first one's time limit, the answer would come no
+// faster than from a second search object, and a signal handler that asks the search that it
+// interrupted would wait for itself.
 class OneAtATime {
   public:
     explicit OneAtATime(std::atomic_flag& busy) : busy_(busy) {
@@ -48,7 +48,7 @@ struct SharedSearch {
     std::int64_t horizon;
 };
 
-// More room than some plan needs, or less than none, is the same question, in numbers that fit.
+// Clamps the capacity: above the horizon every plan fits, and below 0 none does.
 std::int64_t within(std::int64_t capacity, std::int64_t horizon) {
     return std::clamp<std::int64_t>(capacity, -1, horizon);
 }

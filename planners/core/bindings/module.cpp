@@ -23,9 +23,9 @@ std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t t
 
 namespace {
 
-// Ends what runs in the threads that have taken it, as a time limit would.
+// Stops the computations of all threads that have taken this object, as a time limit would.
 struct StopSignal {
-    // Apart from Python's object, which may be gone before the thread is.
+    // The flag is separate from Python's object, which may be destroyed before the thread ends.
     std::shared_ptr<std::atomic<bool>> given = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -76,8 +76,8 @@ NB_MODULE(_core, module) {
             "From now on this thread's calls heed it, instead of the one before.")
         .def_static(
             "drop", []() { taken_signal.reset(); }, "From now on this thread's calls heed none.");
-    // Problems cache what the core made of them, and a problem kept in a module's globals lives
-    // until the interpreter is gone: no leak, and nothing to warn of.
+    // Problems cache objects of this module, and a problem in a module's globals lives until the
+    // interpreter ends. That is no leak, so nanobind's warning is off.
     nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {

@@ -1,1 +1,1 @@
-"""Branch and bound of our own."""
+"""Gapless' own branch and bound."""

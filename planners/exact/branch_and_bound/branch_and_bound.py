@@ -1,4 +1,4 @@
-"""Branch and bound of our own: proves minima on one thread, the same way every time."""
+"""Gapless' own branch and bound: proves optima on one thread, deterministically."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ KEYS = {
     "late end": _core.SearchKey.LATEST_END,
     "early end": _core.SearchKey.EARLIEST_END,
 }
-# The orders that are tried in turn, most significant key first. Some put what crosses the fullest
-# sections, or is largest in time or area, at the bottom; the others sweep over time, forwards and
-# backwards. How full a section is has two senses, which differ once a part is split off: the bytes
-# left in it, and these above what is placed. So has length: the steps of a lifetime set tensors
-# apart that cross equally many sections.
+# The orders that are tried in turn, most significant key first. Some place the tensors of the
+# fullest sections, or the largest in time or area, at the bottom. The others sweep over time,
+# forwards or backwards. The fullness of a section has two senses, which differ once a part is split
+# off: the unplaced bytes in it ("left"), and these above the placed ones ("total"). The length of a
+# tensor has two senses too: its lifetime in steps separates tensors that cross equally many
+# sections.
 ORDERS: tuple[tuple[str, ...], ...] = (
     ("left", "lifetime", "area"),
     ("late end", "area", "left"),
@@ -58,53 +59,55 @@ ORDERS: tuple[tuple[str, ...], ...] = (
     ("left", "size", "lifetime"),
     ("lifetime", "left", "area"),
 )
-# What the search with chains decides first, in turn.
+# The pairs that the search with chains decides first, in turn.
 BRANCHINGS = {
     "least room": _core.Branching.LEAST_ROOM,
     "largest overlap": _core.Branching.LARGEST,
 }
-# Note: the schedule. How many nodes an order needs is heavy-tailed: on one problem it varies from
-# one order to the next, and on one order between a problem and its slightly perturbed copy, from
-# two nodes a tensor to more than anybody has. No order wins on all problems, so what counts is to
-# give each its turn before any has spent much; every round has a multiple of the nodes of the round
-# before, so that an order that is near is not kept waiting for those that are lost. Of first turns
-# of 250 to 4,000 nodes, 1,000 cost least on files and their perturbed copies; what the orders were
-# chosen on is told in docs/branch-and-bound.md. First is always what was asked, where one answer
-# ends everything. Capacities on the way there come after: as many nodes where the smallest peak is
-# wanted and each answer is worth something, otherwise few.
+# Note: the schedule. The number of nodes that an order needs is heavy-tailed. It varies between the
+# orders of one problem, and for one order between a problem and a slightly perturbed copy: from two
+# nodes a tensor to more than any budget. No order wins on all problems. So each order gets its turn
+# before any order has spent much. Every round has a multiple of the nodes of the round before, so
+# that an order that is close to a proof is not delayed by those that are lost. Of first turns of
+# 250 to 4,000 nodes, 1,000 cost least on files and their perturbed copies; docs/branch-and-bound.md
+# names the problems on which the orders were chosen. The first question is the user's own, whose
+# answer ends the search. Capacities between the goal and the best plan come after: with as many
+# nodes if the least peak is wanted, since each answer is then worth something, otherwise with
+# fewer.
 FIRST_NODES = 1000
 GROWTH = 4
 WAY_SHARE = 4
-# Longer rounds also draw lots that are given up soon, since a few early choices decide whether a
-# plan is near: as many nodes as the orders for an order at a capacity near the bound, and as many
-# for orders that are random, or are left at random in so many of a thousand nodes.
+# Longer rounds also try lots, each of which is given up soon, since a few early choices decide
+# whether a plan is near. A round spends as many nodes as its orders on lots near the bound, and as
+# many on lots with random orders, or with orders that are left at random in WANDERS of a thousand
+# nodes. The numbers are guesses.
 WANDERS = (30, 0, 100, 15, 30)
 LOT_NODES = 3000
-# A search without limits ends in the end; this keeps a budget of nodes within 63 bits.
+# A search without limits ends eventually; this keeps its node budget within 63 bits.
 MOST_NODES = 1 << 60
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Which rules prune; all do, but for an ablation. See the notes in the core."""
+    """The rules that prune; each can be switched off for an ablation. See the notes in the core."""
 
-    # Skip an offset that leaves room for another tensor entirely below.
+    # Skip an offset if another tensor fits entirely below it.
     dominance: bool = True
-    # What was not placed at its lowest offset must lie above a neighbour that blocks it.
+    # A tensor that was not placed at its lowest offset must lie above a neighbour that blocks it.
     passed_over: bool = True
-    # What cannot be lowest in a section lies above the end of something that can.
+    # A tensor that cannot be lowest in a section lies above the end of one that can.
     lowest: bool = True
-    # Of tensors that look the same, the first is placed first.
+    # Among identical tensors, the first is placed first.
     identical: bool = True
-    # Parts that share no section are searched one by one.
+    # Parts that share no section are searched separately.
     split: bool = True
     # States that were refuted once are not searched again.
     memory: bool = True
-    # With chains: of two unsafe tensors, one that cannot lie below the other lies above.
+    # With chains: if one of two unsafe tensors cannot lie below the other, it lies above.
     forced: bool = True
 
     def for_core(self) -> _core.CanonicalRules:
-        """Return the same rules as the core takes them."""
+        """Return the same rules in the core's form."""
         rules = _core.CanonicalRules()
         for rule in fields(self):
             if hasattr(rules, rule.name):
@@ -143,7 +146,7 @@ def branch_and_bound(
     -------
     Findings
         ``statistics``: ``nodes``, ``questions``, the ``order`` of the best plan, and how often
-        which rule pruned.
+        each rule pruned.
     """
     rules = Rules(dominance, passed_over, lowest, identical, split, memory, forced)
     return search(problem, budget, rules=rules)
@@ -155,7 +158,7 @@ def search(
     known: Plan | None = None,
     rules: Rules | None = None,
 ) -> Findings:
-    """Search for a better plan than the best known, or for a proof that there is none."""
+    """Search for a plan better than the best known one, or for a proof that there is none."""
     return plan_exactly(
         problem,
         budget,
@@ -166,10 +169,10 @@ def search(
 
 
 class Resumable:
-    """The search for one problem, which goes on where it stopped when it is called again.
+    """The search for one problem, which continues when it is called again.
 
-    What it proved is kept, and no question is asked twice. Other problems, such as windows of this
-    one, are searched afresh.
+    Its proofs are kept, and no question is asked twice. Other problems, such as windows of this
+    one, are searched from the beginning.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -177,7 +180,7 @@ class Resumable:
         self._search: _Search | None = None
 
     def __call__(self, problem: Problem, budget: Budget, known: Plan | None) -> Findings:
-        """Search as far as a budget reaches."""
+        """Search until the budget is spent."""
         if problem is not self._problem:
             return search(problem, budget, known)
         return plan_exactly(
@@ -194,14 +197,14 @@ class Resumable:
 
 @dataclass
 class _Part:
-    """What is known of one part, in units: no plan below ``least``, one with ``most``."""
+    """The knowledge about one part, in units: no plan is below ``least``, and one has ``most``."""
 
     part: Component
     least: int
     most: int
     heads: IntColumn
     questions: Iterator[_Question]
-    # The question that the node limit cut short; it is asked again if the search goes on.
+    # The question that the node limit cut short; a resumed search asks it again.
     cut_short: _Question | None = None
 
     def next_question(self) -> _Question:
@@ -214,12 +217,12 @@ class _Question:
     order: tuple[str, ...]
     nodes: int
     wander: int
-    # How far below the best plan, or the capacity, to ask, as a share of the way to the bound.
+    # How far below the best plan, or the capacity, to ask, as a share of the distance to the bound.
     aim: float
 
 
 def _spread(exponent: int) -> Iterator[float]:
-    """Yield powers of numbers that are at any time spread evenly between 0 and 1."""
+    """Yield powers of numbers that are spread evenly between 0 and 1 at any time."""
     golden = (5**0.5 - 1) / 2
     yield from ((step * golden % 1) ** exponent for step in count(1))
 
@@ -242,14 +245,14 @@ class _Search:
         self.parts = [
             self._known(part, known) for part in components_of(problem, self.scaled, budget)
         ]
-        # A block without bytes is in no part, but its pin counts.
+        # A block of size 0 is in no part, but its pin counts for the bound.
         alone = int((self.scaled.lowest + self.scaled.size).max(initial=0))
         self.least = max(
             self.scaled.up(start.bound.bytes), alone, *(part.least for part in self.parts)
         )
 
     def resume(self, start: WarmStart, budget: Budget) -> None:
-        """Get ready to go on, from a plan that may be better by now."""
+        """Prepare to continue, from a plan that may be better by now."""
         self.start, self.budget = start, budget
         self.nodes_before = self.counters["nodes"]
         known = self.scaled.heads(self.problem, start.plan)
@@ -278,10 +281,10 @@ class _Search:
         )
 
     def _known(self, part: Component, known: IntColumn) -> _Part:
-        """Return a part with what the plan at the start says of it.
+        """Return a part with what the start plan says of it.
 
-        Its offsets are rounded down to units, which keeps the plan valid: sizes, pins and the
-        alignments that are left are whole units, so what lay above still does.
+        The plan's offsets are rounded down to units. The plan stays valid: sizes, pins and the
+        remaining alignments are whole units, so no two blocks begin to overlap.
         """
         heads = known[part.blocks]
         return _Part(part, part.least, self._end(part, heads), heads, self._questions(part))
@@ -291,7 +294,7 @@ class _Search:
         return None if capacity is None else self.scaled.down(capacity)
 
     def _goal(self) -> int:
-        """Return where a plan of a part is as good as is wanted."""
+        """Return the peak at which a part's plan is good enough."""
         target = self._target()
         return self.least if target is None else target
 
@@ -312,7 +315,7 @@ class _Search:
                     raise
 
     def _questions(self, part: Component) -> Iterator[_Question]:
-        """Yield what to ask, round by round; see the note on the schedule."""
+        """Yield questions round by round; see the note on the schedule."""
         chains = isinstance(part.search, _core.DisjunctiveSearch)
         orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
         nodes, wanders = FIRST_NODES, cycle(WANDERS)
@@ -320,7 +323,8 @@ class _Search:
         while True:
             for order in orders:
                 yield _Question(order, nodes, 0, 1.0)
-            # A lower capacity is not always harder: it also prunes more. So all are tried.
+            # A lower capacity is not always harder, because it also prunes more. So all orders are
+            # tried.
             on_the_way = nodes if self.problem.capacity is None else nodes // WAY_SHARE
             for order in orders:
                 yield _Question(order, on_the_way, 0, next(aims))
@@ -338,7 +342,7 @@ class _Search:
             nodes = min(GROWTH * nodes, MOST_NODES)
 
     def _pursue(self, part: _Part, question: _Question) -> None:
-        """Ask; where an answer on the way to the bound moves an end, ask the same from there."""
+        """Ask a question; if the answer moves an end of the range, ask again from there."""
         target = self._target()
         if question.aim == 1:
             self._ask(part, question, self._goal())
@@ -349,7 +353,7 @@ class _Search:
             highest = part.most if target is None else min(part.most, target + 1)
             way = highest - self.least
             capacity = highest - max(1, int(way * question.aim))
-            # At the goal every order has been asked as it is, with no fewer nodes.
+            # At the goal, every order has already been asked with at least as many nodes.
             plain = question.wander == 0 and question.order in ORDERS
             known = plain and capacity == self._goal()
             if way <= 0 or known or (target is not None and part.most <= target):
@@ -408,14 +412,14 @@ class _Search:
         )
 
     def _nodes(self) -> int:
-        """Return the nodes since the search began or went on."""
+        """Return the nodes since the search began or was resumed."""
         return self.counters["nodes"] - self.nodes_before
 
     def _end(self, part: Component, heads: IntColumn) -> int:
         return int((heads + self.scaled.size[part.blocks]).max())
 
     def _plan(self) -> Plan | None:
-        """Return the plan of the parts, None where it is no better than the start's."""
+        """Return the plan of the parts, or None if it is no better than the start plan."""
         if self.scaled.unit * max((p.most for p in self.parts), default=0) >= self.start.plan.peak:
             return None
         heads = self.scaled.lowest.copy()

@@ -1,4 +1,4 @@
-"""The independent parts of a problem, each as the core searches it."""
+"""The independent parts of a problem, each in the form that the core searches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem, Safety
 
-# Beyond these a node takes too long for a search to get anywhere.
+# Limits of the model. Beyond them a node takes too long for the search to be useful. All but
+# MOST_TENSORS, which is the core's, are guesses.
 MOST_TENSORS = _core.MOST_MEMBERS
 MOST_PAIRS = 8_000_000
 MOST_PAIRS_TO_COVER = 1_000_000
@@ -30,18 +31,18 @@ MOST_CLIQUE_MEMBERS = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Blocks that no unsafe pair ties to any other block."""
+    """Blocks without an unsafe pair to any other block."""
 
-    # int64 indices of the blocks of the problem that this part holds.
+    # int64 indices of the problem's blocks in this part.
     blocks: IntColumn
-    # A lower bound on the peak of this part alone: the most units in one section.
+    # A lower bound on the peak of this part: the most units in one section.
     least: int
-    # Canonical where every block is one tensor, otherwise disjunctive.
+    # Canonical if every block is one tensor, otherwise disjunctive.
     search: _core.CanonicalSearch | _core.DisjunctiveSearch
 
 
 def components_of(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list[Component]:
-    """Return the parts of a problem; blocks without bytes are in none."""
+    """Return the parts of a problem; blocks of size 0 are in none."""
     sized = np.flatnonzero(problem.size > 0)
     require_room("tensors", len(sized), MOST_TENSORS)
     rows = _rows(problem, budget)
@@ -54,7 +55,7 @@ def components_of(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> lis
 def _rows(problem: Problem, budget: Budget) -> IntColumn:
     """Return rows ``(tensor, first, last)`` of sections, sorted by tensor, of tensors with bytes.
 
-    Without lifetimes that decide, a section is a clique of unsafe tensors.
+    If lifetimes do not decide safety, a section is a clique of unsafe tensors.
     """
     if lifetimes_decide(problem):
         require_unsafe_pairs(problem, MOST_PAIRS)
@@ -69,7 +70,7 @@ def _rows(problem: Problem, budget: Budget) -> IntColumn:
             known.append(heaviest[problem.size[heaviest] > 0])
         known += sections_of(problem).live_sets()
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
-    # What is safe with all others has a section of its own.
+    # A tensor that is safe with all others has a section of its own.
     alone = problem.size > 0
     alone[list(chain.from_iterable(cliques))] = False
     cliques += [[tensor] for tensor in np.flatnonzero(alone).tolist()]
@@ -105,7 +106,7 @@ def _block_hulls(problem: Problem, rows: IntColumn) -> IntColumn:
 
 
 def _apart(hulls: IntColumn) -> list[IntColumn]:
-    """Return groups of blocks whose hulls do not meet."""
+    """Return groups of blocks whose hulls do not overlap."""
     reach = np.maximum.accumulate(hulls[:, 2])
     starts = np.flatnonzero(hulls[1:, 1] >= reach[:-1]) + 1
     return [np.sort(group[:, 0]) for group in np.split(hulls, starts)]
@@ -120,7 +121,7 @@ def _part(
 ) -> Component:
     number = np.full(problem.blocks.count, -1)
     number[blocks] = np.arange(len(blocks))
-    # Members are the tensors with bytes, sorted by block.
+    # Members are the tensors of nonzero size, sorted by block.
     block_of = number[problem.blocks.block_of]
     tensors = np.flatnonzero((block_of >= 0) & (problem.size > 0))
     tensors = tensors[np.argsort(block_of[tensors], kind="stable")]
@@ -157,10 +158,10 @@ def _part(
 
 
 def _lifetimes(problem: Problem, rows: IntColumn) -> NDArray[np.float64]:
-    """Return in how many steps each tensor lives; where nobody knows, in how many sections."""
+    """Return each tensor's lifetime in steps, or in sections if steps are not known."""
     lives = rows if problem.safety is Safety.PAIRS else problem.segments()
     tensor, first, last = lives.T
     lifetimes = np.zeros(problem.tensor_count)
-    # Steps may lie further apart than an int64 reaches.
+    # The difference of two steps may exceed an int64.
     np.add.at(lifetimes, tensor, last.astype(np.float64) - first)
     return lifetimes

@@ -1,4 +1,4 @@
-"""CP-SAT: offsets as integer variables, unsafe pairs as rectangles or rows that do not overlap."""
+"""CP-SAT: offsets are integer variables, unsafe pairs no-overlaps of rectangles or intervals."""
 
 from __future__ import annotations
 
@@ -34,27 +34,29 @@ from planners.registry import register
 
 NAME = "cp-sat"
 
-# In the first turn a question gets this much of CP-SAT's own, deterministic, clock: some seconds.
-# With a tie order it gets this many conflicts as well; and none more than a share of what is left
-# of the time.
+# The budget of a question in the first turn, in CP-SAT's deterministic time; 0.25 are some seconds.
+# With a tie order, a question also has at most FIRST_CONFLICTS conflicts. Both grow by GROWTH each
+# turn.
 FIRST_CONFLICTS = 128
 FIRST_DETERMINISTIC_TIME = 0.25
 GROWTH = 4
-# Turns that grow; what is never reached in fact keeps within CP-SAT's 64 bits.
+# Turns in which the budget grows. The limit is never reached in practice; it keeps budgets within
+# CP-SAT's 64 bits.
 MOST_GROWTHS = 20
-# CP-SAT looks at its clocks between steps; one that takes this many times its time is ended.
+# CP-SAT checks its clocks only between steps. A question that takes this many times its time is
+# ended. The shares limit the time of one question, as a part of the time left. Guesses.
 PATIENCE = 2
 SHARE_OF_AN_ORDER = 0.2
 SHARE_WITHOUT_ORDER = 0.5
-# On the way to the bound: how often the way is halved, in turn.
+# Between the goal and the best plan: how often the distance is halved, in turn.
 HALVINGS = 4
 
 SPENT = "the budget was spent before the proof"
 
-# More than an offset takes as text; and room for what is no offset.
+# More bytes than an offset takes as text, with room for a message.
 MOST_BYTES_A_HEAD = 1000
 
-# How long CP-SAT gets after Ctrl-C to hand over its best plan.
+# Seconds that CP-SAT gets after Ctrl-C to return its best plan. A guess.
 GRACE_SECONDS = 10.0
 
 
@@ -73,13 +75,12 @@ def _load_cp_model() -> Any:
 def cp_sat(problem: Problem, budget: Budget) -> Findings:
     """Search with OR-Tools' CP-SAT, between the best bound and the best greedy plan.
 
-    Note: who leads. Left to itself CP-SAT does not close tight packings of 150 tensors in an hour.
-    Told to place next what can lie lowest, and of several what comes first in one of the orders
-    that `branch-and-bound` knows, it needs some hundred conflicts, as long as the order is one that
-    suits. So every order gets its turn, with few conflicts, at a fixed peak, which prunes far more
-    than one that may still move: first at the bound or the capacity, then at peaks on the way to
-    it. Between them CP-SAT leads, with all of its strategies, and each turn is longer than the one
-    before.
+    Note: who leads. By itself CP-SAT does not close tight packings of 150 tensors in an hour. It is
+    told to place next the block that can lie lowest, and among several the first in one of the
+    orders of `branch-and-bound`. Then it needs some hundred conflicts, if the order suits. So every
+    order gets its turn, with few conflicts, at a fixed peak, which prunes far more than a variable
+    one: first at the bound or the capacity, then at peaks on the way to it. Between them CP-SAT
+    leads, with all of its strategies. Each turn is longer than the one before.
 
     Parameters
     ----------
@@ -108,14 +109,14 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
 
 
 def _search(problem: Problem, budget: Budget, start: WarmStart) -> SearchOutcome:
-    require_room_for_pairs(problem)  # sooner than an import
+    require_room_for_pairs(problem)  # fails sooner than an import
     cp_model = _load_cp_model()
     return _Search(cp_model, problem, start, budget).outcome()
 
 
 @dataclass(frozen=True)
 class _Solved:
-    """What CP-SAT did, as it comes from its process; its plans have come before."""
+    """The outcome of CP-SAT, as its process sends it after the plans."""
 
     status: int
     conflicts: int
@@ -144,10 +145,10 @@ def _solve(cp_model: Any, solver: Any, model: OffsetModel, send: Callable[[bytes
 
 @dataclass(frozen=True)
 class _Question:
-    # Units: the least and the most that the peak may be.
+    # The least and the most that the peak may be, in units.
     peaks: tuple[int, int]
     decide: bool = True
-    # None where CP-SAT leads.
+    # None if CP-SAT leads.
     tie_order: TieOrder | None = None
 
 
@@ -168,7 +169,7 @@ class _Search:
     interrupted: bool = False
     reason: str = SPENT
     scaled: ScaledBlocks = field(init=False)
-    # Units: no plan is below ``least``, and one has ``most``, with these offsets.
+    # In units: no plan is below ``least``, and one has ``most``, with these offsets.
     least: int = field(init=False)
     most: int = field(init=False)
     heads: IntColumn = field(init=False)
@@ -231,14 +232,14 @@ class _Search:
             self._descend(order, 1 + index % HALVINGS, turn)
 
     def _descend(self, order: TieOrder, halvings: int, turn: int) -> None:
-        """Ask on the way from the best plan to the bound, as long as that moves one of them."""
+        """Ask at peaks between the best plan and the bound, while answers move one of the two."""
         ends = None
         while not self._over and ends != (self.least, self.most):
             ends = self.least, self.most
             above = self.most if self._capacity is None else min(self.most, self._capacity + 1)
             peak = above - max(1, (above - self.least) >> halvings)
             if peak in (self.least - 1, self._goal):
-                return  # it has been asked
+                return  # was asked before
             self._ask(_Question((peak, peak), tie_order=order), turn)
 
     def _ask(self, question: _Question, turn: int) -> None:
@@ -258,7 +259,8 @@ class _Search:
         seconds = self._share_of_time(question)
         self._set_parameters(solver.parameters, question, turn, seconds)
         self.questions += 1
-        # A process can be ended, also in the middle of a long presolve; a thread could not.
+        # The solver runs in a process, which can be ended even during a long presolve; a thread
+        # cannot.
         try:
             answer = stream_isolated(
                 lambda send: _solve(self.cp_model, solver, model, send),
@@ -273,7 +275,7 @@ class _Search:
         if isinstance(answer, Ended):
             self.reason = f"CP-SAT {answer.how}"
             if answer.late:
-                return  # the next question may be an easier one
+                return  # the next question may be easier
             raise _StoppedError
         self.reason = SPENT
         self._read(_Solved(**json.loads(answer)), model, question)
@@ -297,22 +299,22 @@ class _Search:
         if not led:
             parameters.max_number_of_conflicts = FIRST_CONFLICTS * growth
             parameters.search_branching = self.cp_model.FIXED_SEARCH
-            # Presolve would make rows of the rectangles.
+            # Presolve would turn the rectangles into rows.
             parameters.cp_model_presolve = False
         if budget.node_limit is not None:
             left = budget.node_limit - self.conflicts
             if left <= 0:
-                # Taking turns without a conflict to spend, CP-SAT would never end.
+                # With interleaved workers and no conflict to spend, CP-SAT would never end.
                 raise TimeoutError("the node limit is spent")
             most = math.ceil(SHARE_WITHOUT_ORDER * left) if led else FIRST_CONFLICTS * growth
             parameters.max_number_of_conflicts = min(left, most)
         parameters.num_workers = budget.threads if led else 1
         parameters.random_seed = budget.seed
-        # One thread alone would follow one strategy; taking turns, it follows the whole portfolio.
+        # One plain thread would follow one strategy; interleaved, it follows the whole portfolio.
         parameters.interleave_search = led and (
             budget.threads == 1 or budget.node_limit is not None
         )
-        # Ctrl-C comes through Python; CP-SAT's own handler would leave none behind.
+        # Python handles Ctrl-C; CP-SAT's own handler would replace Python's.
         parameters.catch_sigint_signal = False
 
     def _peak(self, heads: IntColumn) -> int:
@@ -336,7 +338,7 @@ class _Search:
         elif not question.decide and solved.status == cp_model.OPTIMAL:
             self.least = self.most
         elif not question.decide and 0 <= solved.bound < 1 << 53:
-            # The bound comes as a double, exact so far; above that it may have been rounded up.
+            # The bound is a double, exact below 2**53; above that it may have been rounded up.
             self.least = max(self.least, math.floor(solved.bound))
         if solved.interrupted:
             self.interrupted = True

@@ -24,26 +24,27 @@ from planners.model.problem import Problem, Safety
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# A model of this size takes about a gigabyte once CP-SAT has presolved it.
+# Limits of the model. At these sizes it takes about a gigabyte once CP-SAT has presolved it.
 MOST_RECTANGLES = 50_000
 MOST_PAIRS = 4_000_000
 MOST_CLIQUE_MEMBERS = 1_000_000
 
-# Sections repeat in one dimension what the rectangles say in two, as long as that is cheap.
+# Sections repeat in one dimension what the rectangles say in two. They are added up to this many
+# members of all sections together.
 MOST_SECTION_MEMBERS = 60_000
 
-# CP-SAT wants every linear row within int64, and a row adds a few of these.
+# CP-SAT requires every linear row to stay within int64, and a row adds a few such numbers.
 MOST_UNITS = 1 << 58
-# So it does the sum of all that its variables can be.
+# CP-SAT also requires the sum of the largest values of all variables to stay within int64.
 MOST_UNITS_OF_ALL = 1 << 62
 
 
 @dataclass(frozen=True)
 class OffsetModel:
-    """The model and its variables."""
+    """A CP-SAT model and its offset variables."""
 
     model: cp_model.CpModel
-    # Offset of every block in units: a number, or an expression of CP-SAT.
+    # Offset of every block in units: an int, or an expression of CP-SAT.
     head: list[Any]
 
 
@@ -60,20 +61,19 @@ def build_model(
 ) -> OffsetModel:
     """Fill an empty model.
 
-    Where lifetimes decide, each segment of a tensor is a rectangle, section by bytes, and one
-    ``NoOverlap2D`` holds them all; every section is a one-dimensional ``NoOverlap`` besides.
-    Elsewhere a cover of the unsafe pairs by cliques is one ``NoOverlap`` each, which CP-SAT
-    orders by precedence Booleans of its own where it has to branch.
+    If lifetimes decide safety, each segment of a tensor is a rectangle, sections by bytes. One
+    ``NoOverlap2D`` holds all rectangles, and every section is a one-dimensional ``NoOverlap``
+    besides. Otherwise each clique of a cover of the unsafe pairs is one ``NoOverlap``, which CP-SAT
+    orders by precedence Booleans of its own if it has to branch.
 
-    With a tie order the model asks for any plan and says how to branch: of the blocks that are not
-    placed, the one that can lie lowest comes next, and of several the first of the order. There
-    is no hint, which would come before that. Rectangles are then alone: beside the sections' rows,
-    where the capacity leaves room, CP-SAT's bounds creep up unit by unit for seconds between two
-    branches.
+    With a tie order the model asks for any plan and fixes the branching: among the unplaced blocks,
+    the one that can lie lowest comes next, and among several the first of the order. There is no
+    hint, since a hint would take precedence. The sections' rows are left out: beside them, if the
+    capacity leaves room, CP-SAT's bounds creep up unit by unit for seconds between two branches.
     """
     incumbent = int((hint + scaled.size).max(initial=0))
     require_room("units of bytes", incumbent, MOST_UNITS)
-    # One variable a block, and the peak.
+    # One variable for each block, and the peak.
     variables = 1 + scaled.count
     require_room("units of bytes in all variables", incumbent * variables, MOST_UNITS_OF_ALL)
     require_room_for_pairs(problem)
@@ -87,7 +87,7 @@ def build_model(
     else:
         symmetry, live = _add_cliques(model, problem, scaled, head, budget)
     if tie_order is not None:
-        # An order already says what lies at the bottom.
+        # The order already decides which block lies at the bottom.
         symmetry = replace(symmetry, anchor=None)
     _break_symmetry(model, scaled, symmetry, head, peak)
     if tie_order is not None:
@@ -105,7 +105,7 @@ def build_model(
 
 
 def require_room_for_pairs(problem: Problem) -> None:
-    """Raise ``ModelTooLargeError`` for a problem whose variables alone would take seconds."""
+    """Raise ``ModelTooLargeError`` if creating the variables alone would take seconds."""
     if lifetimes_decide(problem):
         rectangles = np.count_nonzero(problem.size[problem.segments()[:, 0]])
         require_room("rectangles", int(rectangles), MOST_RECTANGLES)
@@ -116,9 +116,9 @@ def require_room_for_pairs(problem: Problem) -> None:
 def _head_variables(
     model: cp_model.CpModel, scaled: ScaledBlocks, most: int, budget: Budget
 ) -> tuple[list[Any], dict[int, Any]]:
-    """Return the offset of every block as a number or ``modulus * step + residue``; the steps."""
+    """Return each block's offset, an int or ``modulus * step + residue``; and the steps."""
     last = (scaled.highest(most) - scaled.lowest) // scaled.modulus
-    # What does not fit even alone has no step either; the row below the peak says so.
+    # A block that does not fit even alone has no step either; the row below the peak refutes it.
     moves = (scaled.pinned == NOT_PINNED) & (scaled.size > 0) & (last >= 0)
     modulus, limit = scaled.modulus.tolist(), last.tolist()
     head: list[Any] = scaled.lowest.tolist()
@@ -140,7 +140,7 @@ def _add_rectangles(
     *,
     rows: bool,
 ) -> tuple[Symmetry, list[IntColumn]]:
-    """Add rectangles, and sections as rows besides; return the sections as well."""
+    """Add rectangles, and sections as rows besides; return the symmetry and the sections."""
     sections = sections_of(problem)
     segments = sections.segments.tolist()
     addresses = _address_intervals(
@@ -165,7 +165,7 @@ def _add_cliques(
     head: list[Any],
     budget: Budget,
 ) -> tuple[Symmetry, list[IntColumn]]:
-    """Add a cover by cliques; return the cliques as well."""
+    """Add a cover by cliques; return the symmetry and the cliques."""
     pairs = list_unsafe_pairs(problem, MOST_PAIRS)
     known = sections_of(problem).live_sets() if problem.safety is Safety.GRAPH else []
     cliques = clique_cover(problem.tensor_count, pairs, known, budget, MOST_CLIQUE_MEMBERS)
@@ -180,7 +180,7 @@ def _add_cliques(
 
 
 def _place_lowest_first(model: cp_model.CpModel, steps: list[Any]) -> None:
-    # OR-Tools is here already, with the model.
+    # OR-Tools is imported already, since the model exists.
     from ortools.sat.python import cp_model
 
     model.add_decision_strategy(steps, cp_model.CHOOSE_LOWEST_MIN, cp_model.SELECT_MIN_VALUE)

@@ -1,4 +1,4 @@
-"""Orders of blocks: of several that can lie equally low, which comes next."""
+"""Tie orders: which block comes next among several that can lie equally low."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planners.model.problem import Problem, Safety
 
 TieOrder = tuple[str, ...]
 
-# What is left in a section is all of it before anything is placed, which is when CP-SAT is told.
+# CP-SAT gets the order before anything is placed, when "left" and "total" are the same.
 TIE_ORDERS: tuple[TieOrder, ...] = tuple(
     dict.fromkeys(tuple(key.replace("left", "total") for key in order) for order in ORDERS)
 )
@@ -22,7 +22,7 @@ TIE_ORDERS: tuple[TieOrder, ...] = tuple(
 def blocks_in_order(
     problem: Problem, scaled: ScaledBlocks, cliques: Sequence[IntColumn], order: TieOrder
 ) -> IntColumn:
-    """Return all blocks, sorted by keys; sections, or other cliques, are counted as they come."""
+    """Return all blocks sorted by the keys of an order, over sections or other cliques."""
     tensors = problem.tensor_count
     total, count = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
     first, last = np.full(tensors, len(cliques)), np.zeros(tensors, dtype=np.int64)
@@ -31,7 +31,7 @@ def blocks_in_order(
         count[clique] += 1
         first[clique] = np.minimum(first[clique], index)
         last[clique] = index
-    # As floats: steps may lie further apart than an int64 reaches.
+    # As floats: the difference of two steps may exceed an int64.
     lifetime = problem.end.astype(np.float64) - problem.start
     if problem.safety is Safety.PAIRS:
         lifetime = count.astype(np.float64)
@@ -50,7 +50,7 @@ def blocks_in_order(
 
 
 def _of_blocks(reduce: np.ufunc, problem: Problem, column: np.ndarray) -> np.ndarray:
-    """Return one number a block from one a tensor."""
+    """Reduce a column with one entry for each tensor to one entry for each block."""
     blocks = problem.blocks
     if not blocks.count:
         return column

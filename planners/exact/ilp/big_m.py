@@ -1,4 +1,4 @@
-"""The big-M program of offset assignment, and back from its answer to whole offsets."""
+"""The big-M program of offset assignment, and the way back from its solution to integer offsets."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 
-# Far more than either solver gets through; below this the model is built within a second.
+# Far more pairs than either solver can handle; up to here the model is built within a second.
 MOST_PAIRS = 20_000
 MOST_CLIQUE_MEMBERS = 20_000
 
-# Doubles hold whole numbers up to 2**53, and a row adds many.
+# Doubles hold integers exactly up to 2**53, and a row adds many numbers.
 MOST_UNITS = 1 << 40
 
-# A term of a row, or what a column would be if it were not known already.
+# A column of the program and 0; or None and the value, if it is known already.
 Indicator = tuple[int | None, int]
 
 
 class BigM:
-    """Big-M program with one ordering binary a separation of two blocks.
+    """Big-M program with one ordering binary for each separation of two blocks.
 
     Note: what makes it tighter than the textbook. Offsets are bounded by the peak to beat, and
-    every M by those bounds. A binary whose answer follows from them, from a pin or from symmetry
-    is no variable. For each clique of unsafe tensors and each tensor in it, what lies below it in
-    the clique fits under it, and what lies above it fits between it and the peak: both rows are
-    free of M, and give the relaxation the bound of the clique under every partial order.
+    every M by those bounds. A binary whose value follows from the bounds, from a pin or from
+    symmetry is no variable. For each tensor of each clique of unsafe tensors there are two rows
+    without M: the tensors of the clique below it fit under it, and those above it fit between it
+    and the peak. These rows give the relaxation the bound of the clique under every partial order.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class BigM:
         )
         if self.contradiction:
             return
-        # The rows of the model are Python's numbers.
+        # The rows of the model consist of Python's integers.
         self._low, self._high = low.tolist(), high.tolist()
         self._size, self._modulus = scaled.size.tolist(), scaled.modulus.tolist()
         self._tensor_size, self._before = scaled.tensor_size.tolist(), scaled.before.tolist()
@@ -79,7 +79,7 @@ class BigM:
     def plan(self, values: Sequence[float]) -> Plan | None:
         """Return the best plan with the order of a solution, in exact arithmetic.
 
-        None where the order has no plan below the peak, which the solver's rounding may do.
+        Return None if the order has no plan below the peak, which the solver's rounding may cause.
         """
         distances = []
         for separation, (column, known) in zip(self._separations, self._second_above, strict=True):
@@ -101,7 +101,7 @@ class BigM:
         return column, modulus, low
 
     def _add_separations(self, pairs: IntColumn) -> None:
-        """Add the ordering binaries: the first entry of ``_second_above`` is a column or None."""
+        """Add one ordering binary for each separation whose answer is not known yet."""
         alike = self._break_symmetry(pairs)
         self._second_above: list[Indicator] = []
         for index, separation in enumerate(self._separations):
@@ -134,7 +134,7 @@ class BigM:
                 self._second_above.append((None, 0))
             before = self._separations[index - 1] if index else None
             if before is not None and (before.first, before.second) == (first, second):
-                # Above the farther range means above the nearer one.
+                # If the second block is above the farther range, it is above the nearer one.
                 self._add_implication(self._second_above[-1], self._second_above[-2])
 
     def _add_implication(self, farther: Indicator, nearer: Indicator) -> None:
@@ -142,7 +142,7 @@ class BigM:
             self.milp.row([(nearer[0], 1), (farther[0], -1)], lower=0)
 
     def _break_symmetry(self, pairs: IntColumn) -> set[tuple[int, int]]:
-        """Return blocks that are alike, of which the first may be assumed to be the lower."""
+        """Return pairs of identical blocks of which the first may be assumed to lie lower."""
         neighbours = [1 << tensor for tensor in range(self._problem.tensor_count)]
         for a, b in pairs.tolist():
             neighbours[a] |= 1 << b
@@ -171,7 +171,7 @@ class BigM:
                 self._add_clique_rows(tensor, [other for other in clique if other != tensor])
 
     def _add_clique_rows(self, tensor: int, others: list[int]) -> None:
-        """Let what lies below a tensor fit under it, and what lies above, below the peak."""
+        """Add two rows: tensors below one fit under it, and tensors above it fit under the peak."""
         column, factor, offset = self._heads[self._block_of[tensor]]
         offset += self._before[tensor]
         under, under_known = [(column, factor)], -offset
@@ -189,7 +189,7 @@ class BigM:
         self.milp.row(over, lower=over_known)
 
     def _is_below(self, lower: int, upper: int) -> tuple[int | None, int, int]:
-        """Return ``column, factor, constant`` of the indicator that one tensor is the lower."""
+        """Return ``column, factor, constant`` for "``lower`` is below ``upper``"."""
         block_of = self._block_of
         if block_of[lower] == block_of[upper]:
             return None, 0, int(self._before[lower] < self._before[upper])

@@ -1,7 +1,7 @@
-"""CBC as the program that PuLP brings along.
+"""CBC as the program that PuLP installs.
 
-The program is run directly. PuLP's own driver returns neither the bound nor the nodes of a
-search, and leaves the process running after Ctrl-C.
+The program is run directly. PuLP's own driver returns neither the bound nor the nodes of a search,
+and leaves the process running after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from planners.processes import child_process
 
 
 def require_cbc() -> None:
-    """Raise ``MissingDependencyError`` where PuLP, which brings CBC, is not installed."""
+    """Raise ``MissingDependencyError`` if PuLP, which installs CBC, is missing."""
     require_package("pulp", "PuLP, which brings CBC,", "pip install 'pulp[cbc]'")
 
 
@@ -38,7 +38,7 @@ def load_cbc() -> Solver:
     """Find the program and return the solver."""
     with _without_highspy():
         import pulp
-    # From version 4 on PuLP finds CBC as a package of its own.
+    # From version 4 on, PuLP finds CBC as a separate package.
     bundled = getattr(pulp, "PULP_CBC_CMD", None)
     program = shutil.which(bundled.pulp_cbc_path if bundled else pulp.COIN_CMD(msg=False).path)
     if program is None:
@@ -47,7 +47,7 @@ def load_cbc() -> Solver:
         )
 
     def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
-        # Files without a name: however this process ends, nothing stays behind.
+        # Unnamed files: however this process ends, no file is left behind.
         with TemporaryFile() as mps, TemporaryFile() as solution, TemporaryFile("w+") as log:
             return _solve(program, mps.fileno(), solution.fileno(), log, model, budget)
 
@@ -73,7 +73,7 @@ def _solve(
     model_path, solution_path = Path(f"/dev/fd/{mps}"), Path(f"/dev/fd/{solution}")
     write_mps(model, model_path)
     command = [program, str(model_path), "-ratioGap", "0", "-timeMode", "elapsed"]
-    # A seed of 0 means the time of day to CBC.
+    # CBC takes a seed of 0 as the time of day.
     command += ["-randomSeed", str(budget.seed + 1), "-randomCbcSeed", str(budget.seed + 1)]
     if budget.threads > 1:
         command += ["-threads", str(budget.threads)]
@@ -87,8 +87,8 @@ def _solve(
     command += ["-solve", "-solution", str(solution_path)]
     begun = time.perf_counter()
     ended, interrupted = _run(command, (mps, solution), log.fileno(), left)
-    # CBC may take a limit that passes while it prepares the model for a proof, so a proof counts
-    # only where it came before the limit. The log rounds the limit, hence the margin.
+    # If the time limit passes while CBC prepares the model, CBC may report this as a proof. So a
+    # proof counts only if it came before the limit. The log rounds the limit, hence the margin.
     stopped = interrupted or time.perf_counter() - begun > given - 1e-3
     said = solution_path.read_text().splitlines()
     if not said:
@@ -115,7 +115,7 @@ def _solve(
 
 def _run(command: list[str], files: tuple[int, int], log: int, seconds: float) -> tuple[bool, bool]:
     """Run the program; return whether it ended by itself, and whether Ctrl-C came."""
-    # A session of its own keeps the terminal's Ctrl-C away: Python decides what stops.
+    # A session of its own shields the process from the terminal's Ctrl-C, so that Python decides.
     with child_process.start(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=files,
         start_new_session=True,
@@ -126,7 +126,7 @@ def _run(command: list[str], files: tuple[int, int], log: int, seconds: float) -
         except subprocess.TimeoutExpired:
             return False, False
         except KeyboardInterrupt:
-            # CBC takes this as the order to write what it has.
+            # On SIGINT CBC writes the solution that it has.
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(RESERVE_SECONDS)

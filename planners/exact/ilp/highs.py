@@ -23,20 +23,20 @@ from planners.processes.isolated_process import Ended, call_isolated
 
 Solver = Callable[[MilpModel, Budget], MilpAnswer]
 
-# More than a number takes as text; and room for what is no number.
+# More bytes than a number takes as text, with room for a message.
 MOST_BYTES_A_COLUMN = 1000
 
-# Status of SciPy's answer.
+# SciPy's status code for an infeasible program.
 INFEASIBLE = 2
 
 
 def require_highs() -> None:
-    """Raise ``MissingDependencyError`` where SciPy is not installed."""
+    """Raise ``MissingDependencyError`` if SciPy is not installed."""
     require_package("scipy", "SciPy", "pip install scipy")
 
 
 def load_highs() -> Solver:
-    """Import SciPy and return the solver, which takes neither threads nor a seed and needs none."""
+    """Import SciPy and return the solver, which has neither a thread count nor a seed."""
     from scipy import optimize, sparse
 
     def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
@@ -68,7 +68,7 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
 
     def search() -> bytes:
         with TemporaryFile("w+") as log:
-            # SciPy hands over no solution but the last; when the others came stands in the log.
+            # SciPy returns only the last solution; the log tells when the others came.
             os.dup2(log.fileno(), 1)
             begun = time.perf_counter()
             found = optimize.milp(
@@ -90,8 +90,8 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
         )
         return json.dumps(asdict(answer)).encode()
 
-    # SciPy cannot stop HiGHS, which looks at its clock only between steps, and its own presolve
-    # and checks are long ones; a process can be ended.
+    # SciPy cannot stop HiGHS, which checks its clock only between steps, and SciPy's own presolve
+    # and checks take long. A process can be ended.
     try:
         answer = call_isolated(
             search,
@@ -107,12 +107,12 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
 
 
 def _read_incumbents(begun: float, log: str) -> list[tuple[float, float]]:
-    """Return when which objective was reached: rows that begin with the letter of a heuristic."""
+    """Return times and objectives of solutions: log rows that begin with a heuristic's letter."""
     row = re.compile(r"^ [A-Za-z] +\d+ +\d+ +\d+ +\S+% +\S+ +(\S+) .* (\S+)s$", re.MULTILINE)
     found = row.findall(log)
     return [(begun + float(seconds), float(objective)) for objective, seconds in found]
 
 
 def _reason(message: str) -> str:
-    """Return what SciPy says in its own words, without HiGHS's account of it in brackets."""
+    """Return SciPy's message without HiGHS's own text in brackets."""
     return f"HiGHS: {message.partition(' (')[0].rstrip('.').lower()}"

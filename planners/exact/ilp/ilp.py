@@ -19,9 +19,9 @@ from planners.model.findings import Findings
 from planners.model.problem import Problem
 from planners.registry import register
 
-# Both solvers take a row as satisfied, and a number as whole, within this much of its magnitude.
+# The relative tolerance within which both solvers accept a row, and a number as an integer.
 TOLERANCE = 1e-6
-# CBC's log has six digits of an objective.
+# CBC's log prints six digits of an objective.
 LOG_TOLERANCE = 1e-5
 
 
@@ -49,9 +49,9 @@ def _search(
 ) -> SearchOutcome:
     """Look for a plan that beats the incumbent, or, with a capacity, for one that fits.
 
-    Note: two questions. Most best plans meet the bound, and a peak that is fixed there leaves the
-    binaries less room than one that may still move. So without a capacity the first question is
-    whether a plan meets the bound, and has half of what there is to spend.
+    Note: two questions. Most best plans meet the bound, and a fixed peak leaves the binaries less
+    room than a variable one. So without a capacity the first question is whether a plan meets the
+    bound. It has half of the budget.
     """
     scaled = scale_blocks(problem)
     least = scaled.up(start.bound.bytes)
@@ -111,19 +111,20 @@ def _ask(
 
 
 def _whole(objective: float) -> int:
-    """Return units that are no less than an objective of which a log has the first digits."""
+    """Return units that are at least an objective of which the log prints the first digits."""
     exact = objective < 1 / LOG_TOLERANCE
     return math.ceil(objective if exact else objective * (1 + LOG_TOLERANCE))
 
 
 def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer) -> SearchOutcome:
-    """Take from an answer in floating point what holds in whole numbers.
+    """Take from a floating-point answer only what holds in integers.
 
-    Note: what is believed. The plan is worked out again from the ordering binaries, so it is
-    exact whatever the solver's tolerances. A solution that only tolerances allow makes the
-    solver's bound too low, which is harmless. What is left is rounding in its linear algebra,
-    taken to be below ``TOLERANCE`` of the largest number. Where that is less than half a unit,
-    a bound may be rounded up to the next whole unit and "infeasible" is a proof; else it is not.
+    Note: what is believed. The plan is recomputed from the ordering binaries, so it is exact
+    whatever the solver's tolerances are. A solution that only tolerances allow makes the solver's
+    bound too low, which is harmless. The remaining error is rounding in the solver's linear
+    algebra, assumed to be below ``TOLERANCE`` of the largest number. If that is less than half a
+    unit, a bound may be rounded up to the next integer, and "infeasible" is a proof. Otherwise it
+    is not.
     """
     margin = TOLERANCE * max(1, most)
     plan = None if answer.values is None else program.plan(answer.values)
@@ -136,7 +137,7 @@ def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer)
             f"tolerance of {TOLERANCE}"
         )
     elif math.isfinite(answer.bound):
-        # The program looked below the incumbent alone, and nothing is known of what is above.
+        # The program only searched below the incumbent, so it proves nothing above that.
         bound = min(math.ceil(answer.bound - margin), most + 1) * scaled.unit
         if plan is not None and not reason and bound < plan.peak:
             reason = f"the solver's bound is no proof within its tolerance of {TOLERANCE}"

@@ -1,4 +1,4 @@
-"""A mixed-integer linear program as flat columns and rows, before any solver sees it."""
+"""A mixed-integer linear program as columns and rows, independent of the solver."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ INFINITE = float("inf")
 class MilpModel:
     """Minimise ``objective`` over columns between bounds, subject to rows between bounds."""
 
-    # One entry a column.
+    # One entry for each column.
     lower: list[int] = field(default_factory=list)
     upper: list[int] = field(default_factory=list)
     integer: list[bool] = field(default_factory=list)
-    # Column to minimise, None for any solution.
+    # Column to minimise; None if any solution will do.
     objective: int | None = None
-    # One entry a row.
+    # One entry for each row.
     row_columns: list[list[int]] = field(default_factory=list)
     row_factors: list[list[int]] = field(default_factory=list)
     row_lower: list[float] = field(default_factory=list)
@@ -39,7 +39,7 @@ class MilpModel:
         lower: float = -INFINITE,
         upper: float = INFINITE,
     ) -> None:
-        """Add a row of ``(column, factor)`` terms; a column may come more than once."""
+        """Add a row of ``(column, factor)`` terms; a column may occur more than once."""
         total: dict[int, int] = {}
         for column, factor in terms:
             total[column] = total.get(column, 0) + factor
@@ -51,19 +51,19 @@ class MilpModel:
 
 @dataclass(frozen=True)
 class MilpAnswer:
-    """What a solver says, in its floating-point numbers."""
+    """A solver's answer, in its floating-point numbers."""
 
-    # One entry a column; None without a solution.
+    # One entry for each column; None without a solution.
     values: Sequence[float] | None = None
-    # Whether the solver claims that there is no solution.
+    # True if the solver claims that there is no solution.
     infeasible: bool = False
-    # What the solver claims that no solution stays below; minus infinity for nothing.
+    # The lower bound that the solver claims; minus infinity if it claims none.
     bound: float = -INFINITE
     # Why the solver did not finish; empty if it did.
     reason: str = ""
     # Counters of the search.
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
-    # Whether Ctrl-C ended it.
+    # True if Ctrl-C ended the solver.
     interrupted: bool = False
-    # Moments of ``time.perf_counter``, and the objective that the solver had reached then.
+    # Pairs of a ``time.perf_counter`` time and the objective reached by then.
     incumbents: Sequence[tuple[float, float]] = ()

@@ -1,4 +1,4 @@
-"""From who lies above whom to the least offsets, in whole numbers."""
+"""Computes the least offsets from the order of the blocks, in integers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from planners.model.blocks import NOT_PINNED
 def longest_path_heads(
     scaled: ScaledBlocks, distances: Iterable[tuple[int, int, int]], peak: int
 ) -> list[int] | None:
-    """Return the least offsets that keep every block as far above others as they must be.
+    """Return the least offsets that keep every distance, or None if one exceeds the peak.
 
-    A floating-point solver is believed about the order alone. What follows from the order is
-    worked out here: start every block at the bottom, and raise what is too low, to the next
-    offset of its residue, until nothing is.
+    Only the order is taken from a floating-point solver. Its offsets are computed here: start every
+    block at the bottom, and raise blocks that are too low to the next offset of their residue until
+    none is.
     """
     above: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for lower, upper, distance in distances:
@@ -24,8 +24,8 @@ def longest_path_heads(
     size, modulus, residue = (c.tolist() for c in (scaled.size, scaled.modulus, scaled.residue))
     pinned = (scaled.pinned != NOT_PINNED).tolist()
     heads: list[int] = scaled.lowest.tolist()
-    # A cycle of positive length would raise its blocks for ever; the peak ends that, and this
-    # ends it sooner, long after the longest path of any order without such a cycle.
+    # A cycle of positive length would raise its blocks until the peak ends it. This limit ends it
+    # sooner; it is far above the longest path of any order without such a cycle.
     rounds = 4 * scaled.count + 16
     raised = set(range(scaled.count))
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-// Which block begins at an address: a flat hash table.
+// A flat hash table from a block's first address to the block.
 #pragma once
 
 #include <bit>
@@ -10,9 +10,8 @@
 
 namespace gapless::runtime {
 
-// Open addressing with linear probing, at most half full. What is erased leaves no mark: the
-// entries behind it move up, so that a table which lives as long as a training run does not grow
-// old.
+// Open addressing with linear probing, at most half full. Erasing leaves no tombstone: later
+// entries of the probe sequence move up. So lookups do not slow down during a long training run.
 template <class T>
 class AddressTable {
   public:
@@ -37,7 +36,7 @@ class AddressTable {
             if (entries_[i].value == nullptr) return;
             i = next(i);
         }
-        // An entry may move into the gap where its own bucket does not lie behind the gap.
+        // An entry moves into the gap unless its own bucket lies behind the gap.
         for (std::size_t j = next(i); entries_[j].value != nullptr; j = next(j)) {
             const std::size_t own = bucket_of(entries_[j].address);
             if (((j - own) & (entries_.size() - 1)) < ((j - i) & (entries_.size() - 1))) continue;
@@ -51,13 +50,14 @@ class AddressTable {
     std::size_t size() const { return count_; }
 
   private:
+    // Buckets of an empty table, a power of two. A guess.
     static constexpr std::size_t kFirstBuckets = 1024;
     struct Entry {
         Address address = 0;
         T* value = nullptr;
     };
 
-    // Fibonacci hashing: the high bits of the product.
+    // Fibonacci hashing: takes the high bits of the product.
     std::size_t bucket_of(Address address) const {
         return static_cast<std::size_t>((address >> 9) * 0x9E3779B97F4A7C15u >> shift_);
     }

@@ -1,4 +1,4 @@
-// A stretch of addresses within an extent: in use, free, or without memory behind it.
+// A range of addresses within an extent: in use, free, or without physical memory.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace gapless::runtime {
 
-// Of memory that no stream has used yet.
+// The owner of memory that no stream has used yet.
 constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
 
 // Note [Streams that are captured]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. What a stream is given while it is captured becomes a part of a graph, events too.
-// Such an event cannot be waited for outside of the graph, and a wait for one from outside ends the
-// capture. While PyTorch captures, the requests of the device are not ours, but blocks that we
-// served before are freed at that time, and their streams may be the captured ones.
-// Approach. No stream is marked or made to wait while it is captured: who would need it, does
-// without. A block that is freed is withheld; when memory is asked for, or given back, after the
-// capture, its streams are marked, which is later than the free and hence safe. A range whose
-// stream would have to be marked is not handed to another stream: the request lies elsewhere.
-// Nor do frames move, since the device cannot be waited for. What the stream was given before the
-// capture is done outside of the graph, so that marks from before it are good.
-// Limits. A capture that begins in another thread between the question and the mark is not seen.
-// Nor is what a graph does to a block that was freed when the graph runs, which is the program's
-// fault under any allocator.
+// Rationale. While a stream is captured, everything that is submitted to it becomes part of a
+// graph, events included. Such an event cannot be waited for outside of the graph, and a wait for
+// an outside event ends the capture. While PyTorch captures, PyTorch itself serves the device's
+// requests. But blocks that this allocator served earlier may be freed at that time, and their
+// streams may be the captured ones. Approach. A captured stream is never marked and never made to
+// wait. A block that is freed meanwhile is withheld. Its streams are marked after the capture, when
+// memory is requested or given back. That mark is later than the free, hence safe. A range whose
+// captured stream would need a mark is not given to another stream; the request is placed
+// elsewhere. Frames do not move either, since the device cannot be waited for. Work that the stream
+// got before the capture runs outside of the graph, so marks from before the capture stay valid.
+// Limits. The heap does not see a capture that another thread begins between the check and the
+// mark. Nor does it see a graph that uses a block after the block was freed; this is an error of
+// the program under every allocator.
 
 using StreamMarks = std::vector<std::shared_ptr<StreamMark>>;
 
 enum class BlockState : std::uint8_t {
     used,
-    withheld,  // freed, and other streams may be at work there yet
+    withheld,  // freed, but other streams may still use it
     free,
-    leaving,  // its frame is about to be taken out
+    leaving,  // its frame is about to be unmapped
     hole,     // no memory is mapped
 };
 
@@ -47,18 +47,18 @@ struct Block {
     Address address = 0;
     std::size_t bytes = 0;
     Extent* extent = nullptr;
-    Block* before = nullptr;  // by address, within the extent, without a gap
+    Block* before = nullptr;  // neighbour in the extent; neighbours touch
     Block* behind = nullptr;
     BlockState state = BlockState::hole;
     bool is_handed_over = false;  // the plan gives its bytes to another stream next
-    Stream stream = kNoStream;    // whose work used it last; its own alone, but for `marks`
-    StreamMarks marks;            // of a free block of the arena: what else to wait for
-    std::vector<Stream> used_on;  // of a block in use
+    Stream stream = kNoStream;    // the last user; the only one, apart from `marks`
+    StreamMarks marks;            // of a free arena block: work to wait for as well
+    std::vector<Stream> used_on;  // of a block in use: other streams
     std::size_t requested = 0;
     std::int64_t request = -1;
     std::int32_t kind = -1;
     std::int32_t slot = -1;
-    std::int64_t unknown_in = -1;  // step in which it was asked for, where no plan knew of it
+    std::int64_t unknown_in = -1;  // segment that requested it without a plan, or -1
 
     Address end() const { return address + bytes; }
 };

@@ -10,7 +10,7 @@ namespace gapless::runtime {
 
 namespace {
 
-// Of a block that waits for what is not marked yet.
+// Ticket of a withheld block whose streams are not marked yet.
 constexpr std::int64_t kNoTicket = std::numeric_limits<std::int64_t>::max();
 
 void add_stream(std::vector<Stream>& streams, Stream stream) {
@@ -80,7 +80,7 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         return use(*split_front(*first, bytes, entry), requested, stream);
     }
     if (first->address < address) {
-        // What is left of it stays where the index has it.
+        // The part before `address` stays free and keeps its index entry.
         found = split(*first, address - first->address);
         if (last == first) last = found;
     } else {
@@ -174,7 +174,7 @@ StreamMarks BlockHeap::marks_of(const std::vector<Stream>& streams) {
     return marks;
 }
 
-// Until all marks are done; where there are none, until the device was waited for.
+// Withholds a block until all marks are done; without marks, until the device has been waited for.
 void BlockHeap::withhold(Block& block, const StreamMarks& marks) {
     block.state = BlockState::withheld;
     withheld_[&block] = {marks.size(), next_ticket_};
@@ -192,7 +192,7 @@ void BlockHeap::mark_withheld() {
             ++freed;
             continue;
         } catch (const DeviceCallError&) {
-            // As where a free is refused.
+            // Handled as a free that the device refused: the block waits for the whole device.
         }
         withhold(*freed->block, marks);
         freed = unmarked_.erase(freed);
@@ -237,11 +237,12 @@ void BlockHeap::settle(const Unsettled& unsettled) {
     disown(unsettled.gone);
 }
 
-// Nobody is at work in their ranges of the arena any more, but for the marks of others.
+// The destroyed streams' work in the arena is done. Their ranges lose their owner but keep the
+// marks of other streams.
 void BlockHeap::disown(const std::set<Stream>& gone) {
     std::vector<Block*> ranges;
     for (const auto& [address, block] : arena_free_) {
-        // Not of one that was used again since.
+        // Skip a handle that was used again since: it may name a new stream.
         if (gone.contains(block->stream) && gone_.contains(block->stream)) ranges.push_back(block);
     }
     for (const Stream stream : gone) gone_.erase(stream);
@@ -394,7 +395,7 @@ bool BlockHeap::is_one_range(const Block& one, const Block& other) const {
 Block* BlockHeap::add_free(Block& block) {
     const Block* latest = is_in_arena(block) ? nullptr : heap_of(block.stream).latest;
     Block* whole = &block;
-    // The index of the arena has what only becomes longer.
+    // A free block of the arena that only grows at its end keeps its index entry.
     bool is_indexed = false;
     if (block.before != nullptr && block.before != latest && is_one_range(*block.before, block)) {
         whole = block.before;
@@ -422,7 +423,7 @@ void BlockHeap::add_latest(StreamHeap& heap) {
     add_free(block);
 }
 
-// A new hole becomes one with holes beside it.
+// Makes a block a hole and merges it with adjacent holes.
 void BlockHeap::add_hole(Block& block) {
     block.state = BlockState::hole;
     if (is_in_arena(block)) block.stream = kNoStream;

@@ -1,4 +1,4 @@
-// All blocks of a device: no two share a byte, whatever a plan says about where they best lie.
+// The heap of all blocks of a device. No two blocks share a byte, whatever a plan says.
 #pragma once
 
 #include <compare>
@@ -22,132 +22,134 @@
 
 namespace gapless::runtime {
 
-// Where a new block goes.
+// The rule for where a new block goes.
 enum class Placement : std::uint8_t {
-    best_fit,      // into the smallest free range of its stream
-    largest_hole,  // at the beginning of the largest one
-    in_order,      // behind the block that was placed last, see Note [Blocks in order]
+    best_fit,      // the smallest free range of its stream
+    largest_hole,  // the beginning of the largest free range
+    in_order,      // behind the last block, see Note [Blocks in order]
 };
 
-// A call to the device costs as much for a large frame as for a page, but a large one stays as a
-// whole where one block in it does.
+// A device call costs as much for a large frame as for a page. But one block in use keeps its whole
+// frame from being unmapped.
 enum class FrameSize : std::uint8_t { page, large };
 
 // Note [Plans are hints]
 // ~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A plan that is trusted has to be proven right for each request, and programs deviate:
-// they hold a tensor longer, ask for one more, come to another branch. Each such case needed a rule
-// of its own, and what no rule covered went to a second source of memory, beside an idle first one.
-// Approach. One list of blocks by address says what is free. A planned request names the address at
-// which it would best lie; it gets it where every byte of it is free, and any other place where
-// not. A wrong plan, a wrong guess about which step runs, a damaged file can cost memory, never
-// bytes. The planned addresses lie in the *arena*, one extent whose free ranges are looked up by
-// address; those of all others by size. What no plan expects stays outside of the arena as long as
-// there is room, since what lies in it may be in the way. Streams. A free range belongs to the
-// stream whose work used it last: work that is submitted later to the same stream runs later. In
-// the arena a range may go to another stream all the same, as planned. That one then waits, on the
-// device, for marks of what streams had been given when the block was freed; where none were made,
-// because the plan did not foresee it, for marks made now, which are later and hence safe as well.
-// The host never waits. Outside of the arena a block that other streams used comes back when
-// they are seen to be done, so that none waits for another without need.
+// Rationale. A plan that is trusted must be proven right for each request, and programs deviate:
+// they hold a tensor longer, make one more request, or take another branch. Each such case needed a
+// rule of its own. Requests that no rule covered went to a second source of memory, while the first
+// was idle. Approach. One list of blocks, ordered by address, says which bytes are free. A planned
+// request names its best address. It gets that address if every byte there is free, and any other
+// place if not. A wrong plan, a wrong guess of the running step, or a damaged file can cost memory,
+// but never data. The planned addresses lie in the *arena*, one extent whose free ranges are looked
+// up by address. All other free ranges are looked up by size. A request that no plan expects stays
+// outside of the arena as long as there is room, because in the arena it could block a planned
+// place. Streams. A free range belongs to the stream that used it last, because work that is
+// submitted later to the same stream runs later. In the arena, a plan may give a range to another
+// stream. That stream then waits, on the device, for marks that were set when the block was freed.
+// If the plan did not foresee the hand-over, no mark was set at the free; then marks are set now,
+// which is later and hence safe. The host never waits. Outside of the arena, a block that other
+// streams used returns only after these streams are seen to be done, so that no stream waits for
+// another without need.
 
 // Note [Blocks in order]
 // ~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. In the first steps nobody knows which requests will outlive them. A best fit puts the
-// state of an optimizer into holes between activations, and when those have moved to an arena each
-// of its tensors keeps a frame that holds little else.
-// Approach. Addresses are plenty: a request gets those behind the last block, as long as the memory
-// for them stays in bounds. Beyond, a large one begins the largest hole, behind which the next ones
-// lie: when an optimizer makes its state, that is where the activations were. A small one gets the
-// smallest hole, since holes less than a frame are in frames that stay anyway. So what a program
-// makes together lies together, also what outlives the step, and frames, small ones now, move
-// only for what fits into no hole: recorded programs moved 25 to 41 GiB in their first steps when
-// they filled no hole at all, and now move 4 to 11. A step of many microbatches would go on moving:
-// when all that lives has moved twice, blocks go where they fit best.
-// Limits. Where what outlives a step is made one by one between what does not, each piece keeps up
-// to two pages.
+// Rationale. In the first steps the heap does not know which requests will outlive their step. A
+// best fit puts the optimizer's state into holes between activations. When the activations have
+// moved to an arena, each tensor of that state keeps a frame that holds little else. Approach.
+// Addresses are plentiful: a request goes behind the last block as long as reserved bytes stay in
+// bounds. Beyond the bound, a large request goes to the beginning of the largest hole, and the next
+// ones follow it there; when an optimizer creates its state, that hole is where the activations
+// were. A small request goes to the smallest hole, since holes below a frame's size lie in frames
+// that stay anyway. So blocks that are made together lie together, including those that outlive the
+// step. Frames are small at this time, and they move only for requests that fit into no hole.
+// Recorded programs moved 25 to 41 GiB in their first steps when they filled no holes; now they
+// move 4 to 11. A step of many microbatches would keep moving frames. So once twice the live peak
+// has moved, blocks are placed by best fit. Limits. If a program creates long-lived blocks one by
+// one between short-lived ones, each of them keeps up to two pages.
 
 // Note [Holes between blocks]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. Frames that move leave holes behind. A heap that grew at its end alone never filled
-// them: free memory fell into ever shorter pieces, the next large request found none that was long
-// enough, and frames moved again. A recorded mixture of experts moved 0.75 GiB in every step.
-// Approach. A request that fits nowhere gets the stretch of free blocks and holes in which the
-// least is missing, be it at the end or between others, and that is filled. That program moves
-// nothing any more once it has warmed up. Blocks in order go to the end all the same, since where
-// they lie is what that placement is for. Limits. All holes of the heap are looked at, as often as
-// memory is missing. Not every program moves less: another recorded mixture moves as much until its
-// bound is loosened, and 0.06 GiB a step for some steps after it.
+// Rationale. Frames that move leave holes behind. A heap that grows only at its end never fills
+// these holes: its free memory splits into ever shorter pieces, the next large request finds no
+// piece that is long enough, and frames move again. A recorded mixture of experts moved 0.75 GiB in
+// every step. Approach. A request that fits nowhere gets the stretch of free blocks and holes, at
+// the end or in between, in which the fewest bytes are unmapped. The missing pages are mapped
+// there. The recorded program moves nothing after warm-up. Blocks in order always go to the end,
+// because their order is the purpose of that placement. Limits. Whenever memory is missing, all
+// holes of the heap are examined. Some programs still move as much: another recorded mixture does
+// until its bound is loosened, and then 0.06 GiB a step for some steps.
 
 // Note [Streams that nobody told of]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A stream may use a block that another one asked for without record_stream(), where the
-// program lets the first one wait before it uses memory again: fully sharded training frees its
-// gradients, which the stream of reductions asked for, while the optimizer reads them elsewhere,
-// and has that stream wait at the next reduction. PyTorch's allocator keeps such bytes for that
-// stream, so that this is safe there. A mark of that stream alone, made when the block was freed,
-// says nothing of the optimizer; frames that left by it once ended a training.
-// Approach. Whoever used a block was given its work before the block was freed. So bytes that
-// change their stream have marks of all streams that ever had a block, made at the free or later,
-// and frames leave when the device as a whole is done.
-// Limits. Bytes that change their stream are not held back by one that never had a block of its own
-// nor was told of by record_stream().
+// Rationale. A stream may use another stream's block without record_stream(), if the program makes
+// the owner wait before memory is reused. Fully sharded training does so: the reduction stream
+// requested the gradients, the optimizer reads and frees them on another stream, and the reduction
+// stream waits for it at the next reduction. PyTorch's allocator keeps such bytes for the reduction
+// stream, so this is safe there. A mark of the reduction stream alone, set at the free, does not
+// cover the optimizer. Frames that were unmapped after such a mark alone once crashed a training.
+// Approach. Every user of a block submitted its work before the block was freed. So bytes that
+// change their stream get marks of all streams that ever had a block, set at the free or later.
+// Frames are unmapped only after the whole device is done. Limits. The marks miss a stream that
+// never had a block of its own and was never named by record_stream().
 
 // Note [Streams that are gone]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A program may destroy a stream that used blocks; PyTorch's own streams never die. Who
-// gets such bytes next would have the stream marked, which the device refuses ever after.
-// Approach. All that the stream had was submitted before it was destroyed, so it is done when the
-// device was waited for once. Until then a range of it in the arena goes to nobody, and a block
-// that it used is withheld. The host waits, without the lock, at the end of the step; then its
-// ranges belong to nobody. Frames of it that move wait for the device as a whole.
-// Limits. A handle that names a new stream by then is seen as one stream with the former, as by
-// PyTorch's allocator. What a stream of another device did before it was destroyed is not known to
-// be done when this one was waited for.
+// Rationale. A program may destroy a stream that used blocks; PyTorch's own streams are never
+// destroyed. To reuse such bytes on another stream, the heap would have to mark the destroyed
+// stream, which the device refuses from then on. Approach. All work of the stream was submitted
+// before it was destroyed, so the work is done once the device has been waited for. Until then no
+// stream gets the destroyed stream's ranges in the arena, and blocks that it used are withheld. The
+// host waits at the end of the step, without holding the lock. Then the ranges have no owner.
+// Frames of such ranges that move wait for the whole device. Limits. If a new stream has the same
+// handle by then, the heap takes both for one stream, as PyTorch's allocator does. Waiting for this
+// device says nothing of the work of a destroyed stream of another device.
 
 class BlockHeap {
   public:
-    // With `is_plain` memory comes by plain allocations, which do not move.
+    // With `is_plain`, memory comes from plain allocations, whose pages cannot move.
     BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics);
     BlockHeap(const BlockHeap&) = delete;
     BlockHeap& operator=(const BlockHeap&) = delete;
-    // Gives back nothing: what lives here may outlive the driver.
+    // Does not give memory back: blocks may outlive the driver.
     ~BlockHeap() = default;
 
-    // Each returns a block in use of `bytes` > 0 rounded up, or null where there is no such range.
+    // Each returns a block in use of at least `bytes` > 0 bytes, or null if no such range is free.
     Block* place(std::size_t bytes, Stream stream, Placement placement);
-    // Null also where a stream would have to be waited for, or to wait, that is captured or gone.
-    // Throws DeviceCallError where it cannot be made to wait; then nothing was placed.
+    // Also returns null if a stream that is captured or destroyed would have to wait or be waited
+    // for. Throws DeviceCallError if the device refuses the wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
     Block* place_in_arena(std::size_t bytes, Stream stream);
 
-    // The block in use that begins at an address, or null.
+    // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
     bool is_in_arena(const Block& block) const { return block.extent == arena_; }
-    // Where the device refuses to mark what has to be waited for, throws DeviceCallError; the block
-    // is withheld until the device was waited for.
+    // Throws DeviceCallError if the device refuses a mark that the block needs. The block is then
+    // withheld until the device has been waited for.
     void free(Block& block);
-    // The block is used by a stream that did not allocate it.
+    // Notes that a stream that did not allocate the block uses it.
     void use_on(Block& block, Stream stream);
 
-    // Memory to be mapped before a block can be placed.
+    // Returns the bytes that must be mapped before place() succeeds.
     std::size_t missing_for(std::size_t bytes, Stream stream, Placement placement);
-    // Maps it, from spare frames first. What was mapped before it throws stays.
-    // Throws OutOfDeviceMemory, DeviceCallError.
+    // Maps these bytes, from spare frames first. Pages that were mapped before an exception stay
+    // mapped. Throws OutOfDeviceMemory, DeviceCallError.
     void grow(std::size_t bytes, Stream stream, Placement placement, FrameSize frame_size);
-    // Of a range of the arena, the bytes that are not mapped.
+    // Returns the number of unmapped bytes in a range of the arena.
     std::size_t arena_missing(std::size_t offset, std::size_t bytes) const;
-    // Whether nothing but memory is missing for a block there.
+    // Returns true if a block would fit at this range of the arena once its unmapped bytes are
+    // mapped.
     bool is_unmapped(std::size_t offset, std::size_t bytes) const;
-    // Maps all of a range of the arena, and up to a page around it. Throws as grow() does.
+    // Maps a whole range of the arena, rounded outwards to pages. Throws what grow() throws.
     void fill_arena(std::size_t offset, std::size_t bytes);
-    // Maps what spare frames are enough for of the arena's first bytes. Throws as grow() does.
+    // Maps the first `bytes` bytes of the arena as far as spare frames suffice. Throws what grow()
+    // throws.
     void refill_arena(std::size_t bytes);
 
-    // Frames that nothing uses any more, on their way out. In three parts, so that no lock is held
-    // while the device is waited for: take_idle(), await(), finish().
+    // Idle frames that are being unmapped. The work has three parts, take_idle(), await() and
+    // finish(), so that the caller need not hold its lock while the device is waited for.
     struct Leaving {
-        // Blocks side by side, which cover whole frames.
+        // Adjacent blocks that together cover whole frames.
         struct Run {
             Block* first;
             Block* last;
@@ -157,56 +159,57 @@ class BlockHeap {
         std::size_t bytes = 0;
         std::size_t frames = 0;
     };
-    // All there are; of the arena only behind `arena_kept` bytes.
+    // Takes all idle frames; in the arena only those behind its first `arena_kept` bytes.
     Leaving take_idle(std::size_t arena_kept);
-    // At most so many bytes and a frame; of the arena only behind `arena_kept` bytes.
+    // Takes idle frames until they have `bytes` bytes; in the arena only behind `arena_kept` bytes.
     Leaving take_idle(std::size_t bytes, std::size_t arena_kept);
-    // What is missing for a block beside spare frames, where there is as much.
+    // Takes what place() lacks beyond the spare frames, as far as so much is idle.
     Leaving take_idle_for(std::size_t bytes, Stream stream, Placement placement,
                           std::size_t arena_kept);
-    // The same for a place of the arena, from anywhere else.
+    // Takes, from anywhere else, what a place of the arena lacks.
     Leaving take_idle_for_place(std::size_t offset, std::size_t bytes);
     void await(const Leaving& leaving) const;
-    // They become spare. Throws DeviceCallError where the device refuses; what it did not give up
-    // is free as before.
+    // Unmaps the frames and makes them spare. Throws DeviceCallError if the device refuses; frames
+    // that were not unmapped are free as before.
     void finish(const Leaving& leaving);
-    // They stay after all.
+    // Cancels take_idle(): the blocks are free again.
     void put_back(const Leaving& leaving);
     std::size_t spare_bytes() const { return spare_bytes_; }
-    // Gives spare frames back to the device.
+    // Gives all spare frames back to the device.
     void release_spare();
 
-    // Blocks that wait for other streams, and ranges of streams that are gone; as frames on their
-    // way out, in three parts.
+    // Withheld blocks wait for other streams; ranges of destroyed streams wait for the device. As
+    // with Leaving, the work has three parts.
     bool has_withheld() const { return !withheld_.empty(); }
     bool has_gone() const { return !gone_.empty(); }
     struct Unsettled {
-        std::int64_t ticket;  // of those that are withheld later
-        StreamMarks marks;    // another device's streams have to be waited for by themselves
+        std::int64_t ticket;  // settles blocks withheld with a smaller ticket
+        StreamMarks marks;    // streams of other devices are waited for one by one
         std::set<Stream> gone;
     };
     Unsettled unsettled();
     void await(const Unsettled& unsettled) const;
     void settle(const Unsettled& unsettled);
-    // Frees the blocks whose other streams are seen to be done.
+    // Frees the withheld blocks whose other streams are seen to be done.
     void collect();
 
     bool is_plain() const { return is_plain_; }
     std::size_t reserved_bytes() const { return reserved_bytes_; }
-    // Of the arena, mapped.
+    // Mapped bytes of the arena.
     std::size_t arena_bytes() const { return arena_bytes_; }
-    // An address of ours, in use or not: the extent that it lies in, or null.
+    // Returns the heap's extent in which an address lies, in use or not, or null.
     const Extent* extent_of(Address address) const;
     const std::list<Extent>& extents() const { return extents_; }
-    // The first block of an extent; the others follow by `behind`.
+    // The first block of an extent; `behind` leads to the others.
     const Block* first_of(const Extent& extent) const { return first_.at(&extent); }
     const Block* first_of_arena() const { return arena_ == nullptr ? nullptr : first_.at(arena_); }
 
-    // Holds every rule of the structure against itself; throws std::logic_error. For tests.
+    // Checks all invariants of the heap; throws std::logic_error if one is broken. For tests.
     void check() const;
 
   private:
-    // With what is compared beside the block, which need not be looked at.
+    // A key of the index by size. It copies what comparisons need, so that they do not read the
+    // block.
     struct Sized {
         std::size_t bytes;
         Address address;
@@ -214,8 +217,8 @@ class BlockHeap {
         auto operator<=>(const Sized&) const = default;
     };
     using BySize = std::pmr::set<Sized>;
-    // A range of the arena. One that becomes shorter or longer at its beginning, as far as its
-    // neighbours let it, keeps its place in the order, so that the tree stays as it is.
+    // An entry of the index by address. When a range grows or shrinks at its beginning, `address`
+    // changes in place: the order relative to its neighbours stays, so the tree needs no update.
     struct Placed {
         mutable Address address;
         Block* block;
@@ -225,18 +228,18 @@ class BlockHeap {
     };
     using ByAddress = std::pmr::set<Placed, std::less<>>;
     static Sized sized(Block& block) { return {block.bytes, block.address, &block}; }
-    // What belongs to one stream, outside of the arena.
+    // The free ranges and holes of one stream outside of the arena.
     struct StreamHeap {
         explicit StreamHeap(std::pmr::memory_resource* memory) : free(memory), holes(memory) {}
         BySize free;
         BySize holes;
-        Block* tail = nullptr;  // the hole at which it grows
-        // The block that was freed last, not among the free ones yet nor one with its neighbours:
-        // programs like to ask for the size that they have just given back.
+        Block* tail = nullptr;  // the hole at which the heap grows
+        // The block that was freed last. It is not indexed and not merged yet, because programs
+        // often request the size that they have just freed.
         Block* latest = nullptr;
     };
     struct Withheld {
-        std::size_t streams;  // that are not known to be done
+        std::size_t streams;  // number of streams that are not known to be done
         std::int64_t ticket;
     };
     struct Use {
@@ -244,7 +247,7 @@ class BlockHeap {
         Block* block;
         std::int64_t ticket;
     };
-    // Freed while a stream was captured.
+    // A block that was freed while one of its streams was captured.
     struct Unmarked {
         Block* block;
         std::vector<Stream> streams;
@@ -253,25 +256,28 @@ class BlockHeap {
     StreamHeap& heap_of(Stream stream);
     Block* new_block();
     void drop(Block& block);
-    // The block keeps its first bytes; returns the rest, of the same state, not in any index.
+    // Splits a block. The block keeps its first `bytes` bytes; returns the rest, in the same state
+    // and not indexed.
     Block* split(Block& block, std::size_t bytes);
-    // Returns its first bytes as a block in no index; the block keeps the rest and its own.
+    // Splits off the first `bytes` bytes of a free arena block and returns them, not indexed. The
+    // block keeps the rest and its index entry.
     Block* split_front(Block& block, std::size_t bytes, ByAddress::iterator entry);
-    // Takes in the block behind.
+    // Merges the block behind into this one.
     void absorb(Block& block);
-    // Lets a free one of the arena take in the block before, which is in no index.
+    // Merges the block before, which is not indexed, into a free block of the arena.
     void absorb_before(Block& block);
     Block* use(Block& block, std::size_t bytes, Stream stream);
 
     void index(Block& block);
     void unindex(Block& block);
     bool is_one_range(const Block& one, const Block& other) const;
-    // A free block, not in the index yet, becomes one with its free neighbours; returns that.
+    // Merges a free, not yet indexed block with its free neighbours, and indexes the result.
     Block* add_free(Block& block);
     void add_hole(Block& block);
     void add_latest(StreamHeap& heap);
     void take_out(Block* block);
-    // Notes a stream that is gone; throws as StreamMark does.
+    // Marks a stream. Records the stream as gone if it was destroyed. Throws what StreamMark
+    // throws.
     std::shared_ptr<StreamMark> mark(Stream stream);
     void know(Stream stream);
     void forget(Stream stream);
@@ -285,12 +291,12 @@ class BlockHeap {
     struct Range {
         Address begin = 0, end = 0;
     };
-    // A range of free blocks, of which the first is given.
+    // A range of free blocks, beginning in `first`.
     struct Idle {
         Block* first;
         Address begin, end;
     };
-    // At least so many bytes, where there are, and none of `kept`.
+    // Takes idle frames until they have `bytes` bytes, but none from `kept`.
     Leaving take_idle(std::size_t bytes, std::size_t arena_kept, const Range& kept);
     void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
                           const Range& kept);
@@ -302,9 +308,9 @@ class BlockHeap {
 
     void settle_extents();
     void split_spare();
-    // Where a block has room once what is missing there is mapped.
+    // A place for a block, and the bytes that must be mapped there first.
     struct Gap {
-        Range range;  // empty at the tail
+        Range range;  // empty if the place is at the tail
         std::size_t missing;
         bool is_at_tail() const { return range.begin == range.end; }
     };
@@ -322,11 +328,11 @@ class BlockHeap {
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);
 
-    // For what others did in free blocks side by side.
+    // Makes a stream wait for other streams' work in adjacent free blocks.
     void make_wait(const Block& first, const Block& last, Stream stream);
 
     DeviceMemory& memory_;
-    BlockStatistics& statistics_;  // is told when freed blocks come back
+    BlockStatistics& statistics_;  // is told when freed blocks return
     const bool is_plain_;
     const std::size_t page_bytes_;
     NodePool nodes_;
@@ -336,7 +342,7 @@ class BlockHeap {
     std::map<const Extent*, Block*> first_;
     std::map<Address, Extent*> extent_at_;
     std::map<Stream, StreamHeap> heaps_;
-    StreamHeap* last_heap_ = nullptr;  // of `last_stream_`
+    StreamHeap* last_heap_ = nullptr;  // heap of `last_stream_`
     Stream last_stream_ = kNoStream;
     AddressTable<Block> used_;
 
@@ -347,10 +353,10 @@ class BlockHeap {
 
     std::map<Block*, Withheld> withheld_;
     std::int64_t next_ticket_ = 0;
-    std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, in the order of their ends
-    std::vector<Unmarked> unmarked_;          // of withheld blocks
-    std::set<Stream> gone_;                   // and not waited for since
-    std::vector<Stream> known_streams_;       // that ever had a block
+    std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, oldest first
+    std::vector<Unmarked> unmarked_;          // withheld, not marked yet
+    std::set<Stream> gone_;                   // destroyed, and the device not waited for since
+    std::vector<Stream> known_streams_;       // streams that ever had a block
     Stream last_known_ = kNoStream;
     std::vector<Frame> spare_;
     std::size_t spare_bytes_ = 0;

@@ -1,4 +1,4 @@
-// The rules of the heap.
+// The invariants of the heap.
 #include <algorithm>
 #include <stdexcept>
 

@@ -1,4 +1,4 @@
-// Where the heap grows, and how its memory comes.
+// Where the heap grows, and how memory is mapped there.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -10,13 +10,14 @@ namespace gapless::runtime {
 
 namespace {
 
-// Addresses cost nothing; a new extent is a call to the device.
+// Bytes of addresses that an extent and the arena reserve. Addresses are free, but a new extent
+// costs a device call. Both sizes are guesses.
 constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
 constexpr std::size_t kArenaBytes = std::size_t{1} << 39;
-// Of frames: a call to the device costs as much for many pages as for one, but idle memory can
-// leave by whole frames only.
+// Pages of a large frame. A device call costs as much for many pages as for one, but idle memory
+// can only be unmapped by whole frames.
 constexpr std::size_t kFramePages = 4;
-// The device is asked for its free memory before it is asked for more frames than these at once.
+// Large frames that may be mapped without asking the device for its free memory first. A guess.
 constexpr std::size_t kUncheckedFrames = 8;
 
 }  // namespace
@@ -47,7 +48,7 @@ void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement,
     map_at(heap.tail, gap.missing, frame_bytes);
 }
 
-// See Note [Holes between blocks]. Of two that are as good the later one, and any but the tail.
+// See Note [Holes between blocks]. Ties go to the later place, and never to the tail.
 BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement placement) {
     add_latest(heap);
     const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
@@ -64,7 +65,8 @@ BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement
         const Block* first = hole.block;
         if (first == heap.tail) continue;
         if (is_idle(first->before)) first = first->before;
-        // Then this is not the first hole here.
+        // Another hole comes before this one in the same idle stretch, so the stretch was examined
+        // already.
         if (is_idle(first->before)) continue;
         const Block* last = hole.block;
         while (is_idle(last->behind)) last = last->behind;
@@ -73,14 +75,14 @@ BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement
     return best;
 }
 
-// Looks at each block of an idle stretch as the beginning; what is missing is kept from one to the
-// next, so that all take as long as the stretch has blocks.
+// Tries each block of an idle stretch as the beginning of the place. The missing bytes are a
+// sliding sum, so the time is linear in the number of blocks.
 void BlockHeap::improve(Gap& best, const Block& first, const Block& last, std::size_t bytes) const {
     const auto unmapped = [](const Block& block) {
         return block.state == BlockState::hole ? block.bytes : 0;
     };
     const Block* behind = &first;
-    std::size_t whole = 0;  // missing from the beginning to `behind`
+    std::size_t whole = 0;  // missing bytes from `begin` to `behind`
     for (const Block* begin = &first;; begin = begin->behind) {
         const Range range{begin->address, begin->address + bytes};
         if (range.end > last.end()) return;
@@ -112,7 +114,8 @@ void BlockHeap::fill_gap(StreamHeap& heap, const Range& range, std::size_t frame
     }
 }
 
-// Most of a card would take long to map, only to be given back.
+// Checks the free memory first, because mapping most of a card takes long and would have to be
+// undone.
 void BlockHeap::require_free(std::size_t bytes) {
     if (bytes <= spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) return;
     const std::size_t free_bytes = memory_.free_bytes();
@@ -181,7 +184,7 @@ void BlockHeap::refill_arena(std::size_t bytes) {
     }
 }
 
-// Reserves the addresses of the arena, which has so many bytes at least.
+// Reserves the addresses of the arena. Throws OutOfDeviceMemory if `bytes` exceeds them.
 void BlockHeap::open_arena(std::size_t bytes) {
     if (arena_ == nullptr) {
         const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), bytes);
@@ -191,7 +194,7 @@ void BlockHeap::open_arena(std::size_t bytes) {
     if (bytes > arena_->bytes()) throw OutOfDeviceMemory("no device has as much");
 }
 
-// Maps what lies in a hole of the arena and between two addresses.
+// Maps the part of a hole of the arena that lies between two addresses.
 void BlockHeap::fill(Block* hole, Address begin, Address end) {
     if (hole->address < begin) {
         unindex(*hole);
@@ -209,7 +212,8 @@ void BlockHeap::fill(Block* hole, Address begin, Address end) {
     }
 }
 
-// The arena before becomes memory like any other: its free ranges go to the streams that used them.
+// Replaces a plain arena. The former arena becomes ordinary memory, and its free ranges go to the
+// streams that used them last.
 void BlockHeap::replace_arena(std::size_t bytes) {
     Extent* const before = arena_;
     Block* const blocks = before == nullptr ? nullptr : first_.at(before);
@@ -230,7 +234,7 @@ void BlockHeap::replace_arena(std::size_t bytes) {
     }
 }
 
-// A hole with room for so many bytes and for frames that are larger than needed.
+// Returns a hole with room for `bytes` bytes even if spare frames are larger than needed.
 Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
     const std::size_t wanted = bytes + kFramePages * page_bytes_;
     const auto fit = heap.holes.lower_bound({wanted, 0, nullptr});
@@ -240,7 +244,7 @@ Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
         try {
             return Extent::paged(memory_, range);
         } catch (const OutOfDeviceMemory&) {
-            // Thousands of streams have taken nearly all addresses.
+            // Thousands of streams may have reserved nearly all addresses.
             range = wanted;
             return Extent::paged(memory_, range);
         }
@@ -256,7 +260,7 @@ std::size_t BlockHeap::free_before(const Block* hole) const {
     return before != nullptr && before->state == BlockState::free ? before->bytes : 0;
 }
 
-// Fills a hole from its beginning; it is what is left of it afterwards, null where nothing is.
+// Maps memory at the beginning of a hole. Afterwards `hole` is the rest of the hole, or null.
 void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes) {
     for (std::size_t done = 0; done < bytes;) {
         Block* const place = hole;
@@ -278,7 +282,7 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes)
     }
 }
 
-// As many frames of one size as there are and are needed, at least one.
+// Returns frames of one size, at least one, for at most `bytes` bytes.
 std::vector<Frame> BlockHeap::obtain_row(std::size_t bytes, std::size_t frame_bytes,
                                          std::size_t room) {
     std::vector<Frame> row;
@@ -305,8 +309,8 @@ void BlockHeap::put_back(std::span<const Frame> frames) {
     }
 }
 
-// A spare frame that is large enough and that there is room for, else a new one of spare pages,
-// else a smaller spare one, else a new one.
+// Returns a frame that fits into `room`: a spare frame of at least `bytes` bytes; else a new one in
+// exchange for spare pages; else a smaller spare frame; else a new one.
 Frame BlockHeap::obtain(std::size_t bytes, std::size_t room) {
     for (const std::size_t least : {bytes, std::size_t{0}}) {
         for (auto frame = spare_.rbegin(); frame != spare_.rend(); ++frame) {
@@ -323,8 +327,9 @@ Frame BlockHeap::obtain(std::size_t bytes, std::size_t room) {
     return made;
 }
 
-// Gives as many spare pages to the device as a frame of so many bytes has, if there are as many: to
-// map and to open a frame costs as much as a page, each time it moves.
+// Gives spare pages of `bytes` bytes back to the device, if there are so many, and returns true. A
+// new frame replaces them: mapping a frame costs as much as mapping a page, each time that it
+// moves.
 bool BlockHeap::join_spare(std::size_t bytes) {
     const auto is_page = [&](const Frame& frame) { return frame.bytes == page_bytes_; };
     auto pages = static_cast<std::size_t>(std::ranges::count_if(spare_, is_page));

@@ -1,4 +1,4 @@
-// The memory behind the heap: how it moves and goes.
+// How the heap unmaps idle frames and gives them back.
 #include <algorithm>
 #include <exception>
 #include <limits>
@@ -25,7 +25,7 @@ BlockHeap::Leaving BlockHeap::take_idle_for(std::size_t requested, Stream stream
     StreamHeap& heap = heap_of(stream);
     Gap gap = gap_for(heap, bytes, placement);
     const Block* const tail = heap.tail;
-    // What is to be longer is not to lose at one end what it gets at the other.
+    // The range that grows at the tail must not lose frames at its other end.
     if (gap.is_at_tail() && tail != nullptr && tail->bytes >= gap.missing &&
         free_before(tail) > 0) {
         gap.range = {tail->before->address, tail->before->end()};
@@ -51,12 +51,12 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
     }
     if (leaving.runs.empty()) return leaving;
     try {
-        // See Note [Streams that nobody told of]; those of other devices have marks of their own.
+        // See Note [Streams that nobody told of]. Streams of other devices need marks of their own.
         for (const Stream stream : std::vector(known_streams_)) {
             try {
                 leaving.marks.push_back(mark(stream));
             } catch (const StreamIsGone&) {
-                // What it had is done with all else of the device.
+                // The wait for the whole device covers a destroyed stream's work.
             }
         }
     } catch (...) {
@@ -66,7 +66,7 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t bytes, std::size_t arena_kep
     return leaving;
 }
 
-// The device cannot be waited for while a graph is captured.
+// While a graph is captured, the host cannot wait for the device.
 bool BlockHeap::is_capturing() const {
     return std::ranges::any_of(known_streams_,
                                [&](Stream stream) { return memory_.is_captured(stream); });
@@ -84,10 +84,10 @@ void BlockHeap::take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_
     }
 }
 
-// The largest first. Of the arena last, and only behind an address; from its beginning on, since a
-// step that grows needs places behind its end, and those before its end at about the same time:
-// from the end on, frames moved twice as often there. A frame may lie across blocks that differ in
-// who used them.
+// Idle ranges outside of the arena come first, largest first. Ranges of the arena come last, only
+// those behind `arena_kept`, by rising address. Taking them from the end of the arena moved twice
+// as many frames in steps that grow, because such a step needs places behind the arena's end. A
+// frame may span adjacent blocks with different last users.
 std::vector<BlockHeap::Idle> BlockHeap::idle_ranges(Address arena_kept, const Range& kept) {
     std::vector<Idle> idle;
     for (auto& [stream, heap] : heaps_) {
@@ -139,7 +139,7 @@ void BlockHeap::take_idle_extents(Leaving& leaving, std::size_t bytes, std::size
     }
 }
 
-// Takes what lies between two addresses; `block` and those behind it are free.
+// Takes the bytes between two addresses; `block` and the blocks behind it are free.
 void BlockHeap::take(Leaving& leaving, Block* block, Address first, Address last) {
     while (block->end() <= first) block = block->behind;
     unindex(*block);
@@ -178,7 +178,7 @@ void BlockHeap::await(const Leaving& leaving) const {
 void BlockHeap::finish(const Leaving& leaving) {
     std::exception_ptr refused;
     for (const Leaving::Run& run : leaving.runs) {
-        // All is done there, whoever did it.
+        // All work in these blocks is done, so they lose their marks and owners.
         Block* block = run.first;
         block->marks.clear();
         if (is_in_arena(*block)) block->stream = kNoStream;
@@ -191,14 +191,14 @@ void BlockHeap::finish(const Leaving& leaving) {
         } catch (...) {
             refused = std::current_exception();
         }
-        // What the device did not give up.
+        // The device did not unmap this run.
         block->state = BlockState::free;
         add_free(*block);
     }
     if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-// Takes the memory behind a block away; where the device refuses, all of it stays.
+// Unmaps the memory of a block. If the device refuses, all of it stays mapped.
 void BlockHeap::take_out(Block* block) {
     if (block->extent->is_plain()) {
         Extent* const extent = block->extent;
@@ -221,12 +221,13 @@ void BlockHeap::take_out(Block* block) {
     add_hole(*block);
 }
 
-// A spare frame may be mapped yet, where the device refused to open it and to take it back.
+// A spare frame may still be mapped, if the device refused both to make it accessible and to unmap
+// it.
 void BlockHeap::settle_extents() {
     for (Extent& extent : extents_) extent.settle();
 }
 
-// The device takes frames and gives pages for them.
+// Splits spare frames: releases them to the device and creates as many single pages.
 void BlockHeap::split_spare() {
     settle_extents();
     std::size_t pages = 0;

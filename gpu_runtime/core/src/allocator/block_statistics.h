@@ -1,4 +1,4 @@
-// Sums over the blocks of an allocator, as PyTorch's statistics have them.
+// Sums over the blocks of an allocator, in the form of PyTorch's statistics.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace gapless::runtime {
 
-// Its allocator's lock guards it; others read the gauge without.
+// The allocator's lock guards the sums. Other threads may read the gauge without the lock.
 class BlockStatistics {
   public:
-    // `bytes` are `requested` ones, rounded up to a block.
+    // `requested` are the bytes that the program asked for; `bytes` is the size of the block.
     void allocated(std::size_t requested, std::size_t bytes) {
         GaplessStatsOfSize& sums = of(requested);
         add(sums.allocation, 1);
@@ -25,7 +25,7 @@ class BlockStatistics {
         activated(requested, bytes);
         write(gauge_.allocated_bytes, current(&GaplessStatsOfSize::allocated_bytes));
     }
-    // The block is active until finished() says otherwise.
+    // A freed block stays active until finished() is called.
     void freed(std::size_t requested, std::size_t bytes) {
         GaplessStatsOfSize& sums = of(requested);
         sums.allocation.current -= 1;
@@ -33,7 +33,7 @@ class BlockStatistics {
         sums.allocated_bytes.current -= static_cast<std::int64_t>(bytes);
         write(gauge_.allocated_bytes, current(&GaplessStatsOfSize::allocated_bytes));
     }
-    // No stream uses a freed block any more.
+    // Called when no stream uses a freed block any more.
     void finished(std::size_t requested, std::size_t bytes) {
         GaplessStatsOfSize& sums = of(requested);
         sums.active.current -= 1;

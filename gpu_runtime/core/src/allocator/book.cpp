@@ -11,14 +11,17 @@ namespace gapless::runtime {
 
 namespace {
 
+// Past segments by which the kinds of the next one are ordered. A guess.
 constexpr std::size_t kKeptHistory = 64;
-// Requests between two searches in the other kinds, each time twice as many up to a limit.
+// Requests between two searches in all other kinds: the wait doubles up to the limit. Guesses.
 constexpr std::int64_t kFirstForeignWait = 4, kLongestForeignWait = 512;
 
-// See Note [Steps that grow]: no step grows by more at once, and sizes are rounded up.
+// See Note [Steps that grow]. The largest stretch of the arena in one step, a guess; and a factor
+// for the rounding up of sizes.
 constexpr double kMostStretch = 2, kSpare = 1.001;
 
-// See Note [Steps that are unlike all]. Of the requests of the longest kind, beside a few.
+// See Note [Steps that are unlike all]. Hints end after kFewMissed occupied places plus
+// 1/kMissedShare of the requests of the longest kind. Guesses.
 constexpr std::size_t kMissedShare = 32;
 constexpr std::int64_t kFewMissed = 16;
 
@@ -78,8 +81,8 @@ void Book::begin_step(std::int32_t label) {
     if (candidates_.size() > 1) order_candidates();
 }
 
-// What came after the longest row of kinds that is like the last ones is likeliest; of two, what
-// came later.
+// The likeliest kind is the one that followed the longest sequence of kinds equal to the last ones.
+// Ties go to the more recent one.
 void Book::order_candidates() {
     std::vector<std::int32_t> came;
     for (const auto& [label, kind] : history_) {
@@ -106,7 +109,7 @@ Book::Place Book::request(Stream handle, std::size_t bytes) {
     const auto size = static_cast<std::int64_t>(
         std::min(bytes, static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())));
     const Request request{stream_of(handle, size), size};
-    // One more than any kind has is one too many for all.
+    // A step with one request more than the longest kind matches no kind, so no more need be kept.
     if (requests_.size() < requests_.capacity()) requests_.push_back(request);
     if (current_ < 0) choose(request);
     if (request.stream < 0) return refuse(request, handle);
@@ -120,7 +123,8 @@ bool Book::is_seen(std::int32_t kind, std::int32_t slot, std::int64_t bytes) con
     return kinds_[kind].least[slot] <= bytes && bytes <= kinds_[kind].most[slot];
 }
 
-// Sizes of another length fit the current kind, but may be ones that another kind has had.
+// The size fits the current kind at another sequence length, but another kind may have had exactly
+// this size.
 std::int32_t Book::take_where_seen(const Request& request, std::int32_t slot) {
     is_size_seen_ = true;
     for (const std::int32_t kind : candidates_) {
@@ -166,7 +170,8 @@ std::int32_t Book::stream_of(Stream handle, std::int64_t bytes) {
     return bind_role(handle, bytes);
 }
 
-// A stream of the plan's file that nobody is yet, and that is to ask for such bytes.
+// Binds a stream to a numbered stream of the plan's file that is still unbound and expects such
+// bytes.
 std::int32_t Book::bind_role(Stream handle, std::int64_t bytes) {
     for (std::size_t stream = 0; stream < handles_.size(); ++stream) {
         if (bound_[stream]) continue;
@@ -194,7 +199,7 @@ void Book::choose(const Request& first) {
     following_[current_].in_order = true;
 }
 
-// Holds a kind that is not the current one against the requests that it has not seen.
+// Compares a kind other than the current one with the requests that it has not seen yet.
 bool Book::follow_all(std::int32_t kind) {
     Following& following = following_[kind];
     if (request_count_ > static_cast<std::int64_t>(requests_.size())) following.in_order = false;
@@ -206,7 +211,7 @@ bool Book::follow_all(std::int32_t kind) {
     return following.in_order;
 }
 
-// The kind that all requests fit best, -1 where no other than the current one is left.
+// Returns the kind that fits all requests best, or -1 if only the current kind is left.
 std::int32_t Book::follower() {
     std::int32_t best = -1;
     for (const std::int32_t kind : candidates_) {
@@ -222,7 +227,7 @@ Book::Place Book::find(const Request& request, Stream handle) {
     KindProgress* progress = &progress_[current_];
     if (candidates_.size() > 1) {
         const std::int32_t kind = follower();
-        // Where the request may yet be the next one, the other kind has to be the better one.
+        // If the request may still be the current kind's next one, the other kind must fit better.
         const bool may_be = progress->is_loosely_next(request.stream, request.bytes);
         const std::int64_t most = progress->unlikely_count() + !may_be;
         const bool is_over = progress->expected(request.stream) < 0;
@@ -313,7 +318,7 @@ Book::Place Book::refuse(const Request& request, Stream handle) {
     return place;
 }
 
-// Whether all requests of the step and no others are those of a kind.
+// Returns true if the step made all requests of a kind and no others.
 bool Book::is_complete(std::int32_t kind) {
     if (kind == current_) return end_.unexpected == 0 && progress_[kind].missing() == 0;
     return static_cast<std::int64_t>(progress_[kind].slot_count()) == request_count_ &&

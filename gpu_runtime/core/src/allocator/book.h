@@ -1,4 +1,4 @@
-// The kinds of step of a program: which one runs, and where its next request best lies.
+// The book of a program: finds the kind of the running step, and the best place of each request.
 #pragma once
 
 #include <cstddef>
@@ -13,53 +13,54 @@
 
 namespace gapless::runtime {
 
-// How a step went.
+// The outcome of a step.
 struct StepEnd {
-    std::int32_t kind = -1;  // that it was, -1 where it was none
+    std::int32_t kind = -1;  // the kind of step, or -1 if it matches none
     std::int64_t planned = 0;
-    std::int64_t escaping = 0;       // slots without a place
-    std::int64_t grown = 0;          // larger than their places
-    std::int64_t unexpected = 0;     // not in the plan
-    std::int64_t missing = 0;        // in the plan, and did not come
-    std::int64_t in_use = 0;         // not planned after all: something lay in their places
-    std::int64_t reserved_peak = 0;  // the allocator's
+    std::int64_t escaping = 0;       // requests whose slot has no place
+    std::int64_t grown = 0;          // requests larger than their places
+    std::int64_t unexpected = 0;     // requests that are not in the plan
+    std::int64_t missing = 0;        // planned requests that did not come
+    std::int64_t in_use = 0;         // planned requests whose place was occupied
+    std::int64_t reserved_peak = 0;  // peak of the allocator's reserved bytes
 };
 
 // Note [Which kind of step it is]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. Steps with and without the optimizer, evaluation, and lengths at which other kernels
-// are taken make other requests, and nobody says which comes.
-// Approach. The first request says, by its size; between kinds that it may be of, what followed the
-// last kinds before. All requests of a step are written down, so that when one does not fit, a kind
-// that they all fit takes over; a kind is held against each request once, so that this costs no
-// more than a step. Where a step is lost in its kind, its last requests are looked for in the
-// others. Limits. A kind is known by its requests. Until they differ a step gets the hints of the
-// kind that is thought likelier, all of one plan; then some of its tensors lie where the other plan
-// has others, until they end.
+// Rationale. Steps with and without the optimizer, evaluation, and sequence lengths that select
+// other kernels make different requests, and the program does not announce the kind. Approach. The
+// size of the first request selects the kind. Ties go to the kind that followed the last kinds
+// before. All requests of the step are recorded; when one does not fit, a kind that fits all of
+// them takes over. Each kind is compared with each request once, so this costs no more than a step.
+// If a step is lost within its kind, its last requests are searched for in the other kinds. Limits.
+// Kinds are told apart only by their requests. Until these differ, a step gets the hints of the
+// likelier kind, all from one plan. After a switch, some tensors occupy places of the other plan
+// until they are freed.
 //
 // Note [Steps that grow]
 // ~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A sequence that is longer than any before has hundreds of requests that are larger
-// than their places, which all at once need memory beside an arena that is idle. Approach. Places
-// that lie apart do so when their offsets and their lengths are multiplied by the same number. The
-// first request that is too large says which; all places of the rest of the step are stretched so,
-// and the arena with them, as long as it stays little above what lives: a request may be too large
-// for other reasons. Limits. What grows by more than that, as by the square of the length, has no
-// place in such a step. What came before the first grown request lies where it lay.
+// Rationale. A sequence longer than any before has hundreds of requests that are larger than their
+// places. All of them would need memory at once beside an idle arena. Approach. Disjoint places
+// stay disjoint if all offsets and lengths are multiplied by the same factor. The first request
+// that is too large gives the factor. All places of the rest of the step are stretched by it. The
+// arena grows along, as long as it stays little above the live peak, because a request may be too
+// large for other reasons. Limits. A request that grows faster, such as with the square of the
+// length, has no place in such a step. Blocks from before the first grown request keep their
+// addresses.
 //
 // Note [Steps that are unlike all]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A book may be of steps that do not come again: mixtures of experts now and then make
-// two steps of as many requests, whose sizes are of the moment. Wrong hints spread a step over the
-// arena, and memory for the rest of it comes beside: a recorded mixture reserved 10 % more than
-// lived, and 1.6 % when they ended. Approach. Where many requests of a step find their places
-// occupied, the rest of it gets no hints; what is idle of the arena goes to where it is needed.
-// Limits. A step whose places are held by what stays is served so too, until the next book is
-// planned around it.
+// Rationale. A book may describe steps that do not recur: a mixture of experts sometimes makes two
+// steps with equally many requests of one-off sizes. Wrong hints spread a step over the arena, and
+// the rest of the step needs memory beside it. A recorded mixture reserved 10 % more than the live
+// peak with such hints, and 1.6 % when the hints ended. Approach. If many requests of a step find
+// their places occupied, the rest of the step gets no hints, and idle memory of the arena moves to
+// where it is needed. Limits. A step whose places are held by blocks that stay is served like this
+// too, until the next book is planned around them.
 class Book {
   public:
-    Book() = default;  // predicts nothing, and counts
-    // Throws as require_kinds() does.
+    Book() = default;  // an empty book: predicts nothing
+    // Throws what require_kinds() throws.
     Book(std::vector<KindPlan> kinds, std::size_t arena_bytes);
 
     std::size_t arena_bytes() const { return arena_bytes_; }
@@ -70,30 +71,30 @@ class Book {
     struct Place {
         std::int32_t kind = -1, slot = -1;
         std::int64_t offset = kNoPlace;
-        std::int64_t spare = kNoPlace;  // where the first one is occupied
+        std::int64_t spare = kNoPlace;  // tried if the place at `offset` is occupied
         bool handed_over = false;
         std::optional<Mismatch> mismatch;
     };
-    // O(1) and without memory of its own for a step like the plan's. A place may lie behind the
-    // arena's end, up to stretched_bytes().
+    // Takes O(1) time and allocates nothing for a step that follows its plan. A place may end
+    // behind the arena's end, up to stretched_bytes().
     Place request(Stream stream, std::size_t bytes);
 
-    // The place that was given last is occupied.
+    // Notes that the place returned last was occupied.
     void was_in_use() { ++end_.in_use; }
 
     StepEnd end_step();
 
-    // Bytes that the step may use of an arena, see Note [Steps that grow].
+    // The bytes of the arena that the step may use, see Note [Steps that grow].
     std::size_t stretched_bytes() const {
         return static_cast<std::size_t>(stretch_ * static_cast<double>(arena_bytes_));
     }
 
   private:
     struct Request {
-        std::int32_t stream;  // of the book, -1 for one that it does not have
+        std::int32_t stream;  // number in the book, or -1 if the book lacks it
         std::int64_t bytes;
     };
-    // How far a kind was held against the requests of the step.
+    // How many requests of the step a kind was compared with, and whether all fitted in order.
     struct Following {
         std::size_t checked = 0;
         bool in_order = true;
@@ -115,27 +116,27 @@ class Book {
     bool is_complete(std::int32_t kind);
 
     std::vector<KindPlan> kinds_;
-    std::vector<KindProgress> progress_;  // one a kind
-    std::vector<Following> following_;    // one a kind
+    std::vector<KindProgress> progress_;  // one for each kind
+    std::vector<Following> following_;    // one for each kind
     std::size_t arena_bytes_ = 0;
     std::int64_t most_missed_ = 0;
 
-    std::vector<Stream> names_;    // of the streams of the book
-    std::vector<Stream> handles_;  // that ask for them
+    std::vector<Stream> names_;    // of the book's streams
+    std::vector<Stream> handles_;  // the handles bound to them
     std::vector<bool> bound_;
     std::size_t last_stream_ = 0;
 
-    std::vector<std::int32_t> candidates_;  // kinds of the step's label, likeliest first
+    std::vector<std::int32_t> candidates_;  // kinds with the step's label, likeliest first
     std::int32_t current_ = -1;
-    std::vector<Request> requests_;  // of the step, as many as may tell kinds apart
+    std::vector<Request> requests_;  // the step's first requests, enough to tell kinds apart
     std::int64_t request_count_ = 0;
     double stretch_ = 1;
-    bool is_size_seen_ = false;  // the first size that the current kind never had was looked for
-    std::int64_t next_foreign_ = 0, foreign_wait_ = 0;  // when all kinds are searched
+    bool is_size_seen_ = false;  // the first size new to the current kind was looked up
+    std::int64_t next_foreign_ = 0, foreign_wait_ = 0;  // rations the searches of all kinds
     StepEnd end_;
 
     std::int32_t label_ = kBetweenSteps;
-    // What came, by label; the last ones.
+    // The last steps: label and kind.
     std::vector<std::pair<std::int32_t, std::int32_t>> history_;
 };
 

@@ -1,4 +1,4 @@
-// A range of addresses, and the physical memory that appears in it.
+// A range of reserved addresses, and the physical memory that is mapped in it.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,21 @@
 
 namespace gapless::runtime {
 
-// Physical memory that is mapped, and taken out again, as a whole.
+// Physical memory that is mapped and unmapped as a whole.
 struct Frame {
     Pages pages = 0;
     std::size_t bytes = 0;
 };
 
-// Keeps its addresses until the process ends: what lives there may outlive the driver.
+// The addresses are kept until the process ends, because blocks may outlive the driver.
 class Extent {
   public:
-    // Reserves addresses. Throws OutOfDeviceMemory.
+    // Reserves addresses without memory. Throws OutOfDeviceMemory.
     static Extent paged(DeviceMemory& memory, std::size_t bytes) {
         return {memory, memory.reserve_range(bytes), bytes, false};
     }
-    // One plain allocation, which stays as it is. Throws OutOfDeviceMemory.
+    // Makes one plain allocation, whose memory cannot be unmapped in parts. Throws
+    // OutOfDeviceMemory.
     static Extent plain(DeviceMemory& memory, std::size_t bytes) {
         return {memory, memory.allocate_plain(bytes), bytes, true};
     }
@@ -36,11 +37,11 @@ class Extent {
     std::size_t bytes() const { return bytes_; }
     bool is_plain() const { return is_plain_; }
 
-    // Maps frames of one size side by side, from an address on, and opens them by one call. Throws
-    // DeviceCallError; then they are mapped nowhere once settle() returned.
+    // Maps frames of one size side by side, from `address` on, and makes them accessible by one
+    // call. Throws DeviceCallError; the frames are then unmapped once settle() has returned.
     void map(Address address, std::span<const Frame> frames) {
         std::vector<Pages> pages;
-        std::map<Address, Frame> row;  // made before the device is asked, so that nothing is lost
+        std::map<Address, Frame> row;  // made first, so that no exception loses a frame
         Address end = address;
         for (const Frame& frame : frames) {
             pages.push_back(frame.pages);
@@ -51,10 +52,10 @@ class Extent {
         stretches_ += 1 - touching(address, end);
         frames_.merge(row);
     }
-    // Unmaps the frames that could not be opened. Throws DeviceCallError.
+    // Unmaps the frames that could not be made accessible. Throws DeviceCallError.
     void settle() { mapper_.settle(); }
-    // Takes the frames out that fill [first, behind), by one call. Throws DeviceCallError; then all
-    // of them stay.
+    // Unmaps, by one call, the frames that fill [first, behind). Throws DeviceCallError; then all
+    // of them stay mapped.
     std::vector<Frame> unmap(Address first, Address behind) {
         const auto from = frames_.find(first), to = frames_.lower_bound(behind);
         std::vector<Frame> taken;
@@ -64,7 +65,7 @@ class Extent {
         stretches_ += touching(first, behind) - 1;
         return taken;
     }
-    // By address, those that lie in [first, behind) as a whole.
+    // Address and size of the frames that lie entirely in [first, behind), by address.
     std::vector<std::pair<Address, std::size_t>> frames_within(Address first,
                                                                Address behind) const {
         std::vector<std::pair<Address, std::size_t>> found;
@@ -74,8 +75,8 @@ class Extent {
         }
         return found;
     }
-    // Where frames that lie in [first, behind) as a whole begin and end: the first ones, with at
-    // least so many bytes. Between the two addresses all is mapped.
+    // Returns the begin and end of the first frames that lie entirely in [first, behind), as many
+    // as have `bytes` bytes. The caller knows that the range is mapped throughout.
     std::pair<Address, Address> whole_frames(Address first, Address behind,
                                              std::size_t bytes) const {
         auto frame = frames_.lower_bound(first);
@@ -89,14 +90,14 @@ class Extent {
         return {begin, end};
     }
     const std::map<Address, Frame>& frames() const { return frames_; }
-    // How many ranges there are that are mapped without a hole.
+    // Number of mapped ranges without a hole.
     std::size_t stretches() const { return is_plain_ ? 1 : static_cast<std::size_t>(stretches_); }
 
   private:
     Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
         : memory_(memory), mapper_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
 
-    // How many frames lie directly before and behind a range.
+    // Number of frames (0 to 2) that touch a range from below or above.
     std::ptrdiff_t touching(Address first, Address behind) const {
         const auto next = frames_.lower_bound(first);
         const bool has_before = next != frames_.begin() &&

@@ -10,19 +10,19 @@ namespace gapless::runtime {
 
 namespace {
 
-// Bytes of the arena that one slot had.
+// A range of arena bytes and the slot that has it.
 struct Piece {
     std::int64_t end;
     std::int32_t slot;
 };
-using Pieces = std::map<std::int64_t, Piece>;  // by where they begin
+using Pieces = std::map<std::int64_t, Piece>;  // by begin offset
 
 struct Sweep {
-    Pieces first;  // slots that had each byte first in a step
+    Pieces first;  // the first slot of a step at each byte
     Pieces last;
 };
 
-// Cuts the piece that reaches over an offset.
+// Splits the piece that spans an offset.
 void cut(Pieces& pieces, std::int64_t at) {
     auto above = pieces.lower_bound(at);
     if (above == pieces.begin()) return;
@@ -70,15 +70,15 @@ Sweep sweep(KindPlan& kind) {
     return made;
 }
 
-// Bytes that some kind has first in a step.
+// Bytes that some kind uses at some time of its step.
 struct Taken {
     std::int64_t begin, end;
-    Stream stream;   // whose they are first
-    bool is_shared;  // in other kinds they are another stream's
+    Stream stream;   // the first stream there
+    bool is_shared;  // other kinds give these bytes to another stream first
 };
 
-// By address, as long as they can be. One pass over where pieces of all kinds begin and end, so
-// that kinds need not be held against each other.
+// Sorted by offset and merged as far as possible. One sweep over the piece ends of all kinds, so
+// that kinds are not compared in pairs.
 std::vector<Taken> taken_first(const std::vector<KindPlan>& kinds,
                                const std::vector<Sweep>& sweeps) {
     struct Edge {
@@ -115,7 +115,7 @@ std::vector<Taken> taken_first(const std::vector<KindPlan>& kinds,
     return taken;
 }
 
-// What other streams have first in the step to come.
+// Marks the last slots of a step whose bytes another stream takes first in a next step.
 void mark_last(KindPlan& kind, const Pieces& last, const std::vector<Taken>& taken) {
     for (const auto& [begin, piece] : last) {
         const Stream stream = kind.stream[piece.slot];

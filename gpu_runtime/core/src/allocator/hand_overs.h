@@ -1,4 +1,4 @@
-// Which requests leave their bytes to another stream.
+// Finds the requests whose bytes go to another stream next.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace gapless::runtime {
 
-// Marks as handed over whose bytes are next taken by another stream, wholly or in part, in the same
-// step or in one of any kind that may come after.
+// Sets `handed_over` for each slot whose bytes, or some of them, are next taken by another stream:
+// in the same step, or in a next step of any kind.
 void mark_hand_overs(std::vector<KindPlan>& kinds);
 
 }  // namespace gapless::runtime

@@ -10,7 +10,8 @@ namespace gapless::runtime {
 
 namespace {
 
-// Requests are counted in 32 bits; kinds and streams are looked for one by one.
+// Limits of a book. Requests are counted in 32 bits. Kinds and streams are searched linearly; their
+// limits are guesses.
 constexpr std::size_t kMostRequests = std::size_t{1} << 27;
 constexpr std::size_t kMostKinds = 64;
 constexpr std::size_t kMostStreams = 256;
@@ -38,7 +39,7 @@ std::string label_rule(std::int32_t found) {
     return "a label is at least -1, found " + std::to_string(found);
 }
 
-// One kind's, so that messages say whose.
+// The rules of one kind; a message names its number.
 class KindRules {
   public:
     KindRules(const KindPlan& kind, std::size_t number, std::size_t arena_bytes)

@@ -11,31 +11,35 @@ namespace gapless::runtime {
 
 namespace {
 
-// Requests are looked for so far from where they were expected.
+// Requests between the expected position and the farthest position searched. A guess.
 constexpr std::int32_t kReach = 4096;
-// So far from where they would be if each had come, where all sizes may be others.
+// With other sizes for all slots: the distance searched, in requests, from where the step would be
+// if every request had come; and the requests in a row that must fit. Guesses.
 constexpr std::int32_t kScaledReach = 16;
 constexpr std::size_t kScaledRun = 5;
-// Requests in a row where a size that varies was not likely, and where a kind was not thought of.
+// Requests in a row that must fit: at a slot that varies whose size was not likely, and in a kind
+// that was not a candidate. kLooseBad is the badness from which a loose slot is searched for.
+// Guesses.
 constexpr std::size_t kLooseRun = 3, kForeignRun = 6;
 constexpr std::int32_t kLooseBad = 3;
-// Between two searches that find nothing there are at most so many requests.
+// At most this many requests pass between two searches that find nothing. A guess.
 constexpr std::int32_t kLongestWait = 8;
-// A size is likely within this share and these bytes of what is expected.
+// A size is likely if it differs from the expected size by at most this share plus these bytes.
+// Guesses.
 constexpr double kTolerance = 0.01, kSlack = 64;
-// Smaller sizes do not tell that all are others.
+// Requests below this many bytes do not tell that all sizes changed. A guess.
 constexpr std::int64_t kTellingBytes = 8192;
-// Loosely a slot has sizes up to so many times what was seen, in both directions; the first slot
-// that varies more, as it tells the scale.
+// A slot loosely accepts sizes up to this factor outside of the sizes seen. The first slot that
+// varies accepts more, because it tells the scale. Guesses.
 constexpr double kLooseness = 4, kFirstLooseness = 64;
-// A slot tells the scale where its sizes differ by this share.
+// A slot tells the scale if its largest size exceeds its smallest by this share. A guess.
 constexpr double kTellingWidth = 1.0 / 16;
 
 bool is_near(double bytes, double expected) {
     return std::abs(bytes - expected) <= kTolerance * std::abs(expected) + kSlack;
 }
 
-// Requests in a row that are enough at a distance.
+// Requests in a row that must fit at a distance from the expected position. Guesses.
 std::size_t enough_at(std::int32_t distance) {
     if (distance <= 1) return 1;
     if (distance <= 8) return 2;
@@ -125,7 +129,7 @@ std::int32_t KindProgress::take_found(std::size_t stream) {
     std::int32_t found = find_near(lane, at_loose);
     if (found < 0) found = find_scaled(lane);
     if (found < 0) {
-        // The first ones may be found as soon as one more has come.
+        // The first failed searches cause no wait: one more request may complete the row.
         lane.failed = std::min(lane.failed + 1, 2 * kLongestWait);
         lane.wait = std::max(0, lane.failed - kLongestWait);
         return -1;
@@ -138,8 +142,8 @@ std::int32_t KindProgress::take_loosely(std::size_t stream, std::int64_t bytes) 
     if (!is_loosely_next(stream, bytes)) return -1;
     ++unlikely_;
     lane.passed = 0;
-    // The scale of another sequence, where two slots say so in a row; a request that is none of
-    // the plan says anything.
+    // Two loosely taken slots in a row that tell the same new scale prove another sequence. One
+    // alone may be a request that is not in the plan.
     if (const std::optional<double> told = scale_told(lane.next, bytes)) {
         if (std::abs(*told - witness_) <= kTolerance * std::max(1.0, std::abs(*told))) {
             scale_known_ = false;
@@ -208,7 +212,7 @@ bool KindProgress::is_on_curve(std::int32_t position, std::int64_t bytes) const 
     const auto found = static_cast<double>(bytes);
     if (!scale_known_) return found * 2 >= least && found <= most * 2;
     if (is_near(found, least + scale_ * (most - least))) return true;
-    // Scores of attention grow with the square of the length.
+    // Attention scores grow with the square of the sequence length.
     const double root = std::sqrt(least) + scale_ * (std::sqrt(most) - std::sqrt(least));
     return root > 0 && is_near(found, root * root);
 }
@@ -222,7 +226,7 @@ bool KindProgress::is_loose(std::int32_t position, std::int64_t bytes) const {
            found <= static_cast<double>(most_[position]) * looseness;
 }
 
-// Where between least and most a size is, if the slot varies enough to tell.
+// Returns where between least and most a size lies, if the slot varies enough to tell.
 std::optional<double> KindProgress::scale_told(std::int32_t position, std::int64_t bytes) const {
     const auto least = static_cast<double>(least_[position]);
     const double width = static_cast<double>(most_[position]) - least;
@@ -249,14 +253,15 @@ std::int64_t KindProgress::recent(const Lane& lane, std::size_t back) const {
     return lane.recent[(lane.recent_count - 1 - back) % kRecent];
 }
 
-// How many of the recent requests of one lane lie in a row in another, the last at a position.
+// Number of recent requests of `lane` that match consecutive positions of `of`, ending at
+// `position`.
 std::size_t KindProgress::run_at(const Lane& lane, const Lane& of, std::int32_t position,
                                  std::size_t enough) const {
     const std::size_t known = std::min({enough, lane.recent_count, kRecent});
     std::size_t run = 0;
     while (run < known && position >= of.first) {
         const std::int64_t bytes = recent(lane, run);
-        // As long as nothing says how long the step is, only what was seen says where it is.
+        // While the scale is unknown, a slot that varies matches only within the sizes seen.
         const bool tells = scale_known_ || !varies(position) ||
                            (least_[position] <= bytes && bytes <= most_[position]);
         if (!tells || !is_likely(position, bytes)) break;
@@ -280,8 +285,8 @@ std::int32_t KindProgress::find_near(const Lane& lane, bool at_loose) const {
     return -1;
 }
 
-// Every request came, at another length: what varies has another scale, what was always the same
-// another ratio.
+// Searches as if every request had come at another sequence length: slots that vary have another
+// scale, slots that never varied another ratio.
 std::int32_t KindProgress::find_scaled(const Lane& lane) {
     const std::int32_t center = lane.next + lane.passed;
     const auto before = std::tuple{scale_, scale_width_, scale_known_, ratio_};
@@ -298,7 +303,7 @@ std::int32_t KindProgress::find_scaled(const Lane& lane) {
     return -1;
 }
 
-// Takes a size for one of another length; returns whether it tells.
+// Takes a size as evidence of another scale or ratio. Returns false if it is no evidence.
 bool KindProgress::rescale(std::int32_t position, std::int64_t bytes) {
     if (varies(position)) {
         const double before = scale_;

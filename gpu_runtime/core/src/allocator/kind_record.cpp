@@ -10,10 +10,11 @@ namespace gapless::runtime {
 
 namespace {
 
-// Of two steps of one kind nine in ten sizes are alike.
+// At most 1/10 of the sizes may be unlike in two steps of one kind. A guess.
 constexpr std::size_t kUnlikeShare = 10;
-// Sizes that all grew, or all shrank, are alike up to this factor: a sequence eight times as long
-// has scores of attention 64 times as large. Others are up to the smaller one.
+// Factors within which two sizes are alike. If all sizes grew, or all shrank, kOneWayFactor holds:
+// a sequence eight times as long has attention scores 64 times as large. Otherwise kFactor holds, a
+// guess.
 constexpr std::int64_t kOneWayFactor = 64, kFactor = 4;
 
 bool raise(std::int64_t& known, std::int64_t found) {
@@ -72,7 +73,8 @@ bool KindRecord::widen(const std::vector<std::int64_t>& sizes) {
     bool is_news = false;
     for (std::size_t slot = 0; slot < sizes.size(); ++slot) {
         const std::int64_t size = sizes[slot];
-        // That a size varies is news as well; how small it becomes is none.
+        // That a size begins to vary must be planned for; a new smallest size of a varying slot
+        // need not.
         is_news |= size > most[slot] || (least[slot] == most[slot] && size < least[slot]);
         least[slot] = std::min(least[slot], size);
         most[slot] = std::max(most[slot], size);

@@ -1,4 +1,4 @@
-// Memory for the nodes of trees, which come and go at each request.
+// A memory pool for tree nodes, which are made and dropped at each request.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,15 @@
 
 namespace gapless::runtime {
 
-// All nodes have one size, so that the last one that was given back serves the next request. Memory
-// is kept until the pool ends.
+// All nodes have one size, so the node freed last serves the next request. The pool keeps its
+// memory until it is destroyed.
 class NodePool final : public std::pmr::memory_resource {
   private:
     union Node {
         Node* next;
         alignas(std::max_align_t) std::byte bytes[64];
     };
+    // Nodes that are allocated at once. A guess.
     static constexpr std::size_t kChunk = 1024;
 
     void* do_allocate(std::size_t bytes, std::size_t /*alignment*/) override {

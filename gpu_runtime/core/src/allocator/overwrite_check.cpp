@@ -11,7 +11,7 @@ namespace gapless::runtime {
 
 namespace {
 
-// A program that never asks what was found keeps the past of so many.
+// Comparisons whose history is kept for a program that never asks for findings. A guess.
 constexpr std::size_t kMostComparisons = std::size_t{1} << 16;
 
 Tenant tenant_of(const Block& block, std::int64_t step) {
@@ -51,7 +51,7 @@ void OverwriteCheck::release_plain(Address address) {
     plain_.erase(plain);
 }
 
-// The heap has waited for all who used the bytes, so that this is soon done.
+// Compares bytes before they are unmapped. The heap has waited for all users, so this ends soon.
 template <class Release>
 void OverwriteCheck::look_last(Address begin, Address end, Release release) {
     std::vector<Past> pasts = cut(begin, end);
@@ -78,7 +78,7 @@ void OverwriteCheck::stamp_new(Address address, std::size_t bytes) noexcept {
         stamp(address, bytes, own_stream_, address);
         past.is_stamped = past.is_loose = true;
     } catch (const std::exception&) {
-        // It is handed out unseen.
+        // The memory is handed out without a comparison.
     }
 }
 
@@ -91,7 +91,7 @@ void OverwriteCheck::leave(const Block& block, std::int64_t step) noexcept {
         stamp_freed(block);
         past.is_stamped = true;
     } catch (const std::exception&) {
-        // It is handed out unseen.
+        // The memory is handed out without a comparison.
     }
 }
 
@@ -114,11 +114,11 @@ void OverwriteCheck::enter(const Block& block, std::int64_t step) noexcept {
         for (const Past& past : made.pasts) make_wait_for(past, block.stream);
         if (!is_captured(block.stream)) compare_stamped(made);
     } catch (const std::exception&) {
-        // It is handed out unseen.
+        // The memory is handed out without a comparison.
     }
 }
 
-// The last one that was added, each stretch without a gap at once.
+// Runs the comparison that was added last, with one device call for each stretch without a gap.
 void OverwriteCheck::compare_stamped(const Comparison& comparison) {
     Address begin = 0, end = 0;
     const auto compare_stretch = [&] {
@@ -153,19 +153,19 @@ void OverwriteCheck::make_wait_for(const Past& past, Stream stream) {
         const StreamMark until_now(*this, past.stream);
         make_wait(stream, until_now.event());
     } catch (const DeviceCallError&) {
-        // The host can wait as well.
+        // If the device refuses the wait, the host waits.
         synchronize();
     }
 }
 
-// What ends behind an address.
+// Returns the first piece that ends behind an address.
 std::map<Address, OverwriteCheck::Past>::iterator OverwriteCheck::first_behind(Address begin) {
     const auto next = free_.upper_bound(begin);
     if (next == free_.begin() || std::prev(next)->second.end <= begin) return next;
     return std::prev(next);
 }
 
-// Takes out what is known of some bytes.
+// Removes and returns the histories of a range; pieces that cross its ends are split.
 std::vector<OverwriteCheck::Past> OverwriteCheck::cut(Address begin, Address end) {
     std::vector<Past> parts;
     for (auto next = first_behind(begin); next != free_.end() && next->first < end;) {

@@ -1,4 +1,4 @@
-// Finds writes to memory that is free: for programs that use what they have given back.
+// Finds writes to free memory, made by programs that use a tensor after freeing it.
 #pragma once
 
 #include <cstdint>
@@ -12,52 +12,52 @@
 
 namespace gapless::runtime {
 
-// A block that was, or came to be, where something was overwritten.
+// A block before or after the overwritten bytes were free.
 struct Tenant {
     Address address = 0;
-    std::size_t bytes = 0;  // as requested; 0 for none
+    std::size_t bytes = 0;  // requested bytes; 0 if there is no such block
     Stream stream = kNoStream;
-    std::int64_t request = -1;  // its number, from the first of the process on
+    std::int64_t request = -1;  // number of the request since the process began
     std::int32_t kind = -1;     // of its step, in the book of that time
     std::int32_t slot = -1;
-    std::int64_t step = -1;  // in which it was freed, or requested
+    std::int64_t step = -1;  // the step that freed it, or that requested it
 };
 
-// Free memory that somebody wrote to.
+// Free memory that a program wrote to.
 struct Overwrite {
-    Address address = 0;       // of the first word that is not as it was left
-    std::int64_t offset = -1;  // of that in the arena, -1 where it does not lie there
+    Address address = 0;       // of the first changed word
+    std::int64_t offset = -1;  // of that word in the arena, or -1 outside of it
     std::size_t bytes = 0;     // in whole words
-    Tenant before;             // none: the memory was new, or it is too long ago
-    Tenant after;              // none: nobody was to get it
+    Tenant before;             // none if the memory was new, or the record is gone
+    Tenant after;              // none if the memory was not handed out again
 };
 
 // Note [Writes after free]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A kernel that works on a tensor which the host has freed, on a stream that was not
-// recorded, or beyond a tensor's end, spoils what a plan puts there next. Without a plan the same
-// bug stays hidden as long as the bytes happen to be idle.
-// Approach. Everything that is free is filled with words that follow from their addresses: new
-// memory when it is mapped, on a stream of the device's own; a block when it is freed, on its
-// stream, which waits for the others that were said to use it. Before bytes are handed out again
-// they are compared, on the stream that gets them, after its waits, and a last time before they are
-// unmapped, when nobody uses them any more. All is work of the device, in the order of its streams;
-// the host reads what was found when somebody asks.
-// Why this is in order. The heap has whoever gets a block wait for what the block's stream had been
-// given when it was freed or later, and the stamp is submitted before. The other streams' part of a
-// stamp is waited for by the block's own. The heap knows nothing of stamps of new memory, nor of a
-// comparison of all that is free: such bytes are *loose*. Who gets them waits, on the device, for
-// the stream that did it. What happens to bytes before they are unmapped is the only thing that the
-// host waits for in the allocator's lock.
-// Limits. What is freed while its stream is captured is not stamped: the stamp would be replayed
-// with the graph. Nor where the device refuses a call. Such bytes are not compared. Reads are seen
-// by their results alone.
+// Rationale. Some programs let a kernel work on a tensor after the host freed the tensor, on a
+// stream that was not recorded, or let it write beyond the tensor's end. This corrupts the block
+// that a plan places there next. Without a plan, the same bug stays hidden as long as the bytes
+// happen to be idle. Approach. All free memory is stamped with words derived from their addresses.
+// New memory is stamped when it is mapped, on a stream of this check. A block is stamped when it is
+// freed, on its own stream, which first waits for the other streams that were recorded for the
+// block. Before bytes are handed out again, they are compared on the stream that gets them, after
+// its waits. Before bytes are unmapped, they are compared a last time. All of this is device work
+// in stream order. The host reads the findings only when the caller asks. Why the order is right.
+// The heap makes the next user of a block wait for everything that the block's stream was given
+// until the free or later. The stamp was submitted before that. The block's own stream waits for
+// the other streams before it stamps. The heap does not know of stamps of new memory, nor of
+// comparisons of all free memory. Such bytes are *loose*: their next user waits, on the device, for
+// the stream that stamped or compared them. The host waits under the allocator's lock only for the
+// last comparison before unmapping. Limits. A block that is freed while its stream is captured is
+// not stamped, because the graph would replay the stamp. A block is not stamped either if the
+// device refuses a call. Unstamped bytes are not compared. Reads of free memory are seen only by
+// their results.
 
-// Stands between an allocator and its device; the allocator's lock guards it, but for synchronize()
-// and await().
+// An adaptor between an allocator and its device. The allocator's lock guards all calls except
+// synchronize() and await().
 class OverwriteCheck final : public ForwardingMemory {
   public:
-    // Throws DeviceCallError where the device cannot do it.
+    // Throws DeviceCallError if the device cannot stamp and compare.
     explicit OverwriteCheck(DeviceMemory& memory);
 
     void set_access(Address address, std::size_t bytes) override;
@@ -65,25 +65,26 @@ class OverwriteCheck final : public ForwardingMemory {
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
 
-    // A block in use is about to be freed in a step.
+    // Called when a block in use is about to be freed.
     void leave(const Block& block, std::int64_t step) noexcept;
-    // It has just come into use.
+    // Called when a block has just come into use.
     void enter(const Block& block, std::int64_t step) noexcept;
 
-    // Compares all that is free. Throws DeviceCallError.
+    // Compares all free memory. Throws DeviceCallError.
     void compare_all();
-    // How many comparisons were made.
+    // Number of comparisons made so far.
     std::uint64_t comparisons() const { return next_; }
-    // What the first so many found, where the device is done with them and it was not taken yet.
+    // Returns the findings of the first `comparisons` comparisons that the device has completed and
+    // that were not returned before.
     std::vector<Overwrite> take(std::uint64_t comparisons);
 
   private:
-    // Free bytes of one past.
+    // Free bytes with one history.
     struct Past {
         Address begin;
         Address end;
         Tenant tenant;
-        Stream stream;  // that stamped them
+        Stream stream;  // the stream that stamped them
         bool is_stamped = false;
         bool is_loose = false;
     };
@@ -103,10 +104,10 @@ class OverwriteCheck final : public ForwardingMemory {
     const Comparison& add(Comparison comparison);
 
     const Stream own_stream_;
-    std::map<Address, Past> free_;  // by its beginning
+    std::map<Address, Past> free_;  // by begin address
     std::map<Address, std::size_t> plain_;
-    std::deque<Comparison> comparisons_;  // the last ones that were not asked about
-    std::uint64_t next_ = 0;              // comparison's number
+    std::deque<Comparison> comparisons_;  // the last ones, not asked about yet
+    std::uint64_t next_ = 0;              // number of the next comparison
     std::set<std::uint64_t> taken_;
 };
 

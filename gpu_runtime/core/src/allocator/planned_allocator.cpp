@@ -8,33 +8,40 @@ namespace gapless::runtime {
 
 namespace {
 
+// Mismatches kept since reset_peaks(); later ones are only counted. A guess.
 constexpr std::size_t kKeptMismatches = 64;
-// A log that nobody takes is lost when it has as many entries.
+// Entries of a log that the caller does not take. At this length the log is dropped. A guess.
 constexpr std::size_t kMostLogged = std::size_t{1} << 22;
 
-// See Note [Memory in bounds]. Which part of the peak of what lives may be taken beside it, and
-// which before what may stay gets idle bytes of the arena.
+// See Note [Memory in bounds]. New memory may be created up to 1/256 above the live peak; up to
+// 1/64 before a request that may stay gets idle bytes of the arena. In a recorded mixture of
+// experts, 1/64 ended moves of a gigabyte a step for 0.3 % more memory. 1/256 is a guess.
 constexpr std::int64_t kShare = 256;
 constexpr std::int64_t kStayingShare = 64;
-// Unknown requests outlive their step rarely where no more than this part of their bytes does, or
-// of what ever lived: the next batch is there before its step begins, and small.
+// Unknown requests count as short-lived if at most 1/64 of their bytes, or bytes below 1/512 of the
+// live peak, outlive their step. The next batch is small and may be loaded before its step begins.
+// Guesses.
 constexpr std::size_t kOutlivingShare = 64, kOutlivingShareOfPeak = 512;
 constexpr std::int64_t kBoundPages = 4;
-// Frames that may move at once, and after how many requests one more. What would be taken above
-// this share of the peak lets them move without end.
+// The ration of moves: this many frames at once, and one more for every kRequestsAMove requests. A
+// request that would exceed the live peak by more than 1/kMovingShare moves frames beyond the
+// ration. Guesses.
 constexpr std::int64_t kMovesAtOnce = std::int64_t{1} << 16;
 constexpr std::int64_t kRequestsAMove = 2048;
 constexpr std::int64_t kMovingShare = 16;
-// After so many steps in a row in which frames moved, memory is created up to the middle share.
+// After this many consecutive steps with moves, memory is created up to 1/kStayingShare above the
+// live peak.
 constexpr std::int64_t kRestlessSteps = 8;
-// A step with requests that no plan knew leaves idle memory beside the arena: above this part of
-// the peak of what lives it goes back, so often at once, and once more in so many steps.
+// A step with unknown requests may leave idle memory beside the arena. Above 1/kIdleShare of the
+// live peak the idle memory goes back to the device: kGivenBackAtOnce times without limit, then
+// once in kStepsAGiveBack steps. Guesses.
 constexpr std::int64_t kIdleShare = 64, kGivenBackAtOnce = 16, kStepsAGiveBack = 64;
-// By which an arena grows within a step.
+// Pages by which an arena grows within a step. A guess.
 constexpr std::size_t kGrowthPages = 16;
-// See Note [Blocks in order].
+// Steps in which blocks are placed in order, see Note [Blocks in order]. A guess.
 constexpr std::int64_t kStepsInOrder = 4;
-// Of the peak of what lives.
+// Blocks are placed in order until this multiple of the live peak has moved; above the bound,
+// requests from kLargeBytes on begin the largest hole.
 constexpr std::int64_t kMostMovedInOrder = 2;
 constexpr std::size_t kLargeBytes = std::size_t{8} << 20;
 
@@ -88,7 +95,8 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     }
     const std::int64_t request = next_request_++;
     if (block == nullptr) {
-        // What is known to outlive its step would be in the way of the next ones in the arena.
+        // A request that is planned without a place outlives its step, so it must not block places
+        // in the arena.
         const bool is_unknown = planned.slot < 0 || planned.mismatch;
         block = place(lock, {bytes, stream, is_unknown, placement(is_unknown)});
         if (is_unknown) {
@@ -110,7 +118,7 @@ Block* PlannedAllocator::serve(Lock& lock, std::size_t bytes, Stream stream,
     figures_.allocated_peak = std::max(figures_.allocated_peak, allocated_bytes_);
     live_peak_ = std::max(live_peak_, allocated_bytes_);
     if (in_step_) figures_.step_bytes += static_cast<std::int64_t>(bytes);
-    // What nobody expects outside of steps is nobody's fault.
+    // Outside of steps, an unexpected request is not a mismatch.
     if (planned.mismatch && in_step_) {
         ++figures_.fallback_requests;
         figures_.fallback_bytes += static_cast<std::int64_t>(bytes);
@@ -134,7 +142,7 @@ bool PlannedAllocator::free(Address address) noexcept {
         if (check_ != nullptr) check_->leave(*block, step_);
         heap_.free(*block);
     } catch (...) {
-        // The block stays out of use; that is all that is lost.
+        // The block is lost to later requests; nothing else is damaged.
         ++figures_.refused_frees;
     }
     return true;
@@ -182,7 +190,7 @@ StepEnd PlannedAllocator::end_step() {
         restore_arena(lock);
         give_back_after_step(lock);
     } catch (const std::exception&) {
-        // The device refuses for now; the memory stays what it was.
+        // The device refuses for now; the memory stays where it is.
     }
     return end;
 }
@@ -190,7 +198,7 @@ StepEnd PlannedAllocator::end_step() {
 // See Note [Memory in bounds].
 void PlannedAllocator::give_back_after_step(Lock& lock) {
     if (arena_kept() == 0) {
-        // From now on frames are large, and fewer.
+        // From this step on, frames are large, so the small ones go back to the device.
         if (step_ == kStepsInOrder) give_back(lock, 0);
         return;
     }
@@ -209,9 +217,9 @@ std::int64_t PlannedAllocator::idle_bytes() const {
     return idle;
 }
 
-// A step, or what runs between two, ends, and the other begins.
+// A segment (a step, or the time between two) ends, and the other sort begins.
 void PlannedAllocator::judge_unknown(bool& ended, bool begins) {
-    // Without a book nothing is known, what stays least of all.
+    // Without a book every request is unknown, so nothing can be learnt of them.
     had_unknown_ = unknown_.requested > 0;
     if (unknown_.requested > 0 && arena_kept() > 0) {
         ended = unknown_.living <=
@@ -234,14 +242,15 @@ void PlannedAllocator::adopt_book(Book book) {
     Lock lock(mutex_);
     if (in_step_) throw std::logic_error("a book is adopted between steps");
     const std::size_t former = arena_kept(), wanted = book.arena_bytes();
-    // A plain arena does not grow, and is not to lie beside the one that comes.
+    // A plain arena cannot grow, and must not lie beside its successor.
     const std::size_t missing = heap_.arena_missing(0, wanted);
     const bool is_replaced = heap_.is_plain() && missing > 0;
-    // An arena that has its memory, or gets as little as may be taken, waits for nobody.
+    // An arena that is mapped already, or lacks less than the bound allows, needs no wait for the
+    // device.
     const bool needs_none = missing == 0 || !is_above(kShare, 0, missing);
     const bool is_kept = former > 0 && wanted >= former && !heap_.is_plain() && needs_none;
     try {
-        // What the heap had for these requests goes to the arena.
+        // The frames that the heap used for these requests go to the arena.
         if (!is_kept) {
             if (heap_.has_withheld()) settle(lock);
             take_out(lock, heap_.take_idle(is_replaced ? 0 : std::min(former, wanted)));
@@ -253,7 +262,7 @@ void PlannedAllocator::adopt_book(Book book) {
         try {
             give_back(lock, former);
         } catch (...) {
-            // What happened first is the reason.
+            // The first error is the one to report.
         }
         throw;
     }
@@ -320,14 +329,15 @@ Block* PlannedAllocator::place_as_planned(Lock& lock, std::int64_t planned, std:
     if (block != nullptr) return block;
     const auto offset = static_cast<std::size_t>(planned);
     if (!heap_.is_unmapped(offset, bytes)) return nullptr;
-    // See Note [Steps that grow]; mapped as the step comes to it.
+    // See Note [Steps that grow]: the stretched part of the arena is mapped when a request comes to
+    // it.
     const bool is_longer = offset + bytes > arena_kept();
     const std::size_t wanted =
         is_longer ? round_up(bytes, kGrowthPages * memory_.page_bytes()) : bytes;
     const std::size_t missing = heap_.arena_missing(offset, wanted);
-    // One that only seems longer would take what is not going to live.
+    // A request may only seem to be of a longer step; then a longer arena would be idle.
     if (is_longer && is_above(kMovingShare, bytes, missing)) return nullptr;
-    // What has gone from here is idle elsewhere by now, or needed.
+    // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above(bound(), bytes, missing) && may_move(bytes, missing)) {
         move(lock, heap_.take_idle_for_place(offset, wanted));
     }
@@ -352,13 +362,14 @@ Block* PlannedAllocator::place(Lock& lock, const Wanted& wanted) {
     return block;
 }
 
-// What was taken for a request and not needed: it is reserved, and lies in no segment.
+// Releases spare frames that the request did not need. They are reserved but lie in no segment, so
+// statistics would not add up.
 void PlannedAllocator::release_spare() {
     if (heap_.spare_bytes() == 0) return;
     try {
         heap_.release_spare();
     } catch (const DeviceCallError&) {
-        // It goes with the next.
+        // The next call releases them.
     }
     measure_reserved();
 }
@@ -374,14 +385,16 @@ Block* PlannedAllocator::place_with_more(Lock& lock, const Wanted& wanted) {
             heap_.grow(wanted.bytes, wanted.stream, wanted.placement, frame_size(wanted));
             measure_reserved();
             Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement);
-            // A hole that was filled to its end has none behind at which blocks are put in order.
+            // If the hole was filled to its end, no hole is left behind which blocks can be placed
+            // in order.
             if (block == nullptr) {
                 block = heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
             }
             if (block != nullptr) return block;
         } catch (const OutOfDeviceMemory&) {
             measure_reserved();
-            // Others, libraries among them, may need what this one could not use.
+            // Gives all idle memory back before the next try. The device, or other libraries, may
+            // need memory that this allocator could not use.
             give_back(lock, 0);
             if (is_last) throw;
         }
@@ -395,14 +408,15 @@ Block* PlannedAllocator::place_within_bound(Lock& lock, const Wanted& wanted, st
             wanted.bytes < kLargeBytes ? Placement::best_fit : Placement::largest_hole;
         if (Block* block = heap_.place(wanted.bytes, wanted.stream, hole)) return block;
     }
-    // Before the first step a model is made, which stays, perhaps beside the arena of a saved plan.
+    // Before the first step, the program creates its model, which stays. It must not block the
+    // arena of a saved plan.
     const bool may_stay_there =
         (step_ > 0 || in_step_) && is_above(kStayingShare, wanted.bytes, more);
     if (wanted.may_use_arena && (unknown_.outlives_rarely || may_stay_there)) {
         if (Block* block = heap_.place_in_arena(wanted.bytes, wanted.stream)) return block;
     }
     if (may_move(wanted.bytes, more)) {
-        // Idle memory of the arena may be in pieces, of which none is long enough.
+        // The idle memory of the arena may be in pieces, none of which is long enough.
         const std::size_t kept = is_above(kStayingShare, wanted.bytes, more) ? 0 : arena_kept();
         move(lock, heap_.take_idle_for(wanted.bytes, wanted.stream, wanted.placement, kept));
     }
@@ -425,14 +439,15 @@ void PlannedAllocator::move(Lock& lock, const BlockHeap::Leaving& leaving) {
     moved_bytes_ += static_cast<std::int64_t>(leaving.bytes);
 }
 
-// See Note [Blocks in order]: the first steps make what stays, and so may a step of a new kind.
+// See Note [Blocks in order]: the first steps create blocks that stay, and a step of a new kind
+// may.
 Placement PlannedAllocator::placement(bool is_unknown) const {
     const bool may_stay = arena_kept() == 0 ? step_ < kStepsInOrder : is_unknown && !within_;
     const bool is_in_order = in_step_ && may_stay && moved_bytes_ <= kMostMovedInOrder * live_peak_;
     return is_in_order ? Placement::in_order : Placement::best_fit;
 }
 
-// Models are made before the first step.
+// The model is created before the first step, in small frames.
 FrameSize PlannedAllocator::frame_size(const Wanted& wanted) const {
     const bool is_early = arena_kept() == 0 && step_ < kStepsInOrder;
     return is_early || wanted.placement == Placement::in_order ? FrameSize::page : FrameSize::large;
@@ -445,8 +460,8 @@ bool PlannedAllocator::is_above(std::int64_t share, std::size_t bytes, std::size
     return static_cast<std::int64_t>(heap_.reserved_bytes() + more) > live + live / share + pages;
 }
 
-// See Note [Memory in bounds]. What still lacks is mapped when a request has its place there;
-// before the first step nothing has lived yet that an arena could be held against.
+// See Note [Memory in bounds]. What is not mapped here is mapped when a request comes to its place.
+// Before the first step there is no live peak to compare the arena with, so all of it is mapped.
 void PlannedAllocator::map_arena(std::size_t bytes) {
     const std::size_t missing = heap_.arena_missing(0, bytes);
     const std::size_t more = missing - std::min(missing, heap_.spare_bytes());
@@ -457,7 +472,7 @@ void PlannedAllocator::map_arena(std::size_t bytes) {
     }
 }
 
-// What was taken out of the arena comes back, from what is idle elsewhere by now.
+// Maps the parts of the arena that were unmapped, from frames that are idle elsewhere by now.
 void PlannedAllocator::restore_arena(Lock& lock) {
     const std::size_t missing = heap_.arena_missing(0, arena_kept());
     if (missing == 0) return;
@@ -465,7 +480,7 @@ void PlannedAllocator::restore_arena(Lock& lock) {
         if (is_above(kShare, 0, missing)) move(lock, heap_.take_idle(missing, arena_kept()));
         map_arena(arena_kept());
     } catch (const std::exception&) {
-        // Then the step's requests lie elsewhere.
+        // The step's requests are then placed elsewhere.
     }
     release_spare();
     measure_reserved();

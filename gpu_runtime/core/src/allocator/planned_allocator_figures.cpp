@@ -1,4 +1,4 @@
-// What an allocator tells of itself: figures, segments, the log, what did not match.
+// The allocator's reports: figures, statistics, segments, log, mismatches and overwrites.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +20,7 @@ GaplessBlock seen_from_outside(const Block& block) {
             .is_active = is_used || block.state == BlockState::withheld};
 }
 
-// A segment for each stretch without a hole.
+// Adds one segment for each mapped stretch without a hole.
 void add_segments(const BlockHeap& heap, const Extent& extent,
                   std::vector<SegmentOfBlocks>& segments) {
     bool is_behind_hole = true;
@@ -48,7 +48,8 @@ void add_segments(const BlockHeap& heap, const Extent& extent,
 
 std::vector<LogEntry> PlannedAllocator::take_log() {
     const Lock lock(mutex_);
-    // The next step is likely as long; growing by and by costs as much as serving a request.
+    // Reserves the length of the last log: growing the log step by step costs as much as serving a
+    // request.
     std::vector<LogEntry> next;
     next.reserve(log_.size());
     return std::exchange(log_, std::move(next));
@@ -153,7 +154,8 @@ std::vector<std::int64_t> PlannedAllocator::mismatch_counts() const {
 void PlannedAllocator::on_mismatch(std::function<void(const Mismatch&)> listener) {
     auto shared = std::make_shared<const std::function<void(const Mismatch&)>>(std::move(listener));
     const Lock lock(mutex_);
-    // The one before goes after the lock, since its end may run Python.
+    // The former listener is destroyed after the lock is released, since its destructor may run
+    // Python.
     listener_.swap(shared);
 }
 
@@ -178,7 +180,7 @@ void PlannedAllocator::measure_reserved() {
     const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
     step_reserved_peak_ = std::max(step_reserved_peak_, reserved);
-    // As segments() has them.
+    // Counts the same segments as segments() returns.
     std::size_t segments = 0;
     for (const Extent& extent : heap_.extents()) segments += extent.stretches();
     statistics_.reserved(segments, heap_.reserved_bytes());

@@ -11,7 +11,7 @@ namespace gapless::runtime {
 
 namespace {
 
-// Of a request that was not freed.
+// End of a request that was not freed.
 constexpr std::int64_t kNotFreed = -1;
 
 bool counts(const KindRecord& kind) { return kind.seen >= kRepeated; }
@@ -36,7 +36,7 @@ void ProgramRecord::add(std::span<const LogEntry> log, const std::vector<std::in
     for (auto mark = std::ranges::find_if(log, is_mark); mark != log.end();
          mark = std::find_if(begin, log.end(), is_mark)) {
         const bool begins = mark->what == LogEntry::What::step_begins;
-        // The allocator forgot the beginning of a log that became too long.
+        // The allocator drops a log that becomes too long, so this log lacks its beginning.
         if (begin == log.begin() && !begins) return;
         read({begin, mark}, label);
         if (segment_.request.size() > kMostRecorded) {
@@ -152,7 +152,7 @@ void ProgramRecord::add_segment(const std::vector<std::int64_t>& in_book) {
     forget(true);
 }
 
-// One that counts from now on goes to the end.
+// A kind that begins to count moves to the end of the list.
 std::ptrdiff_t ProgramRecord::count(std::ptrdiff_t kind) {
     kinds_[kind].last_seen = segments_;
     if (++kinds_[kind].seen != kRepeated) return kind;
@@ -203,7 +203,7 @@ void ProgramRecord::name_streams(const Roles& roles) {
     }
 }
 
-// Takes the ends of what was in use when the segment began.
+// Takes the ends of the blocks that were in use when the segment began.
 bool ProgramRecord::end_earlier(std::int64_t kind, const std::vector<std::int64_t>& in_book) {
     const auto last = static_cast<std::int64_t>(segment_.request.size());
     living_end_.assign(living_.size(), kNotFreed);
@@ -214,7 +214,7 @@ bool ProgramRecord::end_earlier(std::int64_t kind, const std::vector<std::int64_
         if (known != living_.end() && known->request == request) {
             living_end_[known - living_.begin()] = at;
         } else if (in_kind >= 0 && in_kind < static_cast<std::int64_t>(in_book.size())) {
-            // What the book knows of requests whose log nobody read.
+            // The log of this request was not read; its kind and slot come from the book.
             is_news |= take_end(find(in_book[in_kind]), slot, kind, at, true);
         }
     }
@@ -224,7 +224,7 @@ bool ProgramRecord::end_earlier(std::int64_t kind, const std::vector<std::int64_
         const Living living = living_[index];
         const bool is_freed = living_end_[index] != kNotFreed;
         const std::int64_t end = is_freed ? living_end_[index] : last;
-        // Those of one segment lie together.
+        // Entries of one segment are adjacent, so the owner is looked up once for each run.
         if (owner < 0 || kinds_[owner].number != living.number) owner = find(living.number);
         is_news |= take_end(owner, living.slot, kind, end, is_freed);
         if (!is_freed) living_[kept++] = living;
@@ -243,13 +243,13 @@ bool ProgramRecord::take_end(std::ptrdiff_t place, std::int64_t slot, std::int64
     return is_news && counts(owner);
 }
 
-// Takes the ends of the segment's own requests; what is left is in use from now on.
+// Takes the ends of the segment's own requests. Those that were not freed are in use from now on.
 bool ProgramRecord::end_own(KindRecord& kind) {
     const auto count = static_cast<std::int64_t>(segment_.request.size());
     end_.assign(segment_.request.size(), kNotFreed);
     const std::int64_t first = count > 0 ? segment_.request.front() : 0;
     for (const auto& freed : segment_.freed) {
-        // Requests are numbered as they come.
+        // Requests are numbered consecutively.
         const std::int64_t slot = freed.request - first;
         if (slot >= 0 && slot < count) end_[slot] = freed.at;
     }
@@ -261,7 +261,7 @@ bool ProgramRecord::end_own(KindRecord& kind) {
         }
         is_news |= kind.raise_end(slot, end_[slot]);
         is_news |= kind.take_freed(slot);
-        // A place for a short life matters where one for a long life is held.
+        // A slot whose block may outlive the step gets a spare place for its short life.
         is_news |= kind.raise_short_end(slot, end_[slot]);
     }
     for (std::int64_t slot = 0; slot < count; ++slot) {

@@ -1,4 +1,4 @@
-// What a program does, step by step: its kinds of step, learnt from the allocator's log.
+// The kinds of step of a program, learnt from the allocator's log.
 #pragma once
 
 #include <cstddef>
@@ -12,61 +12,63 @@
 
 namespace gapless::runtime {
 
-// Kinds that count, and kinds that were seen less often; of each the least recently seen goes.
+// At most this many kinds that count, and as many that do not. Beyond it, the least recently seen
+// kind of the group is forgotten. A guess.
 constexpr std::size_t kMostKinds = 16;
-// A kind counts when it was seen so often.
+// A kind counts once it was seen this often.
 constexpr std::int64_t kRepeated = 2;
-// Of more requests no kind is made.
+// A segment with more requests than this is not recorded. A guess.
 constexpr std::size_t kMostRecorded = std::size_t{1} << 17;
 
-// The kinds of step, and the memory that is in use. A step of a kind that was never seen makes a
-// kind. Linear in the log and in what is in use, so that it takes little time between two steps.
-// Safe to call from any thread.
+// The record of all kinds of step and of the blocks in use. A step that matches no kind makes a new
+// one. Adding a log takes time linear in the log and in the number of blocks in use, so it fits
+// between two steps. Thread-safe.
 class ProgramRecord {
   public:
-    // Throws as require_columns() does.
+    // Throws what require_columns() throws.
     explicit ProgramRecord(std::vector<KindRecord> kinds);
 
-    // The log of a step and of what ran before it: it begins outside of a step and ends at a step's
-    // end. `in_book` has the number of each kind of the book that was in force meanwhile.
+    // Adds the log of a step and of the time before it. The log begins outside of a step and ends
+    // at a step's end. `in_book` maps each kind of the book in force to its number.
     void add(std::span<const LogEntry> log, const std::vector<std::int64_t>& in_book);
-    // Says that the log of a step is not read.
+    // Notes that the log of a step was not read.
     void lose_track();
-    // Takes steps of known kinds, whose log is not read.
+    // Counts steps of known kinds whose log was not read.
     void saw(const std::vector<std::int64_t>& numbers);
 
-    // Rises with everything that a plan has to know.
+    // A number that rises with every observation that a plan must know.
     std::int64_t version() const;
-    // Whether the last step was of a kind that was seen before.
+    // Returns true if the last step was of a kind that was seen before.
     bool knew_last_step() const;
-    // The number of the last request of a log that was read, -1 before the first.
+    // Number of the last request of all logs read, or -1.
     std::int64_t newest_request() const;
-    // Those with any requests that were seen so often; the order of those that count is that in
-    // which they began to.
+    // The kinds that have requests and were seen at least `least_seen` times. Kinds that count are
+    // in the order in which they began to count.
     std::vector<KindRecord> kinds(std::int64_t least_seen = 0) const;
-    // Which requests in use are known to stay: of no kind that counts, or never freed.
+    // Returns, for each request, 1 if its block is known to stay in use: it is of no kind that
+    // counts, or its slot escapes.
     std::vector<std::uint8_t> stays(std::span<const std::int64_t> requests) const;
-    // In use of earlier steps, in whole blocks, as far as it was seen.
+    // Bytes in use, in whole blocks, of requests from earlier steps of kinds that count.
     std::int64_t live_bytes() const;
 
   private:
-    // One step, or what ran between two.
+    // One step, or the requests between two steps.
     struct Segment {
-        std::int32_t label = 0;                           // kBetweenSteps for what ran between two
-        std::vector<std::int64_t> request, stream, size;  // number, handle, bytes as requested
+        std::int32_t label = 0;                           // kBetweenSteps if between two steps
+        std::vector<std::int64_t> request, stream, size;  // number, handle, requested bytes
         struct Free {
-            std::int64_t request, at, kind, slot;  // kind and slot as the book took the request
+            std::int64_t request, at, kind, slot;  // kind and slot as the book took it
         };
         std::vector<Free> freed;
     };
-    // A request of an earlier segment, of a slot of a kind. In order of requests.
+    // A request of an earlier segment that is still in use, as a slot of a kind; sorted by request.
     struct Living {
         std::int64_t request, number, slot;
     };
 
     void read(std::span<const LogEntry> rows, std::int64_t label);
     void add_segment(const std::vector<std::int64_t>& in_book);
-    // Each returns the kind's place in `kinds_`.
+    // Each returns the index of the kind in `kinds_`.
     std::ptrdiff_t kind_of_segment();
     std::ptrdiff_t count(std::ptrdiff_t kind);
     void name_streams(const Roles& roles);
@@ -75,7 +77,7 @@ class ProgramRecord {
     bool take_end(std::ptrdiff_t place, std::int64_t slot, std::int64_t kind, std::int64_t end,
                   bool is_freed);
     void forget(bool counting);
-    // Where a kind is in `kinds_`, -1 where it is forgotten.
+    // Index of a kind in `kinds_`, or -1 if it was forgotten.
     std::ptrdiff_t find(std::int64_t number) const;
 
     mutable std::mutex mutex_;
@@ -84,7 +86,7 @@ class ProgramRecord {
     std::int64_t newest_request_ = -1;
     bool knew_last_step_ = false;
     std::vector<Living> living_;
-    // Kept so that their memory is.
+    // Buffers, kept to reuse their memory.
     Segment segment_;
     std::vector<std::int64_t> end_;
     std::vector<std::int64_t> living_end_;

@@ -1,4 +1,4 @@
-// An allocator beneath PyTorch's: what the decorator asks of one, by way of the serving table.
+// The interface of an allocator beneath PyTorch's, which the serving table calls.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace gapless::runtime {
 
-// A range of addresses with memory behind it, and the blocks that cover it.
+// A range of addresses with memory, and the blocks that cover it.
 struct SegmentOfBlocks {
     GaplessSegment segment;
     std::vector<GaplessBlock> blocks;
 };
 
-// Of one device, whose number it does not know. Safe to call from any thread.
+// An allocator for one device. It does not know the device's number. Thread-safe.
 class ServingAllocator {
   public:
     ServingAllocator() = default;
@@ -25,30 +25,31 @@ class ServingAllocator {
     ServingAllocator& operator=(const ServingAllocator&) = delete;
     virtual ~ServingAllocator() = default;
 
-    // Returns 0 for no bytes. Throws OutOfDeviceMemory, DeviceCallError.
+    // Returns 0 for 0 bytes. Throws OutOfDeviceMemory, DeviceCallError.
     virtual Address allocate(std::size_t bytes, Stream stream) = 0;
-    // Whether the block was one of ours. Never throws: what frees a tensor cannot fail.
+    // Returns true if the address was a block of this allocator. Never throws: freeing a tensor
+    // cannot fail.
     virtual bool free(Address address) noexcept = 0;
-    // A stream that did not allocate a block uses it: its bytes come back when that is done.
-    // Whether the block is one of ours.
+    // Notes that another stream uses a block; the block's bytes return only after that work is
+    // done. Returns true if the address is a block of this allocator.
     virtual bool use_on(Address address, Stream stream) = 0;
-    // Waits for the device and gives back what nothing lives in. Returns how many bytes. Throws
+    // Waits for the device and gives idle memory back. Returns the number of bytes. Throws
     // DeviceCallError.
     virtual std::size_t give_back() = 0;
 
-    // Whether an address lies in memory of ours, and in which.
+    // Find the memory of this allocator in which an address lies.
     virtual bool owns(Address address) const = 0;
     virtual std::optional<GaplessBlock> block_of(Address address) const = 0;
     virtual std::optional<GaplessSegment> segment_of(Address address) const = 0;
-    // By address.
+    // Sorted by address.
     virtual std::vector<SegmentOfBlocks> segments() const = 0;
 
-    // What PyTorch asks about, with the peaks since its own reset.
+    // The statistics that PyTorch reports; peaks count since the last reset_statistics_peaks().
     virtual GaplessStatistics statistics() const = 0;
     virtual void reset_statistics_peaks() = 0;
     virtual const GaplessGauge& gauge() const = 0;
 
-    // For a fork: the child must not find the lock taken by a thread that it does not have.
+    // Locked around a fork, so that the child process does not inherit a lock that is held.
     virtual std::mutex& mutex() const = 0;
 };
 

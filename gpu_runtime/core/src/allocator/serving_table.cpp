@@ -17,7 +17,8 @@ namespace gapless::runtime {
 namespace {
 
 std::array<std::atomic<ServingAllocator*>, GAPLESS_DEVICES> installed{};
-// Behind the last device that has one: every free of PyTorch's looks through them.
+// One past the largest device number with an allocator. Every free of PyTorch's searches up to
+// here.
 std::atomic<std::int32_t> installed_end{0};
 
 ServingAllocator* allocator_of(std::int32_t device) {
@@ -25,7 +26,7 @@ ServingAllocator* allocator_of(std::int32_t device) {
     return installed[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
 }
 
-// Calls `ask` with the allocators, one after the other, until one says yes.
+// Calls `ask` for the allocators one after the other until one returns true.
 template <class Ask>
 bool any_of_them(Ask ask) noexcept {
     const std::int32_t end = installed_end.load(std::memory_order_acquire);
@@ -36,8 +37,8 @@ bool any_of_them(Ask ask) noexcept {
     return false;
 }
 
-// A worker of a data loader is forked while other threads allocate, and may free what it got: its
-// locks are free then.
+// Around a fork. A data loader may fork a worker while other threads allocate, and the worker may
+// free blocks; in the worker all locks are free.
 void lock_all() {
     for (std::int32_t device = 0; device < GAPLESS_DEVICES; ++device) {
         if (ServingAllocator* allocator = allocator_of(device)) allocator->mutex().lock();
@@ -50,7 +51,7 @@ void unlock_all() {
     }
 }
 
-// What PyTorch's allocator can do as well is left to it when ours cannot.
+// Returns 0 on any failure; PyTorch's own allocator then serves the request.
 std::uint64_t allocate(std::int32_t device, std::uint64_t bytes, std::uint64_t stream) {
     ServingAllocator* allocator = allocator_of(device);
     if (allocator == nullptr) return 0;
@@ -83,13 +84,13 @@ std::uint64_t give_back(std::int32_t device) {
     try {
         return allocator->give_back();
     } catch (const std::exception&) {
-        // It is tried again the next time, and the program has not asked for it.
+        // The program did not ask for this call, and the next call tries again.
         return 0;
     }
 }
 
-// A device that the process uses reaches what is mapped on the others, see Note [Devices that reach
-// each other]. So it needs to be one.
+// Makes memory of `device` accessible from `peer`, if `peer` has no allocator: see Note [Devices
+// that reach each other]. A CudaMemory for the peer is made once for this purpose.
 void open_to(std::int32_t device, std::int32_t peer) {
     if (allocator_of(device) == nullptr || allocator_of(peer) != nullptr) return;
     static std::mutex opening;
@@ -100,11 +101,12 @@ void open_to(std::int32_t device, std::int32_t peer) {
         new CudaMemory(peer);
         opened.insert(peer);
     } catch (const std::exception&) {
-        // A copy from there goes another way.
+        // Copies from there take another way.
     }
 }
 
-// What one of them has at an address, with the number of its device.
+// Writes what an allocator has at an address, with the number of its device. Returns false if none
+// has.
 template <class Found>
 bool find_at(std::uint64_t address, Found* target,
              std::optional<Found> (ServingAllocator::*find)(Address) const) {

@@ -1,5 +1,5 @@
-// What the decorator of PyTorch's allocator is given: the allocators that are installed, as a
-// table.
+// The table of functions through which PyTorch's decorated allocator calls the installed
+// allocators.
 #pragma once
 
 #include "allocator/serving_allocator.h"
@@ -7,12 +7,12 @@
 
 namespace gapless::runtime {
 
-// Serves a device's requests by an allocator from now on. It must live as long as the process:
-// tensors are freed until its very end. Throws std::out_of_range, std::logic_error where the device
-// has one.
+// Installs an allocator for a device. The allocator must live until the process ends, because
+// tensors are freed until then. Throws std::out_of_range for a device number out of range, and
+// std::logic_error if the device already has an allocator.
 void install(int device, ServingAllocator& allocator);
 
-// One for all devices, the same at each call.
+// Returns the one table for all devices; the same at each call.
 const GaplessServing& serving_table();
 
 }  // namespace gapless::runtime

@@ -1,4 +1,4 @@
-// Blocks that are filled when they are handed out, and looked at when they are freed.
+// An adaptor that stamps each block when it is handed out and compares it when it is freed.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,23 @@ namespace gapless::runtime {
 
 // Note [Stamped blocks]
 // ~~~~~~~~~~~~~~~~~~~~~
-// Rationale. No two live blocks may share a byte. Addresses do not tell: pages appear at several.
-// Approach. Each block has words of its own, those of a stretch of numbers that no other block
-// gets, and the device is waited for after each stamp and each look. A block that another stream
-// may be at work in when it is freed is looked at when that stream is done, or when the allocator
-// had somebody wait for it: what comes behind a wait may lie there. Memory that goes away beneath a
-// block counts as written to, and is not looked at.
-// Limits. Who waited is not told apart, so that after one wait anybody may have the block.
+// Rationale. No two live blocks may share a byte. Addresses cannot show this, because the same
+// pages may appear at several addresses. Approach. Each block is stamped with words of its own,
+// taken from a range of numbers that no other block gets. The host waits for the device after each
+// stamp and each comparison. A block that another stream may still use when it is freed is compared
+// when that stream is done, or when the allocator made any stream wait for it: behind such a wait
+// another block may lie there. If memory is unmapped beneath a block, the block counts as
+// overwritten and is not compared. Limits. The check does not record which stream waited: after one
+// wait, any stream may get the block.
 class BlockStamps final : public ForwardingMemory {
   public:
-    // What an allocator asks goes to `memory`; stamps go to `device`, beneath it, whose
-    // allocations these are.
+    // The allocator's calls go to `memory`. Stamps go to `device`, the device beneath it, on which
+    // the allocations are made.
     BlockStamps(DeviceMemory& memory, DeviceMemory& device)
         : ForwardingMemory(memory), device_(device), stream_(device.own_stream()) {}
 
     void hand_out(std::uint64_t number, Address address, std::size_t bytes) {
-        // Blocks are larger than requests by more than this.
+        // Rounds up to kUnit; blocks exceed requests by more than this.
         const std::size_t stamped = (bytes + kUnit - 1) / kUnit * kUnit;
         live_[number] = {address, stamped, next_};
         const Address words = std::exchange(next_, next_ + stamped);
@@ -39,7 +40,7 @@ class BlockStamps final : public ForwardingMemory {
             device_.stamp(address + at, piece, stream_, words + at);
         });
     }
-    // Nothing where the block was looked at before.
+    // Compares a block; does nothing if the block was compared before.
     void take_back(std::uint64_t number) {
         const auto found = live_.find(number);
         if (found == live_.end()) return;
@@ -49,15 +50,15 @@ class BlockStamps final : public ForwardingMemory {
             device_.compare(block.address + at, piece, stream_, number, block.words + at);
         });
     }
-    // The stream is at work there until the next event that is recorded on it.
+    // Compares the block only after the next event that is recorded on the stream.
     void take_back_after(std::uint64_t number, Stream stream) { used_on_[stream] = number; }
     void take_back_all() {
         while (!live_.empty()) take_back(live_.begin()->first);
     }
-    // Is called between two pieces of any block, and may throw, after which nothing more is to
-    // come.
+    // `pause` is called between two pieces of a block. It may throw; then nothing may be called any
+    // more.
     void pause_between(std::function<void()> pause) { pause_ = std::move(pause); }
-    // In which pieces of which blocks, by number.
+    // The overwritten pieces; `comparison` is the number of the block.
     std::vector<Overwritten> found() {
         std::vector<Overwritten> all = device_.overwritten();
         all.insert(all.end(), gone_.begin(), gone_.end());
@@ -104,8 +105,9 @@ class BlockStamps final : public ForwardingMemory {
     }
 
   private:
-    static constexpr std::size_t kUnit = 16;  // what kernels work on
-    // A host fills so much in tens of milliseconds; the largest tensors take seconds.
+    static constexpr std::size_t kUnit = 16;  // bytes that a thread of the kernels handles
+    // Bytes of one piece of work. A host fills a piece in tens of milliseconds; the largest tensors
+    // would take seconds.
     static constexpr std::size_t kPieceBytes = std::size_t{64} << 20;
 
     struct Stamped {
@@ -129,7 +131,7 @@ class BlockStamps final : public ForwardingMemory {
             return true;
         });
     }
-    // Has the device work on a block piece by piece, and waits for each.
+    // Has the device work on a block piece by piece, and waits for each piece.
     template <class Work>
     void in_pieces(std::size_t bytes, const Work& work) {
         for (std::size_t at = 0; at < bytes; at += kPieceBytes) {
@@ -147,7 +149,7 @@ class BlockStamps final : public ForwardingMemory {
     Address next_ = 0;
     std::unordered_map<std::uint64_t, Stamped> live_;
     std::vector<Overwritten> gone_;
-    std::unordered_map<Address, std::size_t> plain_;  // bytes
+    std::unordered_map<Address, std::size_t> plain_;  // bytes by address
     std::unordered_map<Stream, std::uint64_t> used_on_;
     std::unordered_map<Event, std::uint64_t> behind_;
 };

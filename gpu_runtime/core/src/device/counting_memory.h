@@ -1,4 +1,4 @@
-// A device that counts what it is asked, by kind, and may time it.
+// An adaptor that counts the calls to a device by kind, and may time them.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace gapless::runtime {
 
-// A number for each kind of call.
+// One number for each kind of call.
 struct DeviceCalls {
     std::uint64_t reserve_range = 0;
     std::uint64_t release_range = 0;
@@ -24,18 +24,18 @@ struct DeviceCalls {
     std::uint64_t record_event = 0;
     std::uint64_t await = 0;
     std::uint64_t make_wait = 0;
-    std::uint64_t other = 0;  // questions, and events that are destroyed
+    std::uint64_t other = 0;  // queries, and destroyed events
 };
 
-// A clock is read twice a call, which is much beside a call to an account.
+// With `is_timed`, each call reads a clock twice, which is slow compared with a call to a ledger.
 class CountingMemory final : public ForwardingMemory {
   public:
     explicit CountingMemory(DeviceMemory& memory, bool is_timed = false)
         : ForwardingMemory(memory), is_timed_(is_timed) {}
 
-    // Refused calls count as well: they cost as much.
+    // Includes refused calls, because they cost as much.
     const DeviceCalls& calls() const { return calls_; }
-    // In all calls of a kind; 0 where they are not timed.
+    // Nanoseconds of all calls of a kind; 0 if calls are not timed.
     const DeviceCalls& nanoseconds() const { return nanoseconds_; }
 
     std::size_t free_bytes() override {
@@ -101,7 +101,7 @@ class CountingMemory final : public ForwardingMemory {
   private:
     using Clock = std::chrono::steady_clock;
 
-    // Adds to a sum however a call ends.
+    // Adds the duration of a call to a sum, whether the call returns or throws.
     class Lap {
       public:
         explicit Lap(std::uint64_t& sum) : sum_(sum), begun_(Clock::now()) {}

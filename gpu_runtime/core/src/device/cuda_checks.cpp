@@ -6,13 +6,13 @@ namespace gapless::runtime {
 
 namespace {
 
-// Of gpu_runtime/allocator/overwrite_kernels.cu.
+// Must equal the constants of gpu_runtime/allocator/overwrite_kernels.cu.
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kMostBlocks = 1024;
 constexpr std::size_t kBytesABlock = 16 * kThreads;
 constexpr unsigned kSlots = 1024;
 struct Slot {
-    std::uint64_t comparison;  // its number and one more, 0 where the slot is not taken
+    std::uint64_t comparison;  // its number plus 1; 0 for a free slot
     std::uint64_t words;
     std::uint64_t first_complement;
 };
@@ -40,7 +40,7 @@ CudaChecks::~CudaChecks() {
         const InContext current(cuda_, context_);
         release();
     } catch (const DeviceCallError&) {
-        // The context is gone, and all of this with it.
+        // The context was destroyed, and all of its resources with it.
     }
 }
 

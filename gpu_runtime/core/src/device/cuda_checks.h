@@ -1,4 +1,4 @@
-// What a CUDA device has for finding who writes to free memory: two kernels and a stream.
+// The CUDA resources that find writes to free memory: two kernels, a stream and a table.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace gapless::runtime {
 
 class CudaChecks {
   public:
-    // In a context of the device, from an image that a compiler made of
+    // Loads the kernels into a context of the device. `image` is the compiled
     // gpu_runtime/allocator/overwrite_kernels.cu. Throws DeviceCallError, OutOfDeviceMemory.
     CudaChecks(const CudaFunctions& cuda, void* context, const std::string& image);
     ~CudaChecks();
     CudaChecks(const CudaChecks&) = delete;
     CudaChecks& operator=(const CudaChecks&) = delete;
 
-    // As in DeviceMemory.
+    // These have the meaning of own_stream() and its neighbours in DeviceMemory.
     Stream stream() const { return reinterpret_cast<Stream>(stream_); }
     void stamp(Address address, std::uint64_t bytes, Stream stream, Address words) const;
     void compare(Address address, std::uint64_t bytes, Stream stream, std::uint64_t number,

@@ -1,4 +1,4 @@
-// The functions of the CUDA driver that are used here, with declarations of our own.
+// The functions of the CUDA driver that this core uses, with declarations of its own.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ constexpr Status kInvalidHandle = 400;
 constexpr Status kNotReady = 600;
 constexpr Status kContextIsGone = 709;
 constexpr Status kCapturedElsewhere = 906;
-constexpr int kPinned = 1;     // memory that stays where it is
-constexpr int kOnDevice = 1;   // location type
-constexpr int kReadWrite = 3;  // access flags
+constexpr int kPinned = 1;     // pinned memory, the only allocation type
+constexpr int kOnDevice = 1;   // a location type
+constexpr int kReadWrite = 3;  // an access flag
 constexpr int kMinimumGranularity = 0;
-constexpr unsigned kWithoutTime = 2;  // an event that is only waited for
-constexpr unsigned kNonBlocking = 1;  // a stream that waits for no other unless told to
-constexpr int kCapabilityMajor = 75;  // attributes of a device
+constexpr unsigned kWithoutTime = 2;  // an event without timing
+constexpr unsigned kNonBlocking = 1;  // a stream that does not wait for the default stream
+constexpr int kCapabilityMajor = 75;  // device attributes
 constexpr int kCapabilityMinor = 76;
 
 struct Location {
@@ -87,17 +87,18 @@ struct CudaFunctions {
     Status (*fill)(Address, unsigned char, std::size_t);
     Status (*copy_to_host)(void*, Address, std::size_t, void*);
 
-    // Throws OutOfDeviceMemory, DeviceCallError, with the driver's name of the status.
+    // Throws OutOfDeviceMemory or DeviceCallError, with the driver's name of the status.
     [[noreturn]] void refuse(const char* call, Status status) const;
     void require(Status status, const char* call) const {
         if (status != kSuccess) refuse(call, status);
     }
 };
 
-// Opened once, and again where that failed. Throws DeviceCallError.
+// Opens the driver at the first call; a later call tries again if that failed. Throws
+// DeviceCallError.
 const CudaFunctions& driver();
 
-// The threads that allocate may have no context yet, or another device's.
+// Makes a context current for a scope: the calling thread may have none yet, or another device's.
 class InContext {
   public:
     InContext(const CudaFunctions& cuda, void* context) : cuda_(cuda) {

@@ -16,14 +16,14 @@ AllocationProperties properties_on(int device) {
     return properties;
 }
 
-// As drivers say it, older ones by the second.
+// Returns true if the status means a destroyed stream; older drivers use the second status.
 bool is_gone(Status of_stream) {
     return of_stream == kInvalidHandle || of_stream == kContextIsGone;
 }
 
 // See Note [Devices that reach each other].
-std::mutex mapping;                 // guards what is mapped, on all devices
-std::vector<CudaMemory*> memories;  // that there are
+std::mutex mapping;                 // guards the mappings of all devices
+std::vector<CudaMemory*> memories;  // all living objects
 
 }  // namespace
 
@@ -58,7 +58,7 @@ CudaMemory::~CudaMemory() {
         const InContext current(cuda_, context_.handle());
         for (void* stream : streams_) cuda_.destroy_stream(stream);
     } catch (const DeviceCallError&) {
-        // The context is gone, and its streams with it.
+        // The context was destroyed, and its streams with it.
     }
 }
 
@@ -117,7 +117,8 @@ void CudaMemory::unmap(Address address, std::size_t bytes) {
     forget_open(address, bytes);
 }
 
-// What was opened at once may disappear in parts.
+// Removes a range from the accessible mappings. It may be a part of what was made accessible at
+// once.
 void CudaMemory::forget_open(Address address, std::size_t bytes) {
     const Address end = address + bytes;
     auto entry = open_.upper_bound(address);
@@ -180,7 +181,7 @@ bool CudaMemory::is_captured(Stream stream) {
     const InContext current(cuda_, context_.handle());
     int is_captured = 0;
     const Status status = cuda_.capture_status(as_handle(stream), &is_captured);
-    // Another stream is captured that the default stream would wait for.
+    // The default stream would have to wait for another stream that is captured.
     if (status == kCapturedElsewhere) return true;
     if (is_gone(status)) return false;
     cuda_.require(status, "cuStreamIsCapturing");
@@ -189,7 +190,8 @@ bool CudaMemory::is_captured(Stream stream) {
 
 Event CudaMemory::record_event(Stream stream) {
     const InContext current(cuda_, context_.handle());
-    // An event is recorded where the stream is; where the driver does not tell, that is here.
+    // An event must be recorded in the stream's context. If the driver does not tell that context,
+    // it is this device's.
     void* context = context_.handle();
     cuda_.stream_context(as_handle(stream), &context);
     const InContext of_stream(cuda_, context);

@@ -1,4 +1,4 @@
-// The memory of a CUDA device, through the driver: no toolkit is needed to build this.
+// The memory of a CUDA device, through the driver; the build needs no CUDA toolkit.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace gapless::runtime {
 
-// Keeps a device's primary context, the one that PyTorch uses.
+// Retains a device's primary context, which is the one that PyTorch uses.
 class PrimaryContext {
   public:
-    // Throws DeviceCallError where there is no such device.
+    // Throws DeviceCallError if there is no such device.
     PrimaryContext(const CudaFunctions& cuda, int device);
     ~PrimaryContext();
     PrimaryContext(const PrimaryContext&) = delete;
@@ -33,16 +33,17 @@ class PrimaryContext {
 
 // Note [Devices that reach each other]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// PyTorch copies from one GPU of a process to another straight where they reach each other, and
-// asks no allocator. So memory is open to every device that the process uses, which it does from
-// the moment that the device's memory is made: set_access() opens memory to those that are
-// there, and what was opened before is opened to one that comes later. A device that the process
-// does not use gets nothing: with one process a GPU each keeps to its own. Before pages disappear
-// their device is waited for, and what other devices' streams were said to do with them; not the
-// other devices as such, whose work may wait for this one's in its turn.
+// PyTorch copies directly between two GPUs of a process that can reach each other, and asks no
+// allocator. So memory must be accessible from every device that the process uses. A device counts
+// as used from the moment that its CudaMemory exists: set_access() makes memory accessible to all
+// used devices, and a new CudaMemory gets access to all earlier mappings. A device that the process
+// does not use gets no access, so with one process for each GPU, each keeps to its own. Before
+// pages are unmapped, the host waits for their device and for what other devices' streams were
+// recorded to do with them. It does not wait for the other devices as such, whose work may wait for
+// this device in turn.
 class CudaMemory final : public DeviceMemory {
   public:
-    // Throws DeviceCallError where there is no driver or no such device.
+    // Throws DeviceCallError if there is no driver or no such device.
     explicit CudaMemory(int device);
     ~CudaMemory() override;
 
@@ -66,15 +67,15 @@ class CudaMemory final : public DeviceMemory {
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 
-    // A stream that is there as long as this.
+    // Makes a stream that lives as long as this object.
     Stream make_stream();
 
-    // As its maker calls it.
+    // The device's name, as its vendor gives it.
     std::string name() const;
     // Compute capability, major and minor.
     std::pair<int, int> capability() const;
-    // Takes the kernels that stamp and compare, as a compiler made them for this device; before
-    // that there is neither. Once. Throws DeviceCallError, std::logic_error.
+    // Loads the kernels that stamp and compare, compiled for this device. Before this call, stamp()
+    // and compare() throw. May be called once. Throws DeviceCallError, std::logic_error.
     void load_checks(const std::string& image);
     Stream own_stream() override;
     void stamp(Address address, std::size_t bytes, Stream stream, Address words) override;
@@ -83,24 +84,24 @@ class CudaMemory final : public DeviceMemory {
     std::vector<Overwritten> overwritten() override;
 
   private:
-    // Free bytes and all.
+    // Free bytes and total bytes.
     std::pair<std::size_t, std::size_t> memory_info() const;
     bool is_reached_by(int device) const;
     void forget_open(Address address, std::size_t bytes);
-    // Lets devices read and write what is mapped at an address. Throws DeviceCallError.
+    // Lets devices read and write the mappings at an address. Throws DeviceCallError.
     void open_to(const std::vector<int>& devices, Address address, std::size_t bytes);
     std::vector<int> users() const;
     const CudaChecks& loaded_checks() const;
-    // A call about a stream and an event of ours.
+    // Throws the error of a refused call about a stream and an event.
     [[noreturn]] void refuse(Status status, const char* call) const;
 
     const CudaFunctions& cuda_;
     int device_;
     PrimaryContext context_;
     std::size_t page_bytes_ = 0;
-    std::map<Address, std::size_t> open_;  // bytes by address
-    std::unique_ptr<CudaChecks> checks_;   // null before they are loaded
-    std::vector<void*> streams_;           // that were made here
+    std::map<Address, std::size_t> open_;  // accessible bytes by address
+    std::unique_ptr<CudaChecks> checks_;   // null until loaded
+    std::vector<void*> streams_;           // made by make_stream()
 };
 
 }  // namespace gapless::runtime

@@ -1,4 +1,4 @@
-// What an allocator asks of a device: address ranges, pages, events.
+// The interface through which an allocator uses a device: address ranges, pages, events.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace gapless::runtime {
 
 using Address = std::uint64_t;
 using Stream = std::uint64_t;  // a handle; 0 is the default stream
-using Pages = std::uint64_t;   // a handle of physical memory
+using Pages = std::uint64_t;   // handle of physical memory
 using Event = std::uint64_t;   // a handle
 
 // The device refused a call.
@@ -21,7 +21,7 @@ class DeviceCallError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// What a stream is given now becomes a part of a graph, and is not done.
+// A call about a stream that is being captured: submitted work would become part of a graph.
 class StreamIsCaptured : public DeviceCallError {
   public:
     StreamIsCaptured() : DeviceCallError("a stream is being captured into a graph") {}
@@ -33,22 +33,22 @@ class StreamIsGone : public DeviceCallError {
     using DeviceCallError::DeviceCallError;
 };
 
-// There is not enough memory. PyTorch turns it into an error of the operator that asked.
+// There is not enough memory. PyTorch turns this into an error of the operator that requested it.
 class OutOfDeviceMemory : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
-// Where memory was not as a stamp had left it.
+// A place where memory differed from its stamp.
 struct Overwritten {
-    std::uint64_t comparison;  // the number that it was given
-    Address first;             // of the words that were not
+    std::uint64_t comparison;  // number of the comparison that found it
+    Address first;             // address of the first differing word
     std::uint64_t words;
 };
 
-// One device, simulated or by CUDA. Physical memory and the addresses at which it appears are two
-// things: pages are created, mapped into a reserved range, unmapped and released. Calls come from
-// one thread at a time, but for synchronize() and await(), beside which others go on.
+// One device, simulated or CUDA. Physical memory and the addresses at which it appears are two
+// things: pages are created, mapped into a reserved range, unmapped and released. Only one thread
+// at a time calls, except for synchronize() and await(), during which other threads may call.
 class DeviceMemory {
   public:
     DeviceMemory() = default;
@@ -56,69 +56,72 @@ class DeviceMemory {
     DeviceMemory& operator=(const DeviceMemory&) = delete;
     virtual ~DeviceMemory() = default;
 
-    // Physical memory comes in multiples of this many bytes.
+    // Physical memory is allocated in multiples of this many bytes.
     virtual std::size_t page_bytes() const = 0;
 
-    // Physical memory that is not taken, by this process or another.
+    // Bytes of physical memory that neither this process nor another has taken.
     virtual std::size_t free_bytes() = 0;
 
-    // Physical memory that there is.
+    // Bytes of physical memory in total.
     virtual std::size_t total_bytes() = 0;
 
-    // Takes an address range without memory behind it; throws OutOfDeviceMemory.
+    // Reserves an address range without memory; throws OutOfDeviceMemory.
     virtual Address reserve_range(std::size_t bytes) = 0;
     virtual void release_range(Address address, std::size_t bytes) = 0;
 
-    // Takes physical memory; throws OutOfDeviceMemory.
+    // Allocates physical memory; throws OutOfDeviceMemory.
     virtual Pages create_pages(std::size_t bytes) = 0;
     virtual void release_pages(Pages pages) = 0;
 
-    // Makes all of some pages appear at an address of a reserved range, where nobody may touch them
-    // before set_access(). The same pages may appear at several addresses.
+    // Maps all bytes of some pages at an address of a reserved range. They must not be accessed
+    // before set_access(). The same pages may be mapped at several addresses.
     virtual void map(Address address, Pages pages, std::size_t bytes) = 0;
-    // Opens whole mappings that lie side by side.
+    // Makes whole, adjacent mappings accessible.
     virtual void set_access(Address address, std::size_t bytes) = 0;
-    // Makes whole mappings that lie side by side disappear. What is mapped must not be in use.
+    // Unmaps whole, adjacent mappings. They must not be in use.
     virtual void unmap(Address address, std::size_t bytes) = 0;
 
-    // Memory at an address of its own, as libraries that share memory between processes or register
-    // it with a network ask for. Throws OutOfDeviceMemory. What is released must not be in use.
+    // Allocates memory at an address of its own, which libraries need to share it between processes
+    // or to register it with a network. Throws OutOfDeviceMemory. Released memory must not be in
+    // use.
     virtual Address allocate_plain(std::size_t bytes) = 0;
     virtual void release_plain(Address address) = 0;
 
-    // Returns when everything that was submitted to this device is done.
+    // Waits until all work that was submitted to this device is done.
     virtual void synchronize() = 0;
 
-    // Whether what is given to a stream becomes a part of a graph. Such a stream is neither marked
-    // by an event nor made to wait for one.
+    // Returns true if work submitted to a stream becomes part of a graph. Such a stream must
+    // neither be marked by an event nor made to wait for one.
     virtual bool is_captured(Stream stream) = 0;
-    // An event is done when everything is that was submitted to the stream before it. This and
-    // make_wait() throw StreamIsGone.
+    // Records an event, which is done when all work submitted to the stream before it is done. This
+    // and make_wait() throw StreamIsGone.
     virtual Event record_event(Stream stream) = 0;
     virtual bool is_done(Event event) = 0;
-    // Returns when the event is done.
+    // Waits until the event is done.
     virtual void await(Event event) = 0;
-    // What is submitted to the stream from now on waits for the event; the host does not.
+    // Makes all work that is submitted to the stream from now on wait for the event. The host does
+    // not wait.
     virtual void make_wait(Stream stream, Event event) = 0;
     virtual void destroy_event(Event event) = 0;
 
-    // What follows finds who writes to free memory. A device without it throws DeviceCallError.
+    // The functions below find writes to free memory. A device that lacks them throws
+    // DeviceCallError.
 
-    // A stream that nobody else knows.
+    // A stream that no other code knows.
     virtual Stream own_stream() { refuse_stamps(); }
-    // Work for a stream: fills memory as free_word() says of addresses from `words` on; those of
-    // free memory are its own. Whole words of 8 bytes.
+    // Submits work that fills memory with free_word() of addresses from `words` on. For free
+    // memory, `words` is its own address. Address and size are multiples of 8 bytes.
     virtual void stamp(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/,
                        Address /*words*/) {
         refuse_stamps();
     }
-    // Work for a stream: finds what is not as stamp() had left it, and stamps that again.
+    // Submits work that reports words that differ from their stamp, and stamps them again.
     virtual void compare(Address /*address*/, std::size_t /*bytes*/, Stream /*stream*/,
                          std::uint64_t /*number*/, Address /*words*/) {
         refuse_stamps();
     }
-    // What was found so far, at most one a comparison and not more than some; all of it where the
-    // comparisons are known to be done.
+    // The findings so far, at most one for each comparison, and not more than a device-specific
+    // number. The list is complete if all comparisons are known to be done.
     virtual std::vector<Overwritten> overwritten() { refuse_stamps(); }
 
   private:

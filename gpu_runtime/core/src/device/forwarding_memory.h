@@ -1,4 +1,4 @@
-// A device that passes everything on to another: to change a part of it.
+// An adaptor that forwards all calls to another device; subclasses override some of them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a word of free memory holds where writes to it are looked for.
+// The word with which free memory is stamped.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ constexpr std::size_t kWordBytes = 8;
 
 // Note [Words of free memory]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A word follows from its address alone, so that it does not matter which blocks the bytes were in
-// when they were filled, and in which they are looked at. It differs from its neighbours, so that a
-// copy or a constant is seen. As a float of 8, 4 or 2 bytes, and of 1 byte in every other place, it
-// is not a number: who reads free memory spoils his result.
+// A word depends only on its address. So it does not matter which blocks the bytes belonged to when
+// they were stamped and when they are compared. A word differs from its neighbours, so copies and
+// constants are noticed. Read as a float of 8, 4 or 2 bytes, and as a float of 1 byte in every
+// other place, a word is NaN: a program that reads free memory spoils its result.
 constexpr std::uint64_t free_word(std::uint64_t address) {
     std::uint64_t bits = address / kWordBytes * 0x9E3779B97F4A7C15u;
     bits ^= bits >> 32;

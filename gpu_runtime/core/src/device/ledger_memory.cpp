@@ -11,7 +11,7 @@ namespace gapless::runtime {
 
 namespace {
 
-// Beyond the addresses that a process has.
+// Made-up addresses lie beyond the address space of a process.
 constexpr Address kFirstAddress = Address{1} << 48;
 constexpr Address kLastAddress = Address{1} << 63;
 

@@ -1,4 +1,4 @@
-// A device that keeps accounts and has no memory: for the replay of millions of events.
+// A simulated device that keeps accounts but has no memory: for the replay of millions of events.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,26 @@
 
 namespace gapless::runtime {
 
-// Whether a stream is done with what it was given.
+// When a stream is done with its work.
 enum class LedgerStreams : std::uint8_t {
     at_once,
-    when_told,  // by finish(), or because somebody waited
+    when_told,  // by finish(), or because the host waited
 };
 
-// Holds an allocator to two rules only: there is no more memory than the capacity, and no address
-// is mapped twice. Addresses are never given out again.
+// Enforces only two rules: memory stays within the capacity, and no address is mapped twice.
+// Made-up addresses are never reused.
 class LedgerMemory final : public DeviceMemory {
   public:
     LedgerMemory(std::size_t page_bytes, std::size_t capacity_bytes,
                  LedgerStreams streams = LedgerStreams::at_once);
 
-    // The next plain allocations, or reserved ranges, lie at these addresses, as they did in a
-    // recorded run; where there is plain memory, or a range begins, already, at a new one. Throws
-    // std::invalid_argument for 0 and what could be an address that is made up here, and so does
-    // map() where two dictated ranges would hold memory at one address.
+    // The next plain allocations, or reserved ranges, get these addresses, as in a recorded run. An
+    // address that plain memory occupies, or at which a range begins, is replaced by a made-up one.
+    // Throws std::invalid_argument for address 0 and for addresses in the range of made-up ones.
+    // map() throws the same if two dictated ranges would have memory at one address.
     void dictate_plain(const std::vector<Address>& addresses);
     void dictate_ranges(const std::vector<Address>& addresses);
-    // The stream is done with all that it was given so far.
+    // Marks all work of the stream as done.
     void finish(Stream stream);
 
     std::size_t created_bytes() const { return created_bytes_; }
@@ -60,15 +60,15 @@ class LedgerMemory final : public DeviceMemory {
 
   private:
     struct StreamState {
-        std::uint64_t recorded = 0;  // events so far
+        std::uint64_t recorded = 0;  // events recorded so far
         std::uint64_t done = 0;
     };
     struct EventState {
-        std::size_t stream;  // an index
+        std::size_t stream;  // index in streams_
         std::uint64_t number;
     };
     std::size_t index_of(Stream stream);
-    // What is dictated next, or made up.
+    // Returns the next dictated address, or a made-up one.
     Address next_address(std::deque<Address>& dictated, std::size_t bytes);
     void take(std::size_t bytes);
 
@@ -80,10 +80,11 @@ class LedgerMemory final : public DeviceMemory {
     std::deque<Address> dictated_plain_;
     std::deque<Address> dictated_ranges_;
     bool are_ranges_dictated_ = false;
-    std::vector<std::size_t> pages_;         // bytes by handle; 0 where they were released
+    std::vector<std::size_t> pages_;         // bytes by handle; 0 if released
     std::map<Address, std::size_t> mapped_;  // bytes by address
-    std::map<Address, std::size_t> plain_;   // the same
-    // Where ranges begin. How long they are depends on the device: recorded ones may be shorter.
+    std::map<Address, std::size_t> plain_;   // bytes by address
+    // Begin addresses of ranges. Their lengths are unknown: recorded ranges may be shorter than
+    // ours.
     std::set<Address> ranges_;
     std::unordered_map<Stream, std::size_t> stream_index_;
     std::vector<StreamState> streams_;

@@ -1,4 +1,4 @@
-// Pages that appear at an address and are opened, or neither.
+// Maps pages and makes them accessible, or does neither.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace gapless::runtime {
 
-// A device may refuse to open pages and then to take them back. Where they lie is remembered, and
-// they are taken back before anything else is mapped.
+// A device may refuse to make pages accessible and then refuse to unmap them. Their place is
+// remembered, and they are unmapped before anything else is mapped.
 class PageMapper {
   public:
     explicit PageMapper(DeviceMemory& memory) : memory_(memory) {}
 
-    // Pages of `each` bytes, side by side from an address on. Throws DeviceCallError; then they are
-    // mapped nowhere once settle() returned, and not to be released before.
+    // Maps pages of `each` bytes side by side, from `address` on. Throws DeviceCallError; then the
+    // pages are mapped nowhere once settle() has returned, and must not be released before that.
     void map(Address address, std::span<const Pages> pages, std::size_t each) {
         settle();
         std::size_t mapped = 0;
@@ -33,7 +33,7 @@ class PageMapper {
         }
     }
 
-    // Throws DeviceCallError.
+    // Unmaps pages that could not be made accessible. Throws DeviceCallError.
     void settle() {
         if (unopened_bytes_ == 0) return;
         memory_.unmap(unopened_, unopened_bytes_);
@@ -43,7 +43,7 @@ class PageMapper {
   private:
     DeviceMemory& memory_;
     Address unopened_ = 0;
-    std::size_t unopened_bytes_ = 0;  // mapped there, and not open
+    std::size_t unopened_bytes_ = 0;  // mapped at unopened_ and not accessible
 };
 
 }  // namespace gapless::runtime

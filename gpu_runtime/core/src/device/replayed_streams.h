@@ -1,4 +1,4 @@
-// A device on which the streams of a recorded run stand for some that there are.
+// An adaptor that maps the streams of a recorded run to real streams.
 #pragma once
 
 #include <algorithm>
@@ -11,21 +11,20 @@ namespace gapless::runtime {
 
 // Note [Replayed streams]
 // ~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A recording has the handles of streams of another process, and in a replay no kernels
-// run: a stream of the device would be done with everything at once, so that no block would ever
-// wait for one, and nothing would cost what waiting costs.
-// Approach. A recorded stream stands for one of the device, on which events are really recorded,
-// waited for and destroyed. Whether such an event is done is what finish() says, or who waited;
-// the device is asked too, and where it lags a moment behind it is waited for. So an allocator
-// takes the way it takes over a ledger of LedgerStreams::when_told. Limits. Waiting is as short as
-// on an idle device.
+// Rationale. A recording has stream handles of another process, and a replay runs no kernels. So a
+// real stream would be done at once: no block would ever wait for a stream, and waiting would cost
+// nothing. Approach. Each recorded stream stands for a real one, on which events are really
+// recorded, waited for and destroyed. Whether an event is done is decided by finish() and by waits.
+// The real event is queried too, and waited for if it is not done yet. So an online allocator
+// behaves as over a ledger with LedgerStreams::when_told. Limits. Waits are as short as on an idle
+// device.
 class ReplayedStreams final : public ForwardingMemory {
   public:
-    // Every stream that stand_for() does not name is `other`.
+    // Recorded streams that stand_for() does not name stand for `other`.
     ReplayedStreams(DeviceMemory& memory, Stream other) : ForwardingMemory(memory), other_(other) {}
 
     void stand_for(Stream recorded, Stream handle) { handles_[recorded] = handle; }
-    // The recorded stream is done with all that it was given so far.
+    // Marks all work of the recorded stream as done.
     void finish(Stream recorded) {
         State& state = states_[recorded];
         state.done = state.recorded;
@@ -66,7 +65,7 @@ class ReplayedStreams final : public ForwardingMemory {
 
   private:
     struct State {
-        std::uint64_t recorded = 0;  // events so far
+        std::uint64_t recorded = 0;  // events recorded so far
         std::uint64_t done = 0;
     };
     struct Mark {

@@ -1,4 +1,4 @@
-// A device that remembers what memory came when.
+// An adaptor that records when memory becomes accessible.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace gapless::runtime {
 
-// PyTorch records the same: memory that was allocated, or mapped and opened.
+// One entry, as in PyTorch's history: memory was allocated, or mapped and made accessible.
 struct SegmentEntry {
     Address address;
     std::size_t bytes;
@@ -20,7 +20,7 @@ class SegmentLog final : public ForwardingMemory {
   public:
     using ForwardingMemory::ForwardingMemory;
 
-    // Of the run that is replayed.
+    // Sets the row of the replayed recording that new entries get.
     void set_row(std::int64_t row) { row_ = row; }
     const std::vector<SegmentEntry>& entries() const { return entries_; }
 

@@ -17,9 +17,12 @@ namespace gapless::runtime {
 
 namespace {
 
+// Limits, in bytes, a simulated device to the address space of a process, and a page. The limit of
+// a page is a guess.
 constexpr std::size_t kAddressSpace = std::size_t{1} << 47;
 constexpr std::size_t kLargestPage = std::size_t{1} << 40;
-// Where a process has nothing: above small fixed addresses, and far below what the host chooses.
+// The first address tried. A process has nothing there: it is above small fixed addresses, and far
+// below those that the host chooses.
 constexpr Address kFirstAddress = Address{1} << 44;
 constexpr std::size_t kAroundOthers = std::size_t{1} << 40;
 
@@ -83,7 +86,7 @@ void SimulatedMemory::finish_all(Stream stream) {
     finish_until({stream, state.submitted, state.waited});
 }
 
-// What was waited for before that is done too.
+// Also finishes the work of other streams that this stream waited for.
 void SimulatedMemory::finish_until(const EventState& end) {
     StreamState& state = streams_[end.stream];
     state.finished = std::max(state.finished, end.position);
@@ -136,8 +139,8 @@ std::size_t SimulatedMemory::free_bytes() {
     return capacity_bytes_ - created_bytes_;
 }
 
-// Note: why addresses ascend, as on the ledger. Of blocks of one size an allocator takes the one
-// with the lowest address, and left to itself the host gives descending ones.
+// Note: addresses ascend, as on the ledger. An allocator takes the lowest address among blocks of
+// one size, and the host's own choice would descend.
 Address SimulatedMemory::take_addresses(std::size_t bytes, std::size_t spare, int protection) {
     const Address wish = round_up(next_address_, std::max(page_bytes_, kMadeMultiple));
     void* const found = mmap(as_pointer(wish), bytes + spare, protection,
@@ -145,7 +148,8 @@ Address SimulatedMemory::take_addresses(std::size_t bytes, std::size_t spare, in
     if (found == MAP_FAILED) {
         throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
     }
-    // Where the host has something else, it goes another way, and the next wish lies behind that.
+    // If the host has another mapping there, it chooses another address; the next try lies behind
+    // that mapping.
     next_address_ = found == as_pointer(wish) ? wish + bytes : wish + kAroundOthers;
     return reinterpret_cast<Address>(found);
 }
@@ -154,7 +158,7 @@ Address SimulatedMemory::reserve_range(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (fails()) throw OutOfDeviceMemory("no address range: the simulated device was told to fail");
     if (bytes > kAddressSpace) throw OutOfDeviceMemory("no address range: too many bytes");
-    // A page more, so that a multiple of a page lies inside.
+    // One page more, so that the range contains a page-aligned one.
     const Address begin = take_addresses(bytes, page_bytes_, PROT_NONE);
     const Address address = round_up(begin, page_bytes_);
     if (address > begin) munmap(as_pointer(begin), address - begin);
@@ -198,7 +202,7 @@ void SimulatedMemory::release_pages(Pages pages) {
     const auto found = pages_.find(pages);
     if (found == pages_.end()) refuse("no such pages");
     if (found->second.mappings > 0) refuse("pages are released while they are mapped");
-    // Gives the host its memory back; the bytes of the file are not used again.
+    // Returns the memory to the host. This part of the file is not reused.
     fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(found->second.file_offset),
               static_cast<off_t>(found->second.bytes));
@@ -309,8 +313,8 @@ bool SimulatedMemory::is_captured(Stream stream) {
     return captured_.contains(stream);
 }
 
-// Where the stream is captured a driver takes both, and they become a part of the graph or end its
-// capture.
+// During a capture, a driver would accept both calls; they would become part of the graph or end
+// its capture.
 void SimulatedMemory::require_running(Stream stream) {
     if (gone_.contains(stream)) throw StreamIsGone("the simulated device has no such stream");
     if (!captured_.contains(stream)) return;

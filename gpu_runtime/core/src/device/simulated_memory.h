@@ -1,4 +1,4 @@
-// A device whose memory is the host's: every rule of the allocators runs without a GPU.
+// A simulated device in host memory: all rules of the allocators are tested without a GPU.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace gapless::runtime {
 
-// A stream that was made to wait for what another had been given by then.
+// A stream that was made to wait for the work that another stream had by then.
 struct Wait {
     Stream waiting;
     Stream awaited;
-    std::uint64_t position;  // pieces of work submitted to `awaited` before the event
+    std::uint64_t position;  // work submitted to `awaited` before the event
 };
 
-// Real bytes at real addresses: pages are parts of a file in memory, mapped as a driver would map
-// them, so that an access outside of what is mapped ends the process as it ends a kernel. Streams
-// are counters of submitted and finished work. Safe to call from any thread: several allocators may
-// have it, each with a lock of its own, and a program submits work while they do.
+// Real bytes at real addresses. Pages are parts of a memory file and are mapped as a driver would
+// map them, so an access outside of mapped memory ends the process as it ends a kernel. Streams are
+// counters of submitted and finished work. Thread-safe: several allocators, each with its own lock,
+// may share the device while a program submits work.
 class SimulatedMemory final : public DeviceMemory {
   public:
     SimulatedMemory(std::size_t page_bytes, std::size_t capacity_bytes);
@@ -50,29 +50,30 @@ class SimulatedMemory final : public DeviceMemory {
     void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
     Stream own_stream() override { return kOwnStream; }
-    // Both touch the bytes at once, and are work that is not finished.
+    // Both touch the bytes at once, but count as unfinished work of the stream.
     void stamp(Address address, std::size_t bytes, Stream stream, Address words) override;
     void compare(Address address, std::size_t bytes, Stream stream, std::uint64_t number,
                  Address words) override;
     std::vector<Overwritten> overwritten() override { return locked(overwritten_); }
 
-    // Work for a stream, and the end of all work that it was given so far. Nothing may be unmapped
-    // while work goes on, unless that is known to touch `bytes` at an address only.
+    // submit() adds work to a stream; finish() ends all of its work. Nothing may be unmapped while
+    // work is unfinished, except memory outside of the `bytes` bytes at `address` that the work is
+    // known to touch.
     void submit(Stream stream, Address address = 0, std::size_t bytes = 0);
     void finish(Stream stream);
-    // From now on a stream is at work wherever an event is recorded, as on a ledger of
-    // LedgerStreams::when_told, so that an allocator takes the same way over both.
+    // From now on every recorded event counts as unfinished work, as on a ledger with
+    // LedgerStreams::when_told. So an allocator behaves alike over both devices.
     void work_at_events() { are_events_work_ = true; }
 
-    // What it was given goes on; it gets nothing more.
+    // The stream's submitted work continues; new work is refused.
     void destroy_stream(Stream stream);
-    // From now on what the stream is given is part of a graph, or not any more.
+    // Begins or ends the capture of a stream.
     void set_captured(Stream stream, bool is_captured);
-    // Stamps, comparisons and events that became part of one, and did nothing.
+    // Number of stamps, comparisons and events that became part of a graph and did nothing.
     std::uint64_t captured_work() const { return locked(captured_work_); }
 
-    // After `calls` more calls so many fail: creating and reserving with no memory, others with an
-    // error of the device.
+    // Lets `failures` calls fail after `calls` more calls: creating pages and reserving ranges with
+    // OutOfDeviceMemory, all others with DeviceCallError.
     void fail_after(std::uint64_t calls, std::uint64_t failures);
 
     std::size_t created_bytes() const { return locked(created_bytes_); }
@@ -90,23 +91,23 @@ class SimulatedMemory final : public DeviceMemory {
         Address begin;
         Address end;
     };
-    // Of a stream: work and waits that it had been given.
+    // A position in a stream: the work and the waits that it had by then.
     struct EventState {
         Stream stream;
         std::uint64_t position;
         std::uint64_t waits;
     };
     struct StreamWait {
-        std::uint64_t behind;  // work that the stream had been given before
-        std::uint64_t number;  // of the waits of the stream
+        std::uint64_t behind;  // work submitted to the stream before the wait
+        std::uint64_t number;  // number among the stream's waits
         EventState awaited;
     };
     struct StreamState {
         std::uint64_t submitted = 0;
         std::uint64_t finished = 0;
-        std::deque<Work> work;         // that is not finished
-        std::deque<StreamWait> waits;  // that are not known to be over
-        std::uint64_t waited = 0;      // how many there ever were
+        std::deque<Work> work;         // unfinished
+        std::deque<StreamWait> waits;  // not known to be over
+        std::uint64_t waited = 0;      // number of waits so far
     };
     struct PagesState {
         std::size_t file_offset;
@@ -122,7 +123,7 @@ class SimulatedMemory final : public DeviceMemory {
         const std::lock_guard lock(mutex_);
         return value;
     }
-    // Of the host, with spare ones behind.
+    // Takes addresses from the host, with `spare` bytes more than needed.
     Address take_addresses(std::size_t bytes, std::size_t spare, int protection);
     void add_work(Stream stream, Address begin, Address end);
     void require_mapped(Address address, std::size_t bytes) const;
@@ -149,7 +150,7 @@ class SimulatedMemory final : public DeviceMemory {
     std::map<Address, std::size_t> ranges_;
     std::unordered_map<Pages, PagesState> pages_;
     std::map<Address, Mapping> mappings_;
-    std::unordered_map<Address, std::size_t> plain_;  // bytes
+    std::unordered_map<Address, std::size_t> plain_;  // bytes by address
     std::unordered_map<Stream, StreamState> streams_;
     std::unordered_map<Event, EventState> events_;
     std::vector<Wait> waits_;

@@ -1,11 +1,11 @@
-// An event that ends with who keeps it.
+// An event that is destroyed with its owner.
 #pragma once
 
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
 
-// Work that a stream had been given when this was made.
+// Marks the work that a stream had when this object was made.
 class StreamMark {
   public:
     // Throws StreamIsCaptured, DeviceCallError.
@@ -15,7 +15,7 @@ class StreamMark {
         try {
             memory_.destroy_event(event_);
         } catch (...) {
-            // An event is lost; nothing depends on it any more.
+            // The event leaks; no code depends on it any more.
         }
     }
     StreamMark(const StreamMark&) = delete;

@@ -1,4 +1,4 @@
-// From where on each tensor left may lie: the pruning rules of the canonical search.
+// Lower bounds on the offset of each unplaced tensor: the pruning rules of the canonical search.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace gapless {
 
-// The rules that may be left out, one by one, for an ablation; see Note [Canonical search].
+// Rules that can be switched off one by one for an ablation; see Note [Canonical search].
 struct CanonicalRules {
     bool dominance = true;
     bool passed_over = true;
@@ -46,10 +46,10 @@ class CanonicalBounds {
         std::iota(blocker_.begin(), blocker_.end(), 0);
     }
 
-    // Says that a tensor is placed, and blocks nothing any more.
+    // Notes that a tensor is placed and blocks no other tensor any more.
     void forget(std::int32_t t) { bound[t] = kPlaced; }
 
-    // The least end of all tensors left, were each placed next.
+    // The least end that any unplaced tensor would have if it were placed next.
     Bytes least_end_of_all() const { return least_end_of_all_; }
 
     bool passed_over(std::int32_t t, Position position) const {
@@ -57,7 +57,7 @@ class CanonicalBounds {
                (state_.low[t] == position.offset && rank[t] < position.rank);
     }
 
-    // Works out from where on each tensor may lie; false where the node is refuted.
+    // Computes the lower bound of each tensor; returns false if the node is refuted.
     bool raise(Tensors tensors, Position position, SectionRange part) {
         if (!first_bounds(tensors, position)) return false;
         for (int round = 0; round < kRounds; ++round) {
@@ -75,7 +75,7 @@ class CanonicalBounds {
         return true;
     }
 
-    // The order of the tensors within their part, and from where on each may lie.
+    // The rank of each tensor within its part, and the lower bound of its offset.
     std::vector<std::int32_t> rank;
     std::vector<Bytes> bound;
 
@@ -107,10 +107,12 @@ class CanonicalBounds {
         return true;
     }
 
-    // Raises a tensor above the lowest end of what may block its low; false where nothing may.
+    // Raises a tensor above the lowest end of all tensors that may block its low; returns false if
+    // none may.
     bool raise_above_blocker(std::int32_t t) {
         const Bytes blocked_below = state_.low[t] + state_.size[t];
-        // Something that may block it and ends no higher than its bound: nothing to raise.
+        // Returns true if `other` may block the tensor and ends at or below its bound: then nothing
+        // rises.
         const auto settles = [&](std::int32_t other) {
             return bound[other] < blocked_below && bound[other] + state_.size[other] <= bound[t];
         };
@@ -149,7 +151,8 @@ class CanonicalBounds {
         return true;
     }
 
-    // Works out the least end of what may be lowest in each section; false where nothing may be.
+    // Computes, for each section, the least end of the tensors that may be lowest there; returns
+    // false if none may be.
     bool sections_fit(Tensors tensors, SectionRange part) {
         for (const std::int32_t t : tensors) {
             if (bound[t] > state_.capacity - state_.size[t]) return false;
@@ -163,7 +166,8 @@ class CanonicalBounds {
         return true;
     }
 
-    // Raises what cannot be lowest in a section above what can; whether anything rose.
+    // Raises each tensor that cannot be lowest in a section above those that can; returns true if
+    // any bound rose.
     bool raise_above_lowest(Tensors tensors) {
         highest_ends(state_.problem, columns(tensors), sections(), state_.capacity, above_.data());
         bool rose = false;
@@ -179,7 +183,7 @@ class CanonicalBounds {
 
     SectionColumns<Bytes> sections() { return {state_.remaining.data(), least_end_.data()}; }
 
-    // The bound of what is placed, so that it never seems to block anything.
+    // The bound of a placed tensor: it never seems to block another one.
     static constexpr Bytes kPlaced = std::numeric_limits<Bytes>::max();
     static constexpr Bytes kNoEnd = SectionColumns<Bytes>::kNoEnd;
     static constexpr int kRounds = 3;
@@ -187,12 +191,13 @@ class CanonicalBounds {
     const CanonicalState<Bytes>& state_;
     CanonicalRules rules_;
     SearchCounters* counters_ = nullptr;
-    // What blocked a tensor last; itself, which never does, where nothing has.
+    // The tensor that blocked each tensor last; at first the tensor itself, which never blocks.
     std::vector<std::int32_t> blocker_;
     Bytes least_end_of_all_ = 0;
-    // Of each section: the least end of what may be lowest in it.
+    // For each section: the least end of the tensors that may be lowest there.
     std::vector<Bytes> least_end_;
-    // Of each tensor: the most bytes left in one of its sections, and what it must lie above.
+    // For each tensor: the most unplaced bytes in one of its sections, and the offset it must lie
+    // above.
     std::vector<Bytes> most_remaining_, above_;
 };
 

@@ -15,57 +15,61 @@ namespace gapless {
 
 // Note [Canonical search]
 // ~~~~~~~~~~~~~~~~~~~~~~~
-// Active plans are the canonical solutions of Moffitt 2023, and so is the idea of dominance.
+// Active plans are the canonical solutions of Moffitt 2023. The idea of dominance is his as well.
 //
 // A plan is active if no tensor without a pin can move to a lower offset while all others stay.
 // Moving tensors down one by one ends in an active plan with no higher peak, since the sum of the
-// offsets falls. So it is enough to look for active plans. The search builds one in the order of
-// (offset, rank), where the ranks are any fixed order of the tensors. When tensor t is next, let
-// low(t) be its least aligned offset above all placed neighbours, or its pin.
+// offsets falls. So the search need only consider active plans. It builds a plan in the order of
+// (offset, rank), where the ranks are any fixed order of the tensors. When tensor t is next, low(t)
+// is its least aligned offset above all placed neighbours, or its pin.
 //
-// Offset. In an active plan t lies at low(t): it lies above its placed neighbours, whose offsets
-// are no higher; were it higher than low(t), it could move there, as its neighbours still to come
-// lie above its present end. So a node branches over tensors, not over offsets.
+// Offset. In an active plan t lies at low(t). It lies above its placed neighbours, whose offsets
+// are no higher. If it were higher than low(t), it could move down to low(t), since its unplaced
+// neighbours lie above its present end. So a node branches over tensors, not over offsets.
 //
-// Position. (lo, li) is the offset and rank of the tensor placed last: all others come later. A
-// tensor u with (low(u), rank) before that position is *passed over*: it lies above low(u) in the
-// end. As the plan is active, something blocks low(u): a neighbour z to come with an offset below
-// low(u) + size(u), and u lies above z. So u lies at or above the least bound(z) + size(z) over
-// the neighbours with bound(z) < low(u) + size(u), and without any the node is refuted.
+// Position. (lo, li) is the offset and rank of the tensor placed last; all unplaced tensors come
+// later. A tensor u with (low(u), rank) before that position is *passed over*: in the end it lies
+// above low(u). As the plan is active, something blocks low(u): an unplaced neighbour z with an
+// offset below low(u) + size(u), and u lies above z. So u lies at or above the least bound(z) +
+// size(z) over the neighbours with bound(z) < low(u) + size(u). If there is no such neighbour, the
+// node is refuted.
 //
-// Dominance. If the next offset is not below low(u) + size(u) for some u that is left, then
-// nothing to come reaches below that end, and u could move down to low(u): not active. So
+// Dominance. Suppose that the next offset is not below low(u) + size(u) for some unplaced u. Then
+// no later tensor lies below that end, and u could move down to low(u): the plan is not active. So
 // candidates at or above the least such end are skipped.
 //
-// Sections. Of the tensors left in a section one is lowest, and the others lie above it, so the
-// plan reaches its offset plus the bytes left there. Those whose bound would then pass the capacity
-// are not lowest, and lie above the end of one that may be; if none may be, the node is refuted.
-// This contains the usual test, least bound plus bytes left; it alone is used where the rule
-// `lowest` is off.
+// Sections. One of the unplaced tensors of a section is lowest there, and the others lie above it.
+// So the plan reaches at least its offset plus the unplaced bytes of the section. A tensor whose
+// bound would then exceed the capacity is not lowest; it lies above the end of a tensor that may be
+// lowest. If no tensor may be lowest, the node is refuted. This contains the usual test, least
+// bound plus unplaced bytes. Without the rule `lowest` only the usual test is used.
 //
-// Pins. A pinned neighbour to come either lies above t or t above it. So a bound that would reach
-// into it is raised to its end. All arguments above hold for it: it cannot move, but it needs not.
+// Pins. An unplaced pinned neighbour lies either above t or below t. So a bound that would reach
+// into it is raised to its end. All arguments above hold for a pinned tensor: it cannot move, but
+// it need not.
 //
 // Identical tensors may exchange their offsets, so the one of lower rank comes first.
 //
-// Split. Parts that share no section cannot disturb each other: each is a problem of its own above
-// the tensors placed so far, with ranks of its own and no position yet. If one is refuted, so is
-// the node. A plan of a part need only stay above what is placed, and "active" is read so.
+// Split. Parts that share no section cannot disturb each other. Each part is a problem of its own
+// above the tensors placed so far, with ranks of its own and no position yet. If one part is
+// refuted, so is the node. For a part, "active" means that a tensor cannot move down within the
+// space above the tensors placed before the split.
 //
 // Memory. Candidates are tried in the order of (offset, rank), so within a part the search visits
-// sequences in lexicographic order. Suppose a state with the same tensors left was refuted earlier
-// in this part, with lows and a position no higher, and that this one has a completion. It would
-// complete the earlier state as well. Make that plan active: sorted, its sequence is no later in
-// that order, so it was visited before the earlier state was left, and would have ended the search.
-// So this state is refuted. Trying candidates in another order (`wander`) breaks the argument.
+// sequences in lexicographic order. Suppose that a state with the same unplaced tensors, and with
+// lows and a position that are no higher, was refuted earlier in this part, and that the present
+// state has a completion. The completion would complete the earlier state as well. Make that plan
+// active: its sorted sequence is no later in the order, so the search would have visited it before
+// it left the earlier state, and would have ended. So the present state is refuted. Trying
+// candidates in another order (`wander`) breaks this argument.
 //
-// Bounds are worked out in at most kRounds rounds; every round is sound by itself. What holds for a
-// node holds for its children, so they start from its bounds; not so across a split, where new
+// Bounds are raised in at most kRounds rounds; every round is sound by itself. The bounds of a node
+// hold for its children, so children start from them. They do not hold across a split, where new
 // ranks decide anew which of two identical tensors comes first.
 
 namespace {
 
-// Visits of a tensor between two looks at the clock; a visit takes some nanoseconds a section.
+// Tensor visits between two checks for a stop. A visit takes some nanoseconds for each section.
 constexpr std::int64_t kWorkPerCheck = 1 << 15;
 constexpr std::int64_t kNarrow = std::int64_t{1} << 29;
 
@@ -142,7 +146,7 @@ class CanonicalSearch::Engine {
   private:
     using Position = typename RefutedStates<Bytes>::Position;
 
-    // Sections [first, last) of a part, and the number that tells it from others.
+    // A part: its sections [first, last), and a number that distinguishes it from other parts.
     struct Part {
         std::int32_t first, last;
         std::uint64_t key;
@@ -170,8 +174,8 @@ class CanonicalSearch::Engine {
         parts_ = 0;
     }
 
-    // Explores tensors that are independent of all others left, part by part.
-    // `tensors` are sorted by their first section.
+    // Explores tensors that share no section with other unplaced tensors, part by part. `tensors`
+    // are sorted by their first section.
     Verdict explore_parts(std::vector<std::int32_t>& tensors) {
         struct Run {
             std::size_t begin, end;
@@ -235,7 +239,7 @@ class CanonicalSearch::Engine {
         }
     }
 
-    // The smallest comes first.
+    // Returns a key by which the tensor with the smallest value comes first.
     double sort_key(SearchKey key, std::int32_t t) const {
         const SearchProblem& problem = state_.problem;
         Bytes most = 0;
@@ -271,7 +275,7 @@ class CanonicalSearch::Engine {
         return 0;
     }
 
-    // Explores the tensors of the arena from `begin` on, which are one part in the order of rank.
+    // Explores the part that consists of the arena's tensors from `begin` on, in the order of rank.
     Verdict explore(std::size_t begin, std::uint64_t key, Position position, const Part& part) {
         const std::size_t end = arena_.size();
         if (begin == end) return Verdict::kFits;
@@ -332,7 +336,7 @@ class CanonicalSearch::Engine {
         return verdict;
     }
 
-    // Whether what is left of a part no longer holds together where the tensor lay.
+    // Returns true if the unplaced tensors of a part no longer connect where the placed tensor lay.
     bool splits(std::int32_t placed, const Part& part) const {
         if (!question_->rules.split) return false;
         for (std::int32_t s = std::max(state_.first[placed], part.first + 1);
@@ -342,7 +346,7 @@ class CanonicalSearch::Engine {
         return false;
     }
 
-    // Explores all of a part but one tensor, split into its own parts.
+    // Splits a part without one tensor into its parts, and explores them.
     Verdict explore_rest(std::int32_t placed, std::size_t begin, std::size_t end) {
         std::vector<std::int32_t> rest;
         const std::vector<std::int32_t> ranked(arena_.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -367,13 +371,13 @@ class CanonicalSearch::Engine {
         stop_->check();
     }
 
-    // Appends what may be next, in the order in which it is tried.
+    // Appends the tensors that may be next, in the order in which they are tried.
     void collect_candidates(Tensors tensors, Position position) {
         const CanonicalRules& rules = question_->rules;
         const auto first = static_cast<std::ptrdiff_t>(candidates_.size());
         for (const std::int32_t t : tensors) {
             if (rules.identical && group_[t] >= 0) {
-                // Of identical tensors the first in the order of rank comes first.
+                // Only the tensor of the lowest rank among identical ones is a candidate.
                 if (seen_[group_[t]] == counters_.nodes) {
                     ++counters_.identical;
                     continue;
@@ -393,6 +397,7 @@ class CanonicalSearch::Engine {
 
     template <class Iterator>
     void wander(Iterator first, Iterator last) {
+        // Candidates after the first among which a random one is drawn. A guess.
         constexpr std::ptrdiff_t kFarthest = 3;
         if (question_->wander == 0 || last - first < 2) return;
         if (static_cast<std::int32_t>(random_() % 1000) >= question_->wander) return;
@@ -405,7 +410,8 @@ class CanonicalSearch::Engine {
     const std::int32_t count_;
     CanonicalState<Bytes> state_;
     CanonicalBounds<Bytes> bounds_;
-    // The tensors by their sections and size, where each is among these, and a hash for each.
+    // The tensors sorted by sections and size, the place of each in that order, and a hash for
+    // each.
     std::vector<std::int32_t> by_first_, place_by_first_;
     std::vector<std::uint64_t> hash_;
 
@@ -416,13 +422,13 @@ class CanonicalSearch::Engine {
     SearchCounters counters_;
     std::mt19937 random_;
 
-    // Of every node on the way here: its tensors in the order of rank, its bounds to go back to,
-    // and its candidates.
+    // Stacks over the nodes of the current path: tensors in the order of rank, bounds to return to,
+    // and candidates.
     std::vector<std::int32_t> arena_;
     std::vector<Bytes> kept_bounds_;
     std::vector<Candidate> candidates_;
     RefutedStates<Bytes> states_;
-    // The lows of the node at hand, and the node that last saw each group of identical tensors.
+    // The lows of the current node, and the node that last saw each group of identical tensors.
     std::vector<Bytes> lows_;
     std::vector<std::int64_t> seen_;
 };
@@ -435,7 +441,7 @@ CanonicalSearch::CanonicalSearch(SearchProblem problem, Stop& stop)
 CanonicalSearch::~CanonicalSearch() = default;
 
 Decision CanonicalSearch::decide(const CanonicalQuestion& question, Stop& stop) {
-    // 32 bits hold twice as many numbers in a vector register; real sizes in units often fit.
+    // A vector register holds twice as many 32-bit numbers, and sizes in common units often fit.
     std::int64_t largest = question.capacity;
     for (const std::int64_t m : problem_.modulus) largest = std::max(largest, m);
     for (const std::int64_t p : problem_.pinned) largest = std::max(largest, p);

@@ -1,4 +1,4 @@
-// Exact search for single tensors: place them bottom up, in one canonical order.
+// Exact search for single tensors: builds plans bottom up, in one canonical order.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace gapless {
 
-// What an order of the tensors sorts by. All but the earliest start and end: largest first.
-// Of the sections of a tensor the fullest counts, by the bytes left in it, or its total: these
-// above the top of what is placed. The lifetime is in steps, and the area its product with the
-// size.
+// The keys by which an order sorts the tensors. All keys put the largest first, except the earliest
+// start and the earliest end. A section key takes the tensor's fullest section: by its unplaced
+// bytes, or by its total, which adds the height of the placed tensors. The lifetime is in steps;
+// the area is the lifetime times the size.
 enum class SearchKey {
     kSectionTotal,
     kSectionLeft,
@@ -30,20 +30,21 @@ enum class SearchKey {
 
 struct CanonicalQuestion {
     std::int64_t capacity;
-    // Sorts the tensors, and those of every independent part by what it has left.
+    // The order of the tensors. Every independent part is sorted by it again, by its unplaced
+    // tensors.
     std::vector<SearchKey> order;
     std::int64_t node_limit;
-    // In how many of a thousand nodes another candidate than the first is tried first, at random.
-    // Memory is off where this is not 0.
+    // In how many of a thousand nodes, drawn at random, a candidate other than the first is tried
+    // first. Unless it is 0, the rule `memory` is off.
     std::int32_t wander = 0;
     std::uint32_t seed = 0;
     CanonicalRules rules;
 };
 
-// Holds what every question about one problem needs. The problem has one member a block.
+// Holds the data that all questions about one problem share. Every block must have one member.
 class CanonicalSearch {
   public:
-    // Throws std::invalid_argument where a block has more than one member.
+    // Throws std::invalid_argument if a block has more than one member.
     CanonicalSearch(SearchProblem problem, Stop& stop);
     ~CanonicalSearch();
     Decision decide(const CanonicalQuestion& question, Stop& stop);

@@ -1,4 +1,4 @@
-// What is placed so far in a canonical search, and what is left.
+// The partial plan of a canonical search: the placed tensors and those left.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace gapless {
 
-// Numbers are 32 or 64 bits wide, whichever the problem needs.
+// Numbers are 32 or 64 bits wide, as the problem requires.
 template <class Bytes>
 class CanonicalState {
   public:
@@ -27,7 +27,8 @@ class CanonicalState {
         }
     }
 
-    // Nothing is placed. A capacity below 0 holds nothing, and may be too low for a narrow number.
+    // Begins with nothing placed. A capacity below 0 holds nothing; it is set to -1, which fits 32
+    // bits.
     void start(std::int64_t bytes) {
         capacity = static_cast<Bytes>(std::max<std::int64_t>(bytes, -1));
         const auto sections = static_cast<std::size_t>(problem.sections);
@@ -44,7 +45,6 @@ class CanonicalState {
         }
     }
 
-    // The least offset at or above `at` that the alignment of a tensor allows.
     Bytes align(std::int32_t t, Bytes at) const { return at + ((residue_[t] - at) & mask_[t]); }
 
     template <class Visit>
@@ -54,7 +54,7 @@ class CanonicalState {
         }
     }
 
-    // Places a tensor at its low; whether its neighbours still fit above it.
+    // Places a tensor at its low; returns true if its unplaced neighbours still fit above it.
     bool place(std::int32_t t) {
         placements_.push_back({t, changes_.size()});
         const Bytes end = low[t] + size[t];
@@ -80,7 +80,7 @@ class CanonicalState {
 
     std::size_t placed() const { return placements_.size(); }
 
-    // Takes back all placements but the first so many.
+    // Takes placements back until only the first `placements` are left.
     void undo_to(std::size_t placements) {
         while (placements_.size() > placements) {
             const Placement undone = placements_.back();
@@ -99,19 +99,22 @@ class CanonicalState {
     const Neighbours& neighbours;
     Bytes capacity = 0;
     bool has_pins = false;
-    // A tensor: its size, its pin or -1, and its sections, which lie in [first, last), with holes
-    // where it has gaps.
+    // For each tensor: its size, its pin or -1, and the range [first, last) of its sections, in
+    // which a tensor with gaps has holes.
     std::vector<Bytes> size, pinned;
     std::vector<std::int32_t> first, last;
-    // Whether it is left, and its least offset above what is placed, or its pin, or where it lies.
+    // For each tensor: whether it is unplaced; and its least offset above the placed neighbours,
+    // its pin, or, when placed, its offset.
     std::vector<char> left;
     std::vector<Bytes> low;
-    // A section: the top of what is placed, the bytes left, the tensors left that cross into it.
+    // For each section: the top of the placed tensors, the unplaced bytes, and the number of
+    // unplaced tensors that also lie in the section before.
     std::vector<Bytes> height, remaining;
     std::vector<std::int32_t> crossing;
 
   private:
-    // What a placement changed: the low of a tensor, or, as ~section, the height of a section.
+    // What a placement changed: the low of a tensor, or, stored as ~section, the height of a
+    // section.
     struct Change {
         std::int32_t where;
         Bytes before;
@@ -121,7 +124,7 @@ class CanonicalState {
         std::size_t changes;
     };
 
-    // Adds a tensor to what is left in its sections (sign 1), or takes it away (sign -1).
+    // Adds a tensor to the unplaced bytes of its sections (sign 1), or removes it (sign -1).
     void count_in(std::int32_t t, std::int32_t sign) {
         const Bytes bytes = sign > 0 ? size[t] : -size[t];
         for_sections(t, [&](std::int32_t s) { remaining[s] += bytes; });

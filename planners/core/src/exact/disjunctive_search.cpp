@@ -7,48 +7,51 @@ namespace gapless {
 
 // Note [Disjunctive search]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
-// A chain may lie below one tensor with one member and above it with another, and two chains may
-// interlock, so no order of the blocks builds all plans from below. What decides a plan are the
-// differences of offsets: two blocks with unsafe members must not have certain differences, which
-// form open intervals, and every plan has each difference at or beyond one end of each interval. A
-// node is a set of such decisions, "offset of b at least offset of a plus d". Offsets that satisfy
-// them, the alignments and the pins are closed under taking the smaller one block by block, so a
-// node has a least solution, found by raising offsets until nothing is broken. No plan of the node
-// lies below it anywhere. If it has no overlap it is a plan, and no other of the node has a lower
-// peak. Else some two blocks have a forbidden difference: one branch asks for the upper end of its
-// interval, the other for the lower. Both are exact, and together they lose no plan.
+// A chain may lie below a tensor with one member and above the same tensor with another, and two
+// chains may interlock. So no order of the blocks builds all plans from below. A plan is decided by
+// the differences of offsets. For two blocks with unsafe members, certain differences are
+// forbidden; these form open intervals, and in every plan the difference lies at or beyond one end
+// of each interval. A node is a set of decisions "offset of b is at least offset of a plus d".
+// Solutions of the decisions, the alignments and the pins are closed under the minimum, taken block
+// by block. So a node has a least solution, found by raising offsets until no rule is broken. Every
+// plan of the node lies at or above it. If the least solution has no overlap, it is the plan of the
+// node with the lowest peak. Otherwise some two blocks have a forbidden difference: one branch
+// demands the upper end of its interval, the other the lower end. Both branches are exact, and
+// together they lose no plan.
 //
-// In the same way a node has a greatest solution under the capacity. Where, between both, one of
-// two unsafe members no longer fits below the other, it must lie above: both bounds move to say so.
-// This needs no record, as bounds only close in, and it is looked at again whenever one of them
-// moves.
+// In the same way a node has a greatest solution under the capacity. If, between both solutions,
+// one of two unsafe members can no longer fit below the other, it must lie above, and the bounds of
+// both move accordingly. This need not be recorded, because bounds only tighten and the pair is
+// examined again whenever one of them moves.
 //
-// A node is refuted if the two solutions cross, or by the bytes in a section, as in Note [Canonical
-// search]: one member is lowest there, all others lie above it; members that would then pass the
-// capacity lie above the end of one that may be lowest.
+// A node is refuted if the two solutions cross, or by the bytes of a section, as in Note [Canonical
+// search]: one member is lowest in the section and all others lie above it; members that would then
+// exceed the capacity lie above the end of a member that may be lowest.
 //
-// Offsets are integers, grow with every decision, and are bounded by the capacity; an interval once
-// decided stays decided. So the search ends.
+// Termination. Offsets are integers, grow with every decision, and are bounded by the capacity. An
+// interval stays decided.
 //
-// Contradiction. Decisions may ask for more than a chain leaves between its members, and then two
-// blocks raise each other, by as little as one unit a turn: the capacity would end that, after as
-// many turns as it has units. Such a circle contains the newest decision, "b above a", as those
-// before it had a solution. Let x be the offset of a, and P the largest modulus, which all others
-// divide. What the decision raises follows from x alone. If there is a solution at all, then
-// moving all of it down by P again and again keeps decisions and alignments, so there is one, below
-// 0 perhaps, with a in [x, x + P), and what follows from x stays at or below it. So the node is
-// refuted as soon as its newest decision raises a itself to x + P. Once decisions have a solution,
-// what they lower ends as well.
+// Contradiction. Decisions may demand more than a chain leaves between its members. Then two blocks
+// raise each other, by as little as one unit a turn, and the capacity would end this only after as
+// many turns. Such a cycle contains the newest decision, "b above a", as the decisions before it
+// had a solution. Let x be the offset of a, and P the largest modulus, which all other moduli
+// divide. The offsets that the decision raises follow from x alone. If a solution exists, moving
+// all of it down by P keeps decisions and alignments. So there is a solution, perhaps below 0, with
+// a in [x, x + P), and all raised offsets stay at or below it. So the node is refuted as soon as
+// its newest decision raises a itself to x + P. Once decisions have a solution, lowering the
+// greatest solution ends as well.
 //
-// Pairs and sections may run in such a circle too. So closing in ends after a while: every move is
-// sound by itself, and what is left is branched on.
+// Pairs and sections may form such cycles too. So tightening stops after a number of rounds: every
+// move is sound by itself, and the search branches on the rest.
 
 namespace {
 
+// Pairs, members and arcs examined between two checks for a stop. A guess.
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
-// Looks at the pairs of a block, on average, and at the sections, in one node.
+// Limits the tightening in one node: examinations of each block's pairs, on average, and of all
+// sections. A guess.
 constexpr int kRounds = 16;
-// Decisions on top of each other: as far as a thread's stack reaches. What is below stays unknown.
+// Limits the depth of decisions to what a thread's stack holds. Deeper nodes stay undecided.
 constexpr int kDeepest = 10'000;
 
 }  // namespace
@@ -105,12 +108,13 @@ class DisjunctiveSearch::Engine {
     }
 
   private:
-    // A decision, kept with either block: the other one is at least `distance` above, or below.
+    // A decision, stored with both blocks: the other block lies at least `distance` above, or
+    // below.
     struct Arc {
         std::int32_t other;
         std::int64_t distance;
     };
-    // The least offset of a block before it moved, or, as ~block, the greatest.
+    // The least offset of a block before a move; or, stored as ~block, its greatest offset.
     struct Change {
         std::int32_t block;
         std::int64_t before;
@@ -153,7 +157,7 @@ class DisjunctiveSearch::Engine {
     }
 
     Verdict branch(Overlap overlap) {
-        // First the way that raises less.
+        // Try the branch that raises less first.
         if (top(overlap.a) - bottom(overlap.b) > top(overlap.b) - bottom(overlap.a)) {
             std::swap(overlap.a, overlap.b);
         }
@@ -178,7 +182,7 @@ class DisjunctiveSearch::Engine {
         return problem_.before[member] + problem_.size[member];
     }
 
-    // Moves the bounds of two members so that `lower` fits below `upper`.
+    // Moves the bounds of two members so that `lower` lies below `upper`.
     bool put_below(std::int32_t lower, std::int32_t upper, std::int32_t decided_below = -1) {
         return raise(problem_.block[upper], top(lower) - problem_.before[upper], decided_below) &&
                sink(problem_.block[lower], greatest_bottom(upper) - end_in_block(lower));
@@ -190,7 +194,8 @@ class DisjunctiveSearch::Engine {
             changes_.pop_back();
             (change.block < 0 ? most_[~change.block] : offset_[change.block]) = change.before;
         }
-        // What is undone needs no look: it was looked at before it moved.
+        // Blocks whose moves are undone were examined before these moves, so the queue can be
+        // dropped.
         for (const std::int32_t b : queue_) waiting_[b] = 0;
         queue_.clear();
     }
@@ -201,8 +206,9 @@ class DisjunctiveSearch::Engine {
         queue_.push_back(block);
     }
 
-    // Raises the least offset of a block, and of all that decisions put above it; false where one
-    // passes its limit, or where the newest decision, to put it above `below`, contradicts others.
+    // Raises the least offset of a block, and of all blocks that decisions put above it. Returns
+    // false if one exceeds its greatest offset, or if the newest decision, to put the block above
+    // `below`, contradicts the others.
     bool raise(std::int32_t block, std::int64_t to, std::int32_t below = -1) {
         const std::int64_t contradiction = below < 0 ? 0 : offset_[below] + period_;
         open_.assign(1, {block, to});
@@ -222,7 +228,7 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    // Lowers the greatest offset of a block, and of all that decisions put below it.
+    // Lowers the greatest offset of a block, and of all blocks that decisions put below it.
     bool sink(std::int32_t block, std::int64_t to) {
         open_.assign(1, {block, to});
         while (!open_.empty()) {
@@ -240,8 +246,8 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    // Closes in on pairs and sections until nothing moves, or for long enough; false where the node
-    // is refuted.
+    // Tightens bounds by pairs and by sections until nothing moves or the rounds are used up.
+    // Returns false if the node is refuted.
     bool close_in() {
         std::int64_t looks = kRounds * static_cast<std::int64_t>(offset_.size());
         for (int round = 0; round < kRounds; ++round) {
@@ -294,7 +300,7 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    // The two overlapping members that matter most; the earliest of equals.
+    // Returns the overlapping pair of the largest weight; ties go to the earliest.
     Overlap worst_overlap() {
         Overlap worst;
         std::int64_t most = std::numeric_limits<std::int64_t>::min();
@@ -335,10 +341,10 @@ class DisjunctiveSearch::Engine {
     // The largest modulus.
     std::int64_t period_ = 1;
     SearchCounters counters_;
-    // Least and largest offset of each block.
+    // The least and the greatest offset of each block.
     std::vector<std::int64_t> offset_, most_;
     std::vector<std::vector<Arc>> above_, below_;
-    // Blocks that moved, and whose pairs want a look.
+    // Blocks that moved and whose pairs must be examined.
     std::vector<std::int32_t> queue_;
     std::vector<char> waiting_;
     std::vector<std::vector<std::int32_t>> members_;

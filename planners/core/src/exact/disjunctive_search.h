@@ -1,4 +1,4 @@
-// Exact search for blocks of any kind, chains among them: which of two lies below the other.
+// Exact search for blocks of any kind, including chains: decides which of two blocks lies below.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace gapless {
 // Which overlap is decided first: of the largest tensors, or of those with the least room to part.
 enum class Branching { kLargest, kLeastRoom };
 
-// The rules that may be left out, one by one, for an ablation.
+// Rules that can be switched off one by one for an ablation.
 struct DisjunctiveRules {
     bool lowest = true;
     bool forced = true;
 };
 
-// Holds what every question about one problem needs.
+// Holds the data that all questions about one problem share.
 class DisjunctiveSearch {
   public:
     DisjunctiveSearch(SearchProblem problem, Stop& stop);

@@ -1,4 +1,4 @@
-// Memory of the states that a search refuted.
+// A table of the states that a search refuted.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace gapless {
 
-// A state: which tensors are left, in the order of their part, and from where on each may lie.
+// A state: the unplaced tensors in the order of their part, their lows, and the position.
 template <class Bytes>
 class RefutedStates {
   public:
@@ -27,7 +27,7 @@ class RefutedStates {
         lows_.clear();
     }
 
-    // Whether the same tensors were refuted with no higher lows and no later position.
+    // Returns true if the same tensors were refuted with lows and a position that are no higher.
     bool recall(std::uint64_t key, std::span<const std::int32_t> tensors,
                 const std::vector<Bytes>& low, Position position) const {
         const auto head = heads_.find(key);
@@ -55,7 +55,7 @@ class RefutedStates {
         std::int64_t begin, count, next;
     };
 
-    // A hash may repeat; a proof may not rest on that, so the tensors are compared as well.
+    // Hashes may collide, and a proof must not depend on them. So the tensors are compared as well.
     bool covers(const Entry& entry, std::span<const std::int32_t> tensors,
                 const std::vector<Bytes>& low) const {
         if (entry.count != static_cast<std::int64_t>(tensors.size())) return false;
@@ -68,7 +68,7 @@ class RefutedStates {
         return true;
     }
 
-    // About 100 MB, an entry counted with its place in the table.
+    // Limits the table to about 100 MB. An entry counts for kValuesAnEntry values.
     static constexpr std::size_t kMostValues = std::size_t{1} << 23;
     static constexpr std::size_t kValuesAnEntry = 10;
     std::unordered_map<std::uint64_t, std::int64_t> heads_;

@@ -29,7 +29,7 @@ void require_columns(const SearchProblem& problem) {
     }
     require_length("lifetime", problem.lifetime.size(), "member", problem.size.size());
     for (std::size_t m = 0; m < problem.lifetime.size(); ++m) {
-        // What is no number has no place in an order.
+        // NaN would break the comparisons of an order.
         if (problem.lifetime[m] >= 0) continue;
         throw std::invalid_argument("field lifetime, entry " + std::to_string(m) +
                                     ": at least 0 is needed, found " +
@@ -108,7 +108,7 @@ SearchProblem make_search_problem(SearchProblem columns, std::span<const std::in
 }
 
 Neighbours neighbours_of(const SearchProblem& problem, Stop& stop) {
-    // Whoever meets a range is alive in its first section or starts in a later one.
+    // A member that meets a range is alive in its first section or starts in a later one.
     std::vector<std::vector<std::int32_t>> alive(static_cast<std::size_t>(problem.sections));
     std::vector<std::vector<std::int32_t>> starts(alive.size());
     const std::int32_t members = problem.member_count();

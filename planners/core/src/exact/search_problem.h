@@ -1,4 +1,4 @@
-// What the exact searches place: blocks of members, and the sections in which members meet.
+// The problem of the exact searches: blocks of members, and the sections in which members meet.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,28 @@
 
 namespace gapless {
 
-// A search goes as deep as it has members, and what it keeps on its way grows with the square.
+// Limits the members: a search is as deep as it has members, and its stacks grow with the square.
 inline constexpr std::int32_t kMostMembers = 20'000;
-// Sections of all members together, and unsafe pairs.
+// Limits the sections of all members together, and the unsafe pairs.
 inline constexpr std::int64_t kMostNeighbours = std::int64_t{1} << 24;
 
-// Members are unsafe exactly where they share a section: a live set of a time line, or a clique of
-// a cover of the unsafe pairs. Every member has bytes.
+// Two members are unsafe if and only if they share a section. A section is a live set of a time
+// line, or a clique of a cover of the unsafe pairs. Every member has a nonzero size.
 struct SearchProblem {
-    // One entry a block. Its offset is `residue` modulo `modulus`, or given.
+    // One entry for each block. Its offset is `residue` modulo `modulus`; or `pinned`, unless that
+    // is -1.
     std::vector<std::int64_t> modulus, residue, pinned;
-    // One entry a member, sorted by block: the bytes of its block below it, and its own.
+    // One entry for each member, sorted by block: its block, the bytes of the block below it, its
+    // size.
     std::vector<std::int32_t> block;
     std::vector<std::int64_t> before, size;
-    // The steps that it lives, for orders to sort by; they may be more than an int64 holds.
+    // Length of the lifetime in steps, a key for orders. It may exceed an int64.
     std::vector<double> lifetime;
-    // Member m meets others in ranges[range_offsets[m]:range_offsets[m + 1]].
+    // The sections of member m are ranges[range_offsets[m]:range_offsets[m + 1]].
     std::vector<std::int64_t> range_offsets;
     std::vector<SectionRange> ranges;
     std::int32_t sections = 0;
-    // Some plan stays within, unless pins conflict.
+    // A capacity that suffices for some plan, unless pins conflict.
     std::int64_t horizon = 0;
 
     std::int32_t block_count() const { return static_cast<std::int32_t>(modulus.size()); }
@@ -40,36 +42,36 @@ struct SearchProblem {
     }
 };
 
-// Fills in the ranges from rows (member, first, last), sorted by member, and the horizon. Throws
-// std::out_of_range for a block that does not exist, std::invalid_argument where columns do not fit
-// together, std::overflow_error for more bytes than any problem has, std::length_error for more
-// members or sections than a search takes.
+// Fills in the horizon, and the ranges from rows (member, first, last), sorted by member. Throws
+// std::out_of_range if a block does not exist, std::invalid_argument if columns do not fit
+// together, std::overflow_error for more bytes than any problem may have, and std::length_error for
+// more members or sections than a search allows.
 SearchProblem make_search_problem(SearchProblem columns, std::span<const std::int64_t> rows);
 
-// What is known of the question whether a plan stays within a capacity.
+// The answer to the question whether a plan fits into a capacity.
 enum class Verdict { kFits, kRefuted, kNodeLimit };
 
-// How often a search did what.
+// Counts of what a search did.
 struct SearchCounters {
     std::int64_t nodes = 0;
-    // Nodes that a rule refuted. The disjunctive search counts all of its own as `by_section`:
-    // bounds from pairs and from sections meet in one fixed point.
+    // Nodes that each rule refuted. The disjunctive search counts all of its refuted nodes as
+    // `by_section`, because it tightens pairs and sections together.
     std::int64_t by_section = 0, by_passed_over = 0, by_dominance = 0, by_memory = 0;
-    // Candidates that a rule passed over.
+    // Candidates that each rule skipped.
     std::int64_t dominated = 0, identical = 0;
-    // Bounds that a rule raised, and nodes that fell into independent parts.
+    // Bounds that rules raised, and nodes that split into independent parts.
     std::int64_t raised = 0, splits = 0;
 };
 
 struct Decision {
     Verdict verdict;
-    // One a block where a plan fits, otherwise empty.
+    // One offset for each block if a plan fits, otherwise empty.
     std::vector<std::int64_t> offsets;
     SearchCounters counters;
 };
 
-// For every member, the others it shares a section with, sorted. Throws std::length_error where
-// there are more than kMostNeighbours in all.
+// For every member, the other members that share a section with it, sorted. Throws
+// std::length_error if there are more than kMostNeighbours in all.
 struct Neighbours {
     std::vector<std::int64_t> offsets;
     std::vector<std::int32_t> members;

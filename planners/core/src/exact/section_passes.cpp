@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-// GCC clones where the loader is glibc's. Not under sanitizers: they may be asked for a version
-// before they have started.
+// GCC compiles a second version if the loader is glibc's. Sanitizers are excluded, because the
+// loader may select a version before they have started.
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define GAPLESS_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))

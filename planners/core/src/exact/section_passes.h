@@ -1,4 +1,4 @@
-// The passes over the sections of all tensors left: where a canonical search spends its time.
+// The passes over the sections of all unplaced tensors, where a canonical search spends its time.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace gapless {
 
-// Of each section: the bytes left in it, and the least end of what may be lowest there; kNoEnd
-// where nothing may.
+// For each section: its unplaced bytes, and the least end of the tensors that may be lowest there;
+// kNoEnd if none may be.
 template <class Bytes>
 struct SectionColumns {
     static constexpr Bytes kNoEnd = std::numeric_limits<Bytes>::max();
@@ -18,8 +18,8 @@ struct SectionColumns {
     Bytes* least_end;
 };
 
-// Of each tensor left: its size and from where on it may lie, and the most bytes left in one of its
-// sections, which the first pass writes and the second one reads.
+// For each unplaced tensor: its size, its lower bound, and the most unplaced bytes in one of its
+// sections. The first pass writes `most_remaining`; the second reads it.
 template <class Bytes>
 struct TensorColumns {
     std::span<const std::int32_t> left;
@@ -30,22 +30,22 @@ struct TensorColumns {
 
 // Note [Passes in vectors]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A node looks at all sections of all tensors left, some thousand numbers: with scalar
-// instructions this takes most of the time of a search.
-// Approach. Each pass is a loop over a range of sections whose ends are known before it starts, so
-// that the compiler can use vectors. Where compiler and loader offer it, there is a second version
-// for processors with AVX2, whose vectors are twice as wide and have a minimum of 32-bit integers,
-// and the loader picks one. Both work on integers and return the same.
-// Limits. A range of few sections gains little.
+// Rationale. A node examines all sections of all unplaced tensors, some thousand numbers. With
+// scalar instructions these passes take most of a search's time. Approach. Each pass is a loop over
+// a range of sections whose ends are known before the loop, so that the compiler can vectorise it.
+// If compiler and loader support it, a second version exists for processors with AVX2, whose
+// vectors are twice as wide and have a minimum of 32-bit integers. The loader selects one. Both
+// versions compute on integers and return the same. Limits. A range of few sections gains little.
 
-// Lowers each least end to what its tensors offer. A tensor may be lowest where the bytes left fit
-// above its bound.
+// Lowers each section's least end to the ends of its tensors. A tensor may be lowest in a section
+// if the unplaced bytes fit above its bound.
 void offer_ends(const SearchProblem& problem, const TensorColumns<std::int32_t>& tensors,
                 const SectionColumns<std::int32_t>& sections, std::int32_t capacity);
 void offer_ends(const SearchProblem& problem, const TensorColumns<std::int64_t>& tensors,
                 const SectionColumns<std::int64_t>& sections, std::int64_t capacity);
 
-// Writes for each tensor left the highest of the least ends where it cannot be lowest, or 0.
+// Writes, for each unplaced tensor, the highest least end of the sections in which it cannot be
+// lowest, or 0.
 void highest_ends(const SearchProblem& problem, const TensorColumns<std::int32_t>& tensors,
                   const SectionColumns<std::int32_t>& sections, std::int32_t capacity,
                   std::int32_t* above);

@@ -109,7 +109,7 @@ class Scan {
     }
 
     std::size_t left() const { return data_.size() - at_; }
-    // Values above the last mark, which is as deep as an opcode may reach.
+    // Number of values above the last mark. An opcode may not reach deeper.
     std::size_t depth() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
     bool refuse(const char* rule) {
@@ -125,7 +125,8 @@ class Scan {
         }
         return true;
     }
-    // A loader may read a frame at once, so frames hold whole opcodes and no other frame.
+    // A loader may read a whole frame at once. So a frame may neither cut an opcode nor contain
+    // another frame.
     bool frame() {
         if (!read(8)) return false;
         if (number_ > left()) return refuse("length");
@@ -151,7 +152,7 @@ class Scan {
         return true;
     }
     bool pop(std::size_t values) { return need(values) && drop(values); }
-    // What stands above the last mark, from `from_` on.
+    // Removes the last mark. The values above it begin at `from_`.
     bool close() {
         if (marks_.empty()) return refuse("ends");
         from_ = marks_.back();
@@ -162,7 +163,6 @@ class Scan {
         stack_.resize(from_);
         return true;
     }
-    // A dictionary takes pairs, and their keys are strings.
     bool entries() {
         if ((stack_.size() - from_) % 2) return refuse("container");
         for (std::size_t key = from_; key < stack_.size(); key += 2) {
@@ -174,7 +174,8 @@ class Scan {
         if (!need(1)) return false;
         return stack_.back() == kind || refuse("container");
     }
-    // A loader keeps a table up to the largest index, so indices follow each other.
+    // A loader may keep a table as long as the largest memo index. So a new index must be the next
+    // one.
     bool keep(std::uint64_t index) {
         number_ = index;
         if (index > memo_.size()) return refuse("kept");

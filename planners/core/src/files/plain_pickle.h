@@ -1,4 +1,4 @@
-// Pickles of plain containers, looked through before anything is made of them.
+// A check of pickles of plain containers, made before any object is built from them.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace gapless {
 
-// What is wrong with a pickle, by the name under which Python words it; empty where nothing is.
-// `number` is the length, the opcode or the index that breaks the rule.
+// The fault of a pickle. `rule` is the key under which Python words the message; it is empty if the
+// pickle has no fault. `number` is the length, the opcode or the index that breaks the rule.
 struct PickleFault {
     const char* rule = "";
     std::uint64_t number = 0;
-    // Bytes that are left behind the place.
+    // Bytes behind the place of the fault.
     std::uint64_t left = 0;
 };
 
@@ -23,8 +23,8 @@ struct PickleLimits {
     std::uint64_t integer_bytes;
 };
 
-// Runs the opcodes on the types of values alone. Where nothing is wrong, a loader finds every
-// length, mark, memo entry and key as it needs them, and no opcode but those of plain containers.
+// Runs the opcodes on the types of the values only. A pickle without a fault contains only the
+// opcodes of plain containers, and all its lengths, marks, memo entries and keys are valid.
 PickleFault find_pickle_fault(std::span<const std::uint8_t> data, const PickleLimits& limits,
                               Stop& stop);
 

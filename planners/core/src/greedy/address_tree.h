@@ -1,4 +1,4 @@
-// Which bytes are occupied during a range of sections.
+// A segment tree that tells which bytes are occupied during a range of sections.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@ namespace gapless {
 // Note [Address tree]
 // ~~~~~~~~~~~~~~~~~~~
 // A segment tree over the sections. A placed tensor is cut into the O(log T) nodes whose ranges
-// make up its own; each node holds `own`, the bytes of the tensors that were cut into it, and
-// `below`, the bytes of all tensors cut into it or into a node under it. The bytes occupied at some
-// section of a query range are then the union of `own` over the proper ancestors of the range's
-// nodes and of `below` over these nodes: O(log T) unions of intervals, which a search walks side by
-// side. Tensors that touch are merged, so that unions are as long as the packing is fragmented, not
-// as long as there are tensors: this is what keeps a million placements near-linear.
+// make up its own range. Each node holds `own`, the bytes of the tensors that were cut into it, and
+// `below`, the bytes of all tensors that were cut into it or into a node under it. The bytes
+// occupied at some section of a query range are then the union of `own` over the proper ancestors
+// of the range's nodes, and of `below` over these nodes. These are O(log T) unions of intervals,
+// which a search walks in parallel. Tensors that touch are merged, so the length of a union grows
+// with fragmentation, not with the number of tensors. This keeps a million placements near-linear.
 //
-// Memory: a node's left child is the next node, and the right child follows the left one's subtree,
-// so that S sections take 2 S - 1 nodes, not the next power of two; a path down also lies close
-// together. A leaf has no use for `own`, and every other node has a first section of its right
-// child that no other has: `own` is kept by that section.
+// Memory: the left child of a node is the next node, and the right child follows the left subtree.
+// So S sections take 2 S - 1 nodes and not the next power of two, and a path down stays close in
+// memory. A leaf needs no `own`. Every other node is identified by the first section of its right
+// child, so `own` is indexed by that section.
 class AddressTree {
   public:
     explicit AddressTree(std::int32_t sections)
@@ -33,7 +33,8 @@ class AddressTree {
 
     void insert(SectionRange range, Interval interval) { insert(0, 0, sections_, range, interval); }
 
-    // Calls visit(intervals) for the non-empty unions that together are occupied during the range.
+    // Calls visit_intervals() for non-empty unions that together cover the bytes occupied in the
+    // range.
     template <class Visit>
     void visit(SectionRange range, Visit&& visit_intervals) const {
         visit(0, 0, sections_, range, visit_intervals);
@@ -71,7 +72,6 @@ class AddressTree {
         }
     }
 
-    // The left child has `middle - first` leaves.
     static std::size_t right_of(std::size_t node, std::int32_t first, std::int32_t middle) {
         return node + 2 * static_cast<std::size_t>(middle - first);
     }

@@ -7,7 +7,8 @@ namespace gapless {
 
 namespace {
 
-// In one chunk. More take longer to insert into, fewer to walk along.
+// Limits the tensors in one chunk. Larger chunks cost more to insert into; smaller ones more to
+// walk. A guess.
 constexpr std::size_t kMostPlaced = 256;
 
 }  // namespace
@@ -16,7 +17,7 @@ void ChunkedList::insert(const Placed& placed) {
     const std::int64_t begin = placed.interval.begin;
     ++size_;
     if (chunks_.empty()) chunks_.emplace_back();
-    // The last chunk that begins at or below, or the first.
+    // The last chunk that begins at or below `begin`, or the first chunk.
     auto chunk = std::upper_bound(
         chunks_.begin() + 1, chunks_.end(), begin,
         [](std::int64_t at, const Chunk& other) { return at < other.range.begin; });

@@ -1,4 +1,4 @@
-// Placed tensors by address, for very many of them.
+// A list of placed tensors by address, for very many tensors.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace gapless {
 
-// In chunks, so that one more moves few of the others, and a chunk that ends below what is
-// forbidden already is skipped whole.
+// The list is stored in chunks. So an insertion moves few entries, and a walk skips chunks that end
+// below its floor.
 class ChunkedList {
   public:
     struct Placed {
         Interval interval;
-        // Of the tensor in rows of unsafe pairs.
+        // Number of the tensor in rows of unsafe pairs.
         std::int32_t number;
     };
 
-    // Calls `visit` with what ends above the address that `floor` is by then, from low to high,
-    // until it returns true. Returns whether it did.
+    // Calls `visit`, from low to high, for each tensor that ends above `floor`, until `visit`
+    // returns true. Returns true if it did. `floor` may rise during the walk.
     template <class Visit>
     bool visit_above(const std::int64_t& floor, Visit visit) const {
         for (const Chunk& chunk : chunks_) {
@@ -37,7 +37,7 @@ class ChunkedList {
 
   private:
     struct Chunk {
-        // From the lowest begin to the highest end.
+        // From the lowest begin to the highest end in the chunk.
         Interval range{};
         std::vector<Placed> placed;
     };

@@ -1,4 +1,4 @@
-// Which free range of start offsets a block takes.
+// The rule by which a block takes one of the free ranges of start offsets.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace gapless {
 
-// Algorithm 10 with 11 and 12: picks among the free ranges of start offsets, offered from low to
-// high, so that the first of equal gaps is the lowest.
+// Algorithm 10, with 11 and 12: chooses among the free ranges of start offsets. The ranges are
+// offered from low to high, so of equal gaps the lowest is chosen.
 //
-// The gap above everything placed so far counts as unbounded, as in the paper. A chain may also
-// reach above `top` from a range of starts that is bounded, because a member in its middle meets
-// something there. That is no hole to fill either: it counts as unbounded too. (Under the paper's
-// chain rule it keeps its length, to the letter.)
+// The gap above all placed tensors counts as unbounded, as in the paper. A chain may also reach
+// above `top` from a bounded range of starts, if a member in its middle meets a tensor there. Such
+// a range is no hole to fill, so it counts as unbounded too. (Under the paper's chain rule it keeps
+// its length, as published.)
 class FitChoice {
   public:
     FitChoice(const Instance& instance, std::int32_t block, PlacementRules rules,
@@ -26,8 +26,8 @@ class FitChoice {
         if (paper_chain_) room_needed_ = instance.size[members[0]];
     }
 
-    // Offers the starts [lower, upper) below `limit`, one past the last start that the object has
-    // room for. Returns whether the choice is final.
+    // Offers the starts [lower, upper) that are below `limit`. `limit` is one past the last start
+    // for which the object has room. Returns true if the choice is final.
     bool offer(std::int64_t lower, std::int64_t upper, std::int64_t limit = kNoLimit) {
         const std::int64_t end = std::min(upper, limit);
         const std::int64_t start = blocks_.align(block_, lower);
@@ -43,7 +43,7 @@ class FitChoice {
             best_gap_ = gap;
             chosen_ = start;
         }
-        // No gap is shorter than a single start, so a block that fits exactly is final as well.
+        // No gap is shorter than a single start, so an exact fit is final too.
         return fit_ == Fit::kFirst || best_gap_ == 1;
     }
 

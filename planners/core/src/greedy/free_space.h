@@ -1,4 +1,4 @@
-// Free space between the intervals that an address tree holds.
+// Searches for free space between the intervals of an address tree.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace gapless {
 
-// Where a search is in the intervals that are occupied during some sections of one member of a
-// block.
+// The position of a search in the intervals that are occupied during some sections of one member of
+// a block.
 struct FreeSpaceCursor {
     const Interval* next;
     const Interval* end;
     std::int64_t before;
     std::int64_t bytes;
 
-    // The lowest address at or above `at` with `bytes` free of these intervals alone.
+    // Returns the lowest address >= `at` with `bytes` bytes free of these intervals.
     std::int64_t next_free(std::int64_t at) {
         if (next != end && next->end <= at) skip_to(at);
         while (next != end && next->begin < at + bytes) {
@@ -28,7 +28,7 @@ struct FreeSpaceCursor {
         return at;
     }
 
-    // Moves past the intervals that end at or below `at`, doubling the stride while it can.
+    // Moves past the intervals that end at or below `at`, by a galloping search.
     void skip_to(std::int64_t at) {
         std::ptrdiff_t stride = 1;
         while (end - next >= stride && next[stride - 1].end <= at) {
@@ -40,10 +40,10 @@ struct FreeSpaceCursor {
     }
 };
 
-// The lowest start of a block at or above `start` at which every cursor finds free space. Each
-// forbids the starts (begin - before - bytes, end - before) of each of its intervals.
+// Returns the lowest start of a block, at or above `start`, at which every cursor finds free space.
+// Each interval of a cursor forbids the starts (begin - before - bytes, end - before).
 inline std::int64_t next_free_in_all(std::vector<FreeSpaceCursor>& cursors, std::int64_t start) {
-    // Round and round, until every cursor has agreed to the same start.
+    // Cycle through the cursors until all agree on one start.
     for (std::size_t i = 0, agreed = 0; agreed < cursors.size(); ++agreed) {
         FreeSpaceCursor& cursor = cursors[i];
         const std::int64_t free = cursor.next_free(start + cursor.before) - cursor.before;

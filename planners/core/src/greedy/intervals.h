@@ -14,9 +14,9 @@ struct Interval {
     std::int64_t end;
 };
 
-// A union of intervals; what touches is merged, so that a densely packed region is one entry. A
-// tree has very many unions of a single interval: these lie in the object itself and take no memory
-// elsewhere.
+// A union of intervals. Intervals that touch are merged, so a densely packed region is one entry. A
+// tree has very many unions of one interval; that interval is stored in the object, without an
+// allocation.
 class DisjointIntervals {
   public:
     DisjointIntervals() = default;
@@ -33,7 +33,7 @@ class DisjointIntervals {
     void insert(Interval interval) {
         Interval* const intervals = capacity_ > 1 ? many_ : &one_;
         Interval* const stop = intervals + count_;
-        // The first that reaches the new interval, and the first beyond it.
+        // The first interval that reaches the new one, and later the first beyond it.
         Interval* const first =
             std::lower_bound(intervals, stop, interval.begin,
                              [](const Interval& s, std::int64_t at) { return s.end < at; });
@@ -72,7 +72,7 @@ class DisjointIntervals {
 
     union {
         Interval one_{};
-        // Where the capacity is above 1; from realloc, which often need not move it.
+        // if the capacity exceeds 1; realloc often need not move it
         Interval* many_;
     };
     std::uint32_t count_ = 0;

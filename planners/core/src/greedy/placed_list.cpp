@@ -52,7 +52,8 @@ void offer_all(const Instance& instance, const PlacedList& placed, std::int32_t 
     };
     const auto members = instance.blocks.members_of(block);
     if (members.size() == 1) {
-        // One tensor meets the placed ones in the order of its forbidden starts: no sort is needed.
+        // For a single tensor, placed tensors in address order forbid starts in rising order: no
+        // sort is needed.
         const std::int64_t bytes = instance.size[members[0]];
         const std::uint64_t* row = instance.unsafe_rows->row(members[0]);
         for (std::size_t i = 0; bytes > 0 && i < placed.size(); ++i) {

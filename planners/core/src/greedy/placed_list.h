@@ -1,4 +1,4 @@
-// Rows of unsafe pairs: the placed tensors by address.
+// The placed tensors of an instance with rows of unsafe pairs, by address.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace gapless {
 
-// Placed tensors in the order of their offsets.
+// Placed tensors sorted by offset.
 class PlacedList {
   public:
     void insert(std::int64_t begin, std::int64_t end, std::int32_t tensor) {
@@ -21,7 +21,7 @@ class PlacedList {
         tensors_.insert(tensors_.begin() + (at - intervals_.begin()), tensor);
         intervals_.insert(at, {begin, end});
     }
-    // Takes out a tensor that was inserted with this begin.
+    // Removes a tensor that was inserted with this begin.
     void erase(std::int64_t begin, std::int32_t tensor) {
         auto at = std::lower_bound(intervals_.begin(), intervals_.end(), begin,
                                    [](const Interval& s, std::int64_t b) { return s.begin < b; });
@@ -38,11 +38,11 @@ class PlacedList {
     std::vector<std::int32_t> tensors_;
 };
 
-// Algorithm 8, Avoid, in starts of the block's head; sorted, not merged.
+// Algorithm 8, Avoid: the forbidden starts of the block's head, sorted and not merged.
 void collect_forbidden(const Instance& instance, const PlacedList& placed, std::int32_t block,
                        std::int64_t floor, std::vector<Interval>& forbidden);
 
-// Put a block at an offset of its head, or take it away from there.
+// Insert or remove the members of a block whose head is at an offset.
 void occupy_in(PlacedList& placed, const Instance& instance, std::int32_t block, std::int64_t head);
 void vacate_in(PlacedList& placed, const Instance& instance, std::int32_t block, std::int64_t head);
 

@@ -25,7 +25,8 @@ void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
     }
 }
 
-// Whether the time limit has passed. What else `stop` throws, such as an interrupt, goes on.
+// Returns true if the time limit has passed. Other exceptions of `stop`, such as interrupts,
+// propagate.
 bool is_over(Stop& stop) {
     try {
         stop.poll();
@@ -37,8 +38,8 @@ bool is_over(Stop& stop) {
 
 // ---- Lifetimes: the tree of sections --------------------------------------------------------
 
-// Walks the occupied intervals of all members of a block side by side, in memory that the next
-// search takes over.
+// Walks the occupied intervals of all members of a block in parallel. The scratch memory is reused
+// by the next search.
 class SectionSearch {
   public:
     SectionSearch(const Instance& instance, const AddressTree& tree, std::int32_t block,
@@ -58,12 +59,11 @@ class SectionSearch {
         }
     }
 
-    // The lowest free start at or above `start`. Each cursor forbids the starts
-    // (begin - before - bytes, end - before) of each of its intervals.
+    // Returns the lowest free start at or above `start`.
     std::int64_t next_free(std::int64_t start) { return next_free_in_all(cursors_, start); }
 
-    // One past the last start of the free range that holds `start`, which next_free returned. What
-    // begins at or above `address` does not count.
+    // Returns one past the last start of the free range that contains `start`, a result of
+    // next_free(). Intervals that begin at or above `address` are ignored.
     std::int64_t range_end(std::int64_t address = kNoLimit) const {
         std::int64_t end = kNoLimit;
         for (const FreeSpaceCursor& cursor : cursors_) {
@@ -133,15 +133,16 @@ bool is_in(const std::uint64_t* row, std::int32_t number) {
     return (row[at / kWordBits] & BitRows::bit(at)) != 0;
 }
 
-// Offers free ranges of starts until the choice is final, given what forbids some from low to high.
+// Offers free ranges of starts until the choice is final, given the forbidden starts from low to
+// high.
 class FreeRanges {
   public:
     FreeRanges(FitChoice& choice, std::int64_t floor, std::int64_t limit)
         : choice_(choice), lower_(floor), limit_(limit) {}
 
-    // What ends at or below forbids nothing more.
+    // Intervals that end at or below this start forbid nothing more.
     const std::int64_t& lower() const { return lower_; }
-    // Returns whether the choice is final.
+    // Returns true if the choice is final.
     bool pass(std::int64_t begin, std::int64_t end) {
         if (begin > lower_ && choice_.offer(lower_, begin, limit_)) return true;
         lower_ = std::max(lower_, end);
@@ -154,7 +155,7 @@ class FreeRanges {
     std::int64_t lower_, limit_;
 };
 
-// The same for what forbids some starts in any order.
+// Offers the free ranges between forbidden starts that are given in any order.
 void offer_sorted(std::vector<Interval>& forbidden, FreeRanges& ranges) {
     std::sort(forbidden.begin(), forbidden.end(),
               [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
@@ -172,7 +173,8 @@ void offer_all(const Instance& instance, const ChunkedList& placed, Rows& rows, 
     const auto members = instance.blocks.members_of(block);
     FreeRanges ranges(choice, floor, limit);
     if (members.size() == 1) {
-        // One tensor meets the placed ones in the order of its forbidden starts: no sort is needed.
+        // For a single tensor, placed tensors in address order forbid starts in rising order: no
+        // sort is needed.
         const std::int64_t bytes = instance.size[members[0]];
         const std::uint64_t* row = rows.of(block, 0);
         if (bytes > 0 && placed.visit_above(ranges.lower(), [&](const ChunkedList::Placed& other) {
@@ -203,9 +205,9 @@ void offer_all(const Instance& instance, const ChunkedList& placed, Rows& rows, 
 
 // Note [Few unsafe pairs]
 // ~~~~~~~~~~~~~~~~~~~~~~~
-// A walk along the placed tensors looks at all of them, and most of a long graph are safe with any
-// given one. Where a row has few ones, these are looked up one by one and sorted instead: the same
-// starts are forbidden, so the plan is the same.
+// A walk over the placed tensors examines all of them, and in a long graph most are safe with a
+// given tensor. If a row has few ones, its tensors are looked up one by one and sorted instead. The
+// forbidden starts are the same, so the plan is the same.
 template <class Rows>
 class PairSpace {
   public:
@@ -234,7 +236,7 @@ class PairSpace {
     }
 
   private:
-    // A one that is looked up and sorted takes as long as so many steps of a walk.
+    // Steps of a walk that cost as much as looking up and sorting one unsafe tensor. A guess.
     static constexpr std::size_t kStepsAOne = 16;
 
     std::size_t ones(std::int32_t block) {
@@ -266,7 +268,7 @@ class PairSpace {
     const Instance& instance_;
     Rows rows_;
     ChunkedList placed_;
-    // Where each tensor lies, by number; empty where it is not placed or has no bytes.
+    // The interval of each placed tensor, by number; empty if the tensor is unplaced or has size 0.
     std::vector<Interval> at_;
     std::int64_t top_ = 0;
     std::vector<Interval> scratch_;
@@ -305,8 +307,9 @@ std::int64_t start_limit(const Interval& object, std::int64_t bytes) {
     return object.end - bytes + 1;
 }
 
-// Objects over lifetimes. One tree holds all addresses; the head of an object covers all of it, so
-// an object whose head is unsafe with the block is one interval, and the search leaps over it.
+// Objects over lifetimes. One tree holds all addresses. The head of an object covers the whole
+// object, so an object whose head is unsafe with the block is one interval, and the search skips
+// it.
 class SectionObjects {
   public:
     explicit SectionObjects(const Instance& instance) : instance_(instance), space_(instance) {}
@@ -321,12 +324,12 @@ class SectionObjects {
             while (start < limit) {
                 start = search.next_free(start);
                 if (start >= limit) break;
-                // The next objects are none of this one's concern; nor is a start in them passed
-                // over where this one turns out to have no room.
+                // Ignore intervals of later objects. Otherwise a start in one of them could be
+                // skipped if this object turns out to have no room.
                 const std::int64_t end = search.range_end(object->end);
                 start = choice.offer(start, end, limit) ? kNoLimit : std::min(end, limit);
             }
-            // The next object that reaches beyond `start`; the search never turns back.
+            // The next object that reaches beyond `start`. The search never goes back.
             object = std::partition_point(object + 1, objects_.end(),
                                           [&](const Interval& o) { return o.end < start; });
         }
@@ -349,7 +352,8 @@ class SectionObjects {
     std::vector<Interval> objects_;
 };
 
-// Objects over rows: each keeps its own tensors, and is skipped by its head.
+// Objects over rows of unsafe pairs. Each keeps its own tensors, and is skipped if its head is
+// unsafe with the block.
 template <class Rows>
 class PairObjects {
   public:
@@ -357,7 +361,8 @@ class PairObjects {
 
     std::int64_t place(std::int32_t block, PlacementRules rules) {
         const Blocks& blocks = instance_.blocks;
-        // A block without bytes takes no room: it rules nothing out, nor is it ruled out by any.
+        // A block of size 0 takes no room: it excludes no other block and no other block excludes
+        // it.
         const bool single = blocks.members_of(block).size() == 1 && blocks.size[block] > 0;
         for (Object& object : objects_) {
             if (single && object.single_head >= 0 &&

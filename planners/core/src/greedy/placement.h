@@ -1,4 +1,4 @@
-// The placement engine: given an order of blocks and a fit, an offset for every tensor.
+// The placement engine: computes an offset for every tensor from an order of blocks and a fit.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@
 
 namespace gapless {
 
-// Which of the free ranges of start offsets a block takes: the lowest, or the shortest.
+// Which free range of start offsets a block takes: the lowest, or the shortest.
 enum class Fit { kFirst, kBest };
 
-// Which start offsets of a chain count as free. The published Fit asks that its first tensor fits
-// before the next forbidden *start*, although these starts are widened by the sizes already: safe,
-// but it passes over valid offsets. Exact takes them all; the two agree on single tensors.
+// Which start offsets of a chain count as free. The paper's Fit demands that the chain's first
+// tensor fits before the next forbidden *start*, although forbidden starts are widened by the sizes
+// already. This is safe but skips valid offsets. kExact takes all valid offsets. For single tensors
+// the two rules agree.
 enum class ChainRule { kExact, kPaper };
 
 inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -25,28 +26,28 @@ inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max(
 struct PlacementRules {
     Fit fit = Fit::kFirst;
     ChainRule chain_rule = ChainRule::kExact;
-    // Every block has to end below this: who looks for a better plan than the one it has need not
-    // see a worse one to its end.
+    // Every block has to end below this limit. A caller that looks for a better plan than its own
+    // need not complete a worse one.
     std::int64_t limit = kNoLimit;
 };
 
-// How far an algorithm came. Where `placed` is the length of the order, `offsets` holds one offset
-// a tensor. Otherwise the offsets of the blocks before order[placed] do, and that block would have
-// ended at or above the limit, or the time was over.
+// The result of a placement. If `placed` equals the length of the order, `offsets` has one offset
+// for each tensor. Otherwise only the blocks before order[placed] have offsets: that block would
+// have ended at or above the limit, or the time was over.
 struct Placement {
     std::vector<std::int64_t> offsets;
     std::int64_t placed = 0;
     bool out_of_time = false;
 };
 
-// Throws std::out_of_range for a block that does not exist, std::invalid_argument unless the order
-// holds every block once.
+// Throws std::out_of_range if a block does not exist, and std::invalid_argument unless the order
+// has every block once.
 void require_order(const Instance& instance, std::span<const std::int32_t> order);
 
-// The same for an order of some of the blocks.
+// Like require_order(), for an order of some of the blocks.
 void require_partial_order(const Instance& instance, std::span<const std::int32_t> order);
 
-// Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` holds every block
+// Algorithm 6, Single Object. Pinned blocks are placed before all others. `order` has every block
 // once.
 Placement place_single_object(const Instance& instance, std::span<const std::int32_t> order,
                               PlacementRules rules, Stop& stop);
@@ -55,8 +56,8 @@ Placement place_single_object(const Instance& instance, std::span<const std::int
 Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
                              PlacementRules rules, Stop& stop);
 
-// Algorithms 8 and 9, Avoid and Merge: the start offsets at or above `floor` that the tensors
-// placed so far (offset >= 0) forbid to a block, as sorted intervals that do not touch.
+// Algorithms 8 and 9, Avoid and Merge: returns the starts at or above `floor` that the placed
+// tensors (offset >= 0) forbid to a block, as sorted intervals that do not touch.
 std::vector<Interval> forbidden_starts(const Instance& instance,
                                        std::span<const std::int64_t> offsets, std::int32_t block,
                                        std::int64_t floor);

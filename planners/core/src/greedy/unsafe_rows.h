@@ -1,4 +1,4 @@
-// The rows of unsafe pairs of one block's members: kept, or made where they are asked for.
+// The rows of unsafe pairs of one block's members: stored ones, or rows computed on demand.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace gapless {
 
-// Rows that the instance has.
+// Rows that the instance stores.
 class KeptRows {
   public:
     explicit KeptRows(const Instance& instance) : instance_(instance) {}
@@ -25,7 +25,7 @@ class KeptRows {
     const Instance& instance_;
 };
 
-// Rows of a graph's order, of the block that was asked for last.
+// Rows computed from a graph's order. They are kept for the block that was asked for last.
 class MadeRows {
   public:
     explicit MadeRows(const Instance& instance) : instance_(instance) {}

@@ -49,7 +49,7 @@ class Fusion {
                 addr += guests_.size[guest];
             } else {
                 if (within_ && addr >= steps_.back()) break;
-                // Above the top everything fits, so the steps never run out.
+                // Every guest fits above the host's top, so the addresses never run out.
                 step = std::upper_bound(step, steps_.end(), addr);
                 addr = *step;
             }
@@ -61,13 +61,15 @@ class Fusion {
     static constexpr std::int32_t kNone = -1;
     using Waiting = std::pair<std::int64_t, std::int32_t>;  // the next free address, and a guest
 
-    // Takes it out; who starts before it and does not fit waits for a higher address.
+    // Removes and returns the earliest guest that fits at `addr`, or kNone. A guest that starts
+    // earlier but does not fit waits for a higher address.
     std::int32_t earliest_that_fits(std::int64_t addr, Stop& stop) {
         while (!to_ask_.empty()) {
             stop.poll();
             const std::int32_t guest = *to_ask_.begin();
             to_ask_.erase(to_ask_.begin());
-            // `addr` only rises, so a guest that reaches above the top here does so from now on.
+            // `addr` only rises, so a guest that would cross the top now would cross it at every
+            // later address.
             if (within_ && guests_.size[guest] > steps_.back() - addr) continue;
             const SectionRange lifetime = sections_.ranges[guest_begin_ + guest];
             const std::int64_t free = occupied_.next_free(lifetime, guests_.size[guest], addr);
@@ -105,7 +107,7 @@ std::vector<std::int64_t> fuse(Requests host, std::span<const std::int64_t> host
         }
         top = std::max(top, host_address[h] + host.size[h]);
     }
-    // The last guest ends no higher than all of them on top of the host.
+    // No guest ends higher than the host's top plus the bytes of all guests.
     require_total("guest_size", guests.size, top);
     return Fusion(host, host_address, guests, within).run(stop);
 }

@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::int64_t kNone = -1;
 
-// The layers opened so far, and what is occupied of them. The search for idle bytes goes from low
-// to high addresses of a line on which the layers lie in the order in which they are looked
-// through: to look through them from the last one, each new layer is put below all others, at
-// negative addresses.
+// The layers opened so far and their occupied bytes. All layers lie on one line, in the order in
+// which the search visits them; the search goes from low to high addresses. To visit the last
+// opened layer first, each new layer is placed below all others, at negative addresses.
 class Layers {
   public:
     Layers(std::int32_t sections, InsertionRules rules) : rules_(rules), occupied_(sections) {}
@@ -30,8 +29,8 @@ class Layers {
         ends_.push_back((ends_.empty() ? 0 : ends_.back()) + bytes);
     }
 
-    // The bytes on the line that are free throughout a lifetime, in a layer that has room: where
-    // they begin, or the end of the line.
+    // Returns where `bytes` bytes of one layer are free throughout a lifetime, or the end of the
+    // line.
     std::int64_t find(SectionRange lifetime, std::int64_t bytes) {
         const std::int64_t total = ends_.empty() ? 0 : ends_.back();
         const std::int64_t line_end = rules_.smallest_first ? 0 : total;
@@ -94,7 +93,8 @@ std::vector<std::int64_t> memory_layers(std::span<const std::int64_t> start,
     require_lifetimes(start, end);
     require_rising(start);
     std::vector<std::int64_t> layer(start.size());
-    // The end of each layer, and its number negated: of equal ends, the largest is the lowest.
+    // The end of each layer and its negated number. Among layers of equal ends, the lowest layer
+    // has the largest key.
     std::set<std::pair<std::int64_t, std::int64_t>> ends;
     std::int64_t layers = 0;
     for (std::size_t r = 0; r < start.size(); ++r) {

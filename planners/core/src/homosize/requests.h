@@ -1,4 +1,4 @@
-// Requests as the stages of spatio-temporal planning see them: bytes and a lifetime.
+// Requests of spatio-temporal planning: each has a number of bytes and a lifetime.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace gapless {
 
-// Throws std::invalid_argument unless every start has an end above it.
+// Throws std::invalid_argument unless every request ends after its start.
 void require_lifetimes(std::span<const std::int64_t> start, std::span<const std::int64_t> end);
-// Throws std::invalid_argument unless starts rise, or stay.
+// Throws std::invalid_argument unless starts never fall.
 void require_rising(std::span<const std::int64_t> start);
 
-// Columns of equal length. Bytes are above 0; lifetimes are half-open steps [start, end).
+// Columns of equal length. Sizes are positive bytes; lifetimes are half-open steps [start, end).
 struct Requests {
-    // Throws std::invalid_argument unless that is so, std::overflow_error for more bytes than any
-    // problem has.
+    // Throws std::invalid_argument if a column breaks these rules, and std::overflow_error for more
+    // bytes than any problem may have.
     Requests(std::span<const std::int64_t> size_of_each,
              std::span<const std::int64_t> start_of_each,
              std::span<const std::int64_t> end_of_each);
@@ -31,7 +31,8 @@ struct Requests {
     std::int32_t count() const { return static_cast<std::int32_t>(size.size()); }
 };
 
-// The sections of requests; of several tables, each goes on counting where the one before ended.
+// Returns the sections of several tables of requests. The rows of all tables are numbered in
+// sequence.
 inline CutTime sections_of(std::initializer_list<Requests> tables) {
     std::vector<Segment> segments;
     for (const Requests& requests : tables) {
@@ -50,7 +51,7 @@ class OccupiedBytes {
 
     void occupy(SectionRange range, Interval interval) { tree_.insert(range, interval); }
 
-    // The lowest address at or above `floor` with so many bytes free throughout a range.
+    // Returns the lowest address >= `floor` with `bytes` bytes free in every section of `range`.
     std::int64_t next_free(SectionRange range, std::int64_t bytes, std::int64_t floor) {
         cursors_.clear();
         tree_.visit(range, [&](const DisjointIntervals& occupied) {

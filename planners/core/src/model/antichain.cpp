@@ -22,9 +22,9 @@
 // bound: the flow equals the bytes of the tensors that enter R. R is closed under successors, so a
 // path enters it once and these tensors are an antichain. It is the certificate.
 //
-// Interrupts. The search asks whether to stop between augmenting paths alone, where the residual
-// network holds a feasible flow; so the next call goes on from that flow. Only a network that was
-// not complete is built anew.
+// Interrupts. The search checks for a stop only between augmenting paths. There the residual
+// network holds a feasible flow, so the next call continues from that flow. If a stop ended the
+// construction of the network, the next call builds the network anew.
 #include "model/antichain.h"
 
 #include <algorithm>
@@ -41,9 +41,11 @@ namespace gapless {
 
 namespace {
 
-// Above every flow, which is at most all bytes together; and twice as much is a number yet.
+// Larger than every flow, since no flow exceeds the sum of all sizes. Twice this number still fits
+// an int64.
 constexpr std::int64_t kUnbounded = kMostBytes + 1;
-// About 3 GiB. Joins may have an arc to each stream, which nothing else bounds.
+// Limits the memory of the network to about 3 GiB (a guess). A join may have an arc to every
+// stream, and no other check bounds the number of these arcs.
 constexpr std::size_t kMostArcs = std::size_t{1} << 26;
 
 struct Arc {
@@ -54,7 +56,7 @@ struct Arc {
 
 }  // namespace
 
-// The network of the Note, with a flow that is feasible.
+// The network of the Note above, together with a feasible flow.
 class AntichainSearch::Network {
   public:
     Network(const Graph& graph, const std::vector<std::int64_t>& size, Stop& stop)
@@ -72,7 +74,7 @@ class AntichainSearch::Network {
     std::int32_t sink() const { return vertices_ + 1; }
     const std::vector<Arc>& arcs() const { return arcs_; }
     std::int64_t value() const { return value_; }
-    // Group of tensors behind an arc, empty for the others.
+    // The tensors that share this arc; empty for an arc that stands for no tensor.
     const std::vector<std::int32_t>& tensors(std::size_t arc) const {
         static const std::vector<std::int32_t> kNone;
         return arc < group_of_arc_.size() && group_of_arc_[arc] >= 0 ? groups_[group_of_arc_[arc]]
@@ -130,7 +132,7 @@ class AntichainSearch::Network {
             join_order_.push_back(*std::max_element(last.begin(), last.end()));
             for (const std::vector<std::int32_t>& nodes : nodes_of_stream_) {
                 stop.poll();
-                // Those that wait for all users are the last of a stream.
+                // The nodes of a stream that wait for all users form a suffix of that stream.
                 const auto first = std::partition_point(
                     nodes.begin(), nodes.end(),
                     [&](std::int32_t node) { return !all_precede(last, node); });
@@ -150,7 +152,8 @@ class AntichainSearch::Network {
                            [&](std::int32_t user) { return clocks_.precedes(graph_, user, node); });
     }
 
-    // Hands the flow that leaves each vertex to the tensors that start there first.
+    // Makes the flow feasible: the flow that reaches a vertex first serves the tensors that start
+    // there, and the source adds what they lack.
     void route_greedily() {
         std::vector<std::vector<std::int32_t>> leaving(vertices_);
         for (std::size_t a = 0; a < arcs_.size(); ++a) {
@@ -180,7 +183,8 @@ class AntichainSearch::Network {
         arcs_.insert(arcs_.end(), to_sink_.begin(), to_sink_.end());
     }
 
-    // in(v), out(v) by v; a join right after out of the last of its users.
+    // Vertices in topological order: in(v), then out(v), by rising v; a join follows out() of the
+    // last of its users.
     std::vector<std::int32_t> topological_order() const {
         std::vector<std::pair<std::int64_t, std::int32_t>> keyed;
         for (std::int32_t v = 0; v < graph_.node_count(); ++v) {
@@ -207,7 +211,7 @@ class AntichainSearch::Network {
     std::int64_t value_ = 0;
 };
 
-// Maximum flow from the sink of the network back to its source, in its residual network.
+// Maximum flow in the residual network, from the sink of the network to its source.
 class AntichainSearch::Reduction {
   public:
     explicit Reduction(const Network& network)
@@ -231,7 +235,7 @@ class AntichainSearch::Reduction {
         }
     }
 
-    // Returns the flow of all calls together, also of those that `stop` ended.
+    // Returns the total flow of all calls so far, including calls that `stop` ended.
     std::int64_t run(Stop& stop) {
         while (levels()) {
             std::copy(first_.begin(), first_.end() - 1, next_.begin());
@@ -240,7 +244,7 @@ class AntichainSearch::Reduction {
         return total_;
     }
 
-    // After run(): what the sink of the network still reaches.
+    // Valid after run(): returns true if the sink of the network still reaches the vertex.
     bool reached(std::int32_t vertex) const { return level_[vertex] >= 0; }
 
   private:
@@ -265,7 +269,8 @@ class AntichainSearch::Reduction {
         return level_[target_] >= 0;
     }
 
-    // Depth-first along rising levels with an explicit path; paths can be as long as the graph.
+    // Depth-first search along rising levels. The path is explicit because a recursion could be as
+    // deep as the graph is long.
     void block_flow(Stop& stop) {
         std::vector<std::int32_t> path;
         std::int32_t v = source_;
@@ -273,7 +278,7 @@ class AntichainSearch::Reduction {
             stop.poll();
             if (v == target_) {
                 total_ += augment(path);
-                // Back to the tail of the first edge that is now full.
+                // Return to the tail of the first edge that this augmentation filled.
                 std::size_t keep = 0;
                 while (edges_[path[keep]].residual > 0) ++keep;
                 v = edges_[edges_[path[keep]].twin].to;
@@ -302,7 +307,8 @@ class AntichainSearch::Reduction {
         std::int64_t amount = kUnbounded;
         for (const std::int32_t e : path) amount = std::min(amount, edges_[e].residual);
         for (const std::int32_t e : path) {
-            // An unbounded arc stays unbounded, so that no sum of amounts can use it up.
+            // The residual of an unbounded arc is never reduced, so that no sum of amounts can
+            // exhaust it.
             if (edges_[e].residual < kUnbounded) edges_[e].residual -= amount;
             Edge& twin = edges_[edges_[e].twin];
             if (twin.residual < kUnbounded) twin.residual += amount;
@@ -338,7 +344,7 @@ const Antichain& AntichainSearch::run(Stop& stop) {
     return *found_;
 }
 
-// The tensors that enter what the sink reaches.
+// Returns the tensors whose arcs enter the set of vertices that the sink reaches.
 Antichain AntichainSearch::cut() const {
     Antichain antichain;
     for (std::size_t a = 0; a < network_->arcs().size(); ++a) {

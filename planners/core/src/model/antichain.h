@@ -16,15 +16,17 @@ struct Antichain {
     std::vector<std::int32_t> tensors;
 };
 
-// The search for it, which may be stopped and goes on where it was. See the Note in antichain.cpp.
+// Finds the heaviest antichain. A stopped search can be continued. See the Note in antichain.cpp.
 class AntichainSearch {
   public:
-    // `size` has one entry a tensor: throws std::invalid_argument unless it has, of at least 0,
-    // std::overflow_error for more bytes than any problem has.
+    // `size` has one entry for each tensor. Throws std::invalid_argument if its length is wrong or
+    // a size is negative, and std::overflow_error if the sizes sum to more bytes than any problem
+    // may have.
     AntichainSearch(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> size);
     ~AntichainSearch();
 
-    // Exact. What `stop` throws ends the call alone.
+    // Returns the exact answer. If `stop` throws, the next call continues from the flow reached so
+    // far.
     const Antichain& run(Stop& stop);
 
   private:

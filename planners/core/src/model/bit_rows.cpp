@@ -13,16 +13,17 @@ namespace gapless {
 
 namespace {
 
+// Bytes of a huge page on x86-64 Linux.
 constexpr std::size_t kPageBytes = 2 << 20;
-// Words in a cache line: a square of so many tiles is worked on at a time, so that every line that
-// is fetched is used whole.
+// Words in a cache line of 64 bytes. The loop works on squares of 8 x 8 tiles, so that every
+// fetched cache line is used whole.
 constexpr std::size_t kLineWords = 8;
 
 using Tile = std::array<std::uint64_t, kWordBits>;
 
-// Transposes 64 x 64 bits by swapping ever smaller quadrants: 6 rounds instead of 4,096 moves.
-// Where tensors are numbered in the order of their making, most tiles of "precedes" are all zeros
-// or all ones, and are their own transposed.
+// Transposes 64 x 64 bits by swapping quadrants of halving size: 6 rounds instead of 4,096
+// single-bit moves. If tensors are numbered in the order of their producers, most tiles of
+// "precedes" are all zeros or all ones; such a tile is its own transpose.
 void transpose(Tile& tile) {
     const bool uniform =
         std::all_of(tile.begin(), tile.end(), [&](std::uint64_t word) { return word == tile[0]; });
@@ -45,7 +46,7 @@ Tile load(const BitRows& rows, std::size_t tile_row, std::size_t word) {
     return tile;
 }
 
-// Ones for the columns of a word that exist.
+// Returns a mask with a one for every column of the word that exists.
 std::uint64_t valid_columns(const BitRows& rows, std::size_t word) {
     const std::size_t left = rows.columns() - word * kWordBits;
     return left >= kWordBits ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
@@ -58,7 +59,7 @@ void store_complement(BitRows& rows, std::size_t tile_row, std::size_t word, con
     for (std::size_t r = first; r < last; ++r) rows.row(r)[word] = ~tile[r - first] & valid;
 }
 
-// Makes tile (i, j) and its mirror image symmetric and complements both.
+// Makes tile (i, j) and its mirror tile (j, i) symmetric, then complements both.
 void complement_tile_pair(BitRows& relation, std::size_t i, std::size_t j) {
     Tile upper = load(relation, i, j);
     Tile lower = load(relation, j, i);
@@ -76,8 +77,8 @@ BitRows::BitRows(std::size_t rows, std::size_t columns)
     : rows_(rows), columns_(columns), words_((columns + kWordBits - 1) / kWordBits) {
     require_table("a relation as bits", static_cast<std::int64_t>(rows),
                   static_cast<std::int64_t>(columns), 1);
-    // Fresh pages are zero already, and large ones cost a fraction of the page faults. Both are
-    // hints for speed only: rows of 20,000 tensors are 50 MB, written once.
+    // calloc returns fresh pages that are already zero, and huge pages cost fewer page faults. Both
+    // only save time: the rows of 20,000 tensors take 50 MB and are written once.
     const std::size_t bytes = std::max<std::size_t>(rows_ * words_ * sizeof(std::uint64_t), 1);
     data_.reset(static_cast<std::uint64_t*>(std::calloc(bytes, 1)));
     if (!data_) throw std::bad_alloc();

@@ -14,7 +14,7 @@ namespace gapless {
 
 inline constexpr std::size_t kWordBits = 64;
 
-// Calls `see` with the place of every one, rising.
+// Calls `see` with the position of every one bit, in rising order.
 template <class See>
 void for_each_one(std::span<const std::uint64_t> words, See see) {
     for (std::size_t w = 0; w < words.size(); ++w) {
@@ -24,12 +24,12 @@ void for_each_one(std::span<const std::uint64_t> words, See see) {
     }
 }
 
-// Dense rows of bits, each row padded to whole words. Bits past `count` are zero.
+// Dense rows of bits. Each row is padded to whole words; the padding bits are zero.
 class BitRows {
   public:
     BitRows() = default;
-    // All bits zero. Throws std::length_error for more than require_table takes, std::bad_alloc
-    // where the rows do not fit into memory.
+    // Makes a table of zeros. Throws std::length_error if the table is larger than require_table
+    // allows, and std::bad_alloc if memory for the rows is not available.
     BitRows(std::size_t rows, std::size_t columns);
 
     std::size_t rows() const { return rows_; }
@@ -45,10 +45,9 @@ class BitRows {
     void set(std::size_t r, std::size_t c) { row(r)[c / kWordBits] |= bit(c); }
     void reset(std::size_t r, std::size_t c) { row(r)[c / kWordBits] &= ~bit(c); }
 
-    // Number of ones in a row.
     std::int64_t count_row(std::size_t r) const;
 
-    // Calls `see` with the column of every one in a row, rising.
+    // Calls `see` with the column of every one in a row, in rising order.
     template <class See>
     void for_each_in_row(std::size_t r, See see) const {
         for_each_one({row(r), words_}, see);
@@ -67,12 +66,14 @@ class BitRows {
     std::unique_ptr<std::uint64_t[], Free> data_;
 };
 
-// Turns "row and column are safe", said in either of the two rows or in both, into "row and column
-// are unsafe", in both; a tensor is not unsafe with itself. In place; the matrix is square.
+// Turns the relation "safe" into the relation "unsafe", in place. A safe pair may be marked in one
+// of its two rows or in both. The result is symmetric, and no tensor is unsafe with itself. The
+// matrix must be square.
 void unsafe_from_safe(BitRows& relation, Stop& stop);
 
-// The symmetric relation that holds for pairs, given one after the other. Throws std::out_of_range
-// for one that names a tensor that does not exist, std::invalid_argument for a tensor and itself.
+// Returns the symmetric relation of the given pairs, listed as a, b, a, b, ... Throws
+// std::out_of_range if a pair names a tensor that does not exist, and std::invalid_argument if a
+// pair names one tensor twice.
 BitRows rows_from_pairs(std::size_t count, std::span<const std::int64_t> pairs);
 
 }  // namespace gapless

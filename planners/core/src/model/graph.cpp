@@ -23,7 +23,7 @@ Graph::Graph(std::vector<std::int32_t> stream, std::vector<std::int32_t> produce
     require_indices("producer", producer_, "nodes", node_count());
     require_indices("consumers", consumers, "nodes", node_count());
     require_indices("control", control_pairs, "nodes", node_count());
-    // Dense numbers stay below the number of nodes.
+    // Streams are numbered densely, so every stream number is below the number of nodes.
     require_indices("stream", stream_, "streams", node_count());
     number_positions();
     collect_users(consumer_offsets, consumers);

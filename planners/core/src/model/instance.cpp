@@ -11,7 +11,7 @@ namespace gapless {
 
 namespace {
 
-// Listed, and once more one after the other.
+// Limits unsafe_pairs to 4 GiB: each pair takes 16 bytes in the list and 16 in the flat copy.
 constexpr std::size_t kMostPairs = std::size_t{1} << 27;
 
 struct Placed {
@@ -34,7 +34,7 @@ std::vector<Placed> pinned_tensors(const Instance& instance) {
     return placed;
 }
 
-// Calls `meet` for any two ranges of different tensors that share a section.
+// Calls `meet` for any two section ranges of different tensors that share a section.
 template <class Meet>
 void for_each_overlap(const Sections& sections, std::int32_t tensors, Stop& stop, Meet meet) {
     std::vector<std::pair<SectionRange, std::int32_t>> by_first;
@@ -170,7 +170,7 @@ std::vector<std::int64_t> Instance::unsafe_pairs(Stop& stop) const {
         for_each_overlap(*sections, tensor_count(), stop, [&](std::int32_t a, std::int32_t b) {
             if (size[a] > 0 && size[b] > 0) add(std::min(a, b), std::max(a, b));
         });
-        // Tensors with gaps may meet more than once.
+        // Two tensors with gaps can share several sections, so a pair can occur more than once.
         std::sort(pairs.begin(), pairs.end());
         pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
     } else {

@@ -1,4 +1,4 @@
-// The problem as the core works on it.
+// The problem in the form that the core works on.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace gapless {
 
 inline constexpr std::int64_t kNotPinned = -1;
 
-// What is placed as one piece; see planners/model/blocks.py. Seen where somebody else keeps it.
+// The blocks of a problem (see planners/model/blocks.py). The spans refer to memory that somebody
+// else owns.
 struct Blocks {
     std::span<const std::int64_t> offsets;
     std::span<const std::int32_t> members;
@@ -32,27 +33,27 @@ struct Blocks {
     std::int64_t before_of(std::int32_t block, std::size_t member) const {
         return before[offsets[block] + static_cast<std::int64_t>(member)];
     }
-    // The lowest offset at or above `at` that the block's alignment allows.
     std::int64_t align(std::int32_t block, std::int64_t at) const {
         return at + ((residue[block] - at) & (modulus[block] - 1));
     }
 };
 
-// Throws std::out_of_range for a member that does not exist, std::invalid_argument where columns do
-// not fit together, or unless every tensor is in one block.
+// Throws std::out_of_range if a member does not exist, and std::invalid_argument if the columns do
+// not fit together or a tensor is not in exactly one block.
 void require_blocks(const Blocks& blocks);
 
-// Throws std::invalid_argument unless the blocks are those of tensors of these sizes,
-// std::overflow_error for more bytes than any problem has.
+// Throws std::invalid_argument if the blocks do not match these tensor sizes, and
+// std::overflow_error if the bytes together exceed what any problem may have.
 void require_sizes(std::span<const std::int64_t> size, const Blocks& blocks);
 
 struct Instance {
-    // Keeps alive what `size` and `blocks` see, as require_sizes has them.
+    // Owns the memory that `size` and `blocks` refer to, in the form that require_sizes demands.
     std::shared_ptr<const void> columns;
     std::span<const std::int64_t> size;
     Blocks blocks;
-    // Exactly one decides safety: sections of lifetimes, the rows of unsafe pairs, or the order
-    // that a graph gives, which takes less memory where the rows would be large.
+    // Exactly one of these three decides safety: sections of lifetimes, rows of unsafe pairs, or
+    // the order that a graph gives. The order takes less memory than rows when there are many
+    // tensors.
     std::optional<Sections> sections;
     std::shared_ptr<const BitRows> unsafe_rows;
     std::shared_ptr<const StreamOrder> stream_order = nullptr;
@@ -64,24 +65,24 @@ struct Instance {
         return unsafe_rows ? unsafe_rows->test(a, b) : stream_order->unsafe(a, b);
     }
 
-    // The same problem with rows of unsafe pairs, whatever decides.
+    // Returns the same problem with safety stored as rows of unsafe pairs.
     Instance with_rows(Stop& stop) const;
 
-    // Two unsafe tensors whose pins share a byte, if any.
+    // Returns two unsafe tensors whose pinned places share a byte, or nothing.
     std::optional<std::pair<std::int32_t, std::int32_t>> conflicting_pins(Stop& stop) const;
 
-    // The tensors that one is unsafe with, rising.
+    // Returns the tensors that are unsafe with `tensor`, in rising order.
     std::vector<std::int32_t> unsafe_with(std::int32_t tensor) const;
 
-    // Number of tensors that each tensor is unsafe with.
+    // Returns, for each tensor, the number of tensors that it is unsafe with.
     std::vector<std::int64_t> unsafe_degrees(Stop& stop) const;
 
-    // Every unsafe pair of tensors that both have bytes, once: a, b, a, b, ... with a < b, sorted.
-    // Throws std::length_error for more of them than 4 GiB hold.
+    // Returns each unsafe pair of tensors of nonzero size once: a, b, a, b, ... with a < b, sorted.
+    // Throws std::length_error if the pairs would take more than 4 GiB.
     std::vector<std::int64_t> unsafe_pairs(Stop& stop) const;
 
-    // Pairwise unsafe tensors: `first`, then each of `order` that is unsafe with all before it.
-    // Needs rows.
+    // Grows a clique greedily: `first`, then each tensor of `order` that is unsafe with all tensors
+    // taken before it. Requires `unsafe_rows`.
     std::vector<std::int64_t> grow_clique(std::int64_t first,
                                           std::span<const std::int64_t> order) const;
 };

@@ -10,7 +10,7 @@ class Random {
   public:
     explicit Random(std::uint64_t seed) : state_(seed) {}
 
-    // Uniform in [0, bound), but for a bias below bound / 2^64.
+    // Returns a number in [0, bound). The distribution is uniform up to a bias below bound / 2^64.
     std::uint64_t below(std::uint64_t bound) { return next() % bound; }
 
   private:

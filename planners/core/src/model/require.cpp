@@ -69,7 +69,7 @@ void require_offsets(const char* field, std::span<const std::int64_t> offsets, s
                                     (offsets.empty() ? "nothing" : std::to_string(offsets[0])));
     }
     for (std::size_t i = 1; i < offsets.size(); ++i) {
-        // Not as a difference, which may overflow.
+        // A subtraction of untrusted offsets may overflow, so the check only compares.
         if (offsets[i] >= offsets[i - 1] && offsets[i] >= least &&
             offsets[i] - least >= offsets[i - 1]) {
             continue;
@@ -127,7 +127,7 @@ void require_table(const char* table, std::int64_t rows, std::int64_t columns,
     __extension__ using Wide = unsigned __int128;
     const Wide bytes = Wide(rows) * Wide(columns) * Wide(entry_bits) / 8;
     if (bytes <= Wide(kMostTableBytes)) return;
-    // Told in GiB: such a number need not fit a word.
+    // The message counts in GiB because the number of bytes may exceed 64 bits.
     throw std::length_error(
         std::string(table) + ": " + std::to_string(rows) + " times " + std::to_string(columns) +
         " entries would take " + std::to_string(static_cast<std::uint64_t>(bytes >> 30)) +

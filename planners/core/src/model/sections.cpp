@@ -11,8 +11,9 @@ namespace gapless {
 
 namespace {
 
-// The number of each step that a start or an end lies on: its distance from the first step or,
-// where that would make tables much longer than the list of segments, its rank among these steps.
+// Maps each step at which a segment starts or ends to a small number. The number is the distance
+// from the first step. If these distances would make tables much longer than the list of segments,
+// the number is the rank of the step among all starts and ends.
 class Timeline {
   public:
     explicit Timeline(std::span<const Segment> segments) {
@@ -37,7 +38,6 @@ class Timeline {
         length_ = steps_.size();
     }
 
-    // One more than the largest number.
     std::size_t length() const { return length_; }
 
     std::size_t operator()(std::int64_t step) const {
@@ -47,9 +47,10 @@ class Timeline {
     }
 
   private:
+    // Distances are used while the steps span less than this many times the segments. A guess.
     static constexpr std::size_t kLongest = 4;
 
-    // Steps may lie further apart than an int64 reaches.
+    // The distance is computed in unsigned arithmetic because it may exceed the range of an int64.
     std::size_t distance_to(std::int64_t step) const {
         return static_cast<std::uint64_t>(step) - static_cast<std::uint64_t>(first_);
     }
@@ -69,7 +70,7 @@ CutTime::CutTime(std::span<const Segment> segments) : ranges(segments.size()) {
         table[number(segment.begin)] |= kStarts;
         table[number(segment.end)] |= kEnds;
     }
-    // What happens at a step gives way to the number of sections that were opened before it.
+    // Replaces the marks of each step by the number of sections that were opened before the step.
     bool in_run = false;
     for (std::int32_t& at_step : table) {
         const std::int32_t happens = at_step;
@@ -136,7 +137,8 @@ bool Sections::overlap(std::int32_t a, std::int32_t b) const {
 }
 
 std::vector<std::int64_t> Sections::degrees(Stop& stop) const {
-    // Over the hull of each tensor: all tensors, less those that end before it and start after it.
+    // The hull of a tensor reaches from its first start to its last end. Its degree is the number
+    // of all tensors, less those that end before the hull and those that start after it.
     const auto tensors = static_cast<std::int32_t>(offsets_.size()) - 1;
     std::vector<std::int64_t> ended(static_cast<std::size_t>(count_) + 1, 0);
     std::vector<std::int64_t> started(static_cast<std::size_t>(count_) + 1, 0);
@@ -154,7 +156,7 @@ std::vector<std::int64_t> Sections::degrees(Stop& stop) const {
         degree[t] = started[of(t).back().last - 1] - ended[of(t).front().first] - 1;
         if (of(t).size() > 1) with_gaps.push_back(t);
     }
-    // A tensor with gaps meets fewer than its hull does.
+    // A tensor with gaps may miss some tensors that its hull meets. Subtract these pairs.
     for (const std::int32_t g : with_gaps) {
         stop.check();
         for (std::int32_t t = 0; t < tensors; ++t) {

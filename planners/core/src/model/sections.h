@@ -9,8 +9,8 @@
 
 namespace gapless {
 
-// Steps [begin, end) in which a tensor needs memory; a tensor with gaps has several. Laid out as a
-// row of the table that Python keeps, so that a table is read where it lies.
+// Steps [begin, end) in which a tensor needs memory. A tensor with gaps has several segments. The
+// layout equals a row of Python's table, so that the table is read in place.
 struct Segment {
     std::int64_t tensor;
     std::int64_t begin;
@@ -32,23 +32,23 @@ struct SectionRange {
 // together. So overlap in time is overlap of section ranges, the live sums of the sections include
 // the largest live sum of all, and there are at most as many sections as starts.
 struct CutTime {
-    // Segments begin before they end.
+    // Requires begin < end for every segment.
     explicit CutTime(std::span<const Segment> segments);
 
     std::int32_t count = 0;
-    // The range of every segment, in the order they were given.
+    // The range of every segment, in the order in which the segments were given.
     std::vector<SectionRange> ranges;
 };
 
-// Throws std::out_of_range and std::invalid_argument unless segments are sorted by tensor and, of
-// one tensor, come one after the other.
+// Throws std::out_of_range or std::invalid_argument unless the segments are sorted by tensor and
+// the segments of one tensor follow each other without overlap.
 void require_segments(std::span<const Segment> segments, std::int64_t tensors);
 
 // The sections of each tensor.
 class Sections {
   public:
-    // Segments as require_segments has them, and one of every tensor at least: throws
-    // std::invalid_argument where one has none.
+    // Requires segments that satisfy require_segments. Throws std::invalid_argument if a tensor has
+    // no segment.
     Sections(std::int32_t tensors, std::span<const Segment> segments);
 
     std::int32_t count() const { return count_; }
@@ -58,7 +58,8 @@ class Sections {
     }
     bool overlap(std::int32_t a, std::int32_t b) const;
 
-    // Number of other tensors that are alive at some step together with each tensor.
+    // Returns, for each tensor, the number of other tensors that are alive at some step together
+    // with it.
     std::vector<std::int64_t> degrees(Stop& stop) const;
 
   private:

@@ -29,7 +29,8 @@ void require_arcs(const ArcList& graph) {
     require_length("consumer_offsets", graph.consumer_offsets.size(), "tensor, and one more,",
                    graph.producer.size() + 1);
     require_offsets("consumer_offsets", graph.consumer_offsets, graph.consumers.size(), 0);
-    // Descendants are gathered from the last node to the first.
+    // A later pass collects descendants from the last node to the first, so every arc must lead
+    // forwards.
     for (std::size_t t = 0; t < graph.producer.size(); ++t) {
         for (std::int64_t c = graph.consumer_offsets[t]; c < graph.consumer_offsets[t + 1]; ++c) {
             if (graph.consumers[c] >= graph.producer[t]) continue;
@@ -81,7 +82,8 @@ std::optional<TensorPair> find_overlap_in_time(PlacedTensors plan,
     std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
         return std::tie(a.step, a.starts, a.tensor) < std::tie(b.step, b.starts, b.tensor);
     });
-    // Live tensors by offset. While they are disjoint, a new one can only meet its neighbours.
+    // Live tensors by offset. While they are disjoint, a new tensor can overlap only its two
+    // neighbours.
     std::set<std::pair<std::int64_t, std::int32_t>> live;
     for (const Event& event : events) {
         stop.poll();

@@ -1,4 +1,4 @@
-// Moves of a node with all that has to go with it, within a window of an order.
+// Moves of a node, and of all nodes that must move with it, within a window of an order.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@ namespace gapless {
 
 // Note [Cones]
 // ~~~~~~~~~~~~
-// Rationale. A node alone moves between its latest predecessor and its earliest successor, which in
-// a chain of nodes is nowhere. What stands in its way can move with it.
+// Rationale. A single node can only move between its latest predecessor and its earliest successor.
+// In a chain of nodes there is no such room. The nodes that block a move can move along.
 //
-// Approach. To run a node after a window, take it out together with all nodes of the window that
-// have a path from it, and put them behind the others; both keep their order. To run it before the
-// window, the same with nodes that have a path to it. A path between two nodes of a window stays
-// within it, so direct arcs are enough to find them, and no arc can be broken. Where nothing stands
-// in the way this is the move of one node; where a chain does, of a segment.
+// Approach. To run a node after a window, take out the node and all nodes of the window that have a
+// path from it, and append them behind the others. Both groups keep their order. To run a node
+// before the window, do the same with the nodes that have a path to it. Every path between two
+// nodes of a window stays within the window. So direct arcs suffice to find the group, and no arc
+// is broken. If nothing blocks the node, only that node moves; if a chain blocks it, a segment
+// moves.
 class ConeMove {
   public:
     explicit ConeMove(const OrderProblem& problem)
         : problem_(problem), in_cone_(static_cast<std::size_t>(problem.node_count()), 0) {}
 
-    // The window with its first node, and all that has to come after that, at the end.
+    // Returns the window with its first node, and all that depend on it, moved to the end.
     std::span<const std::int32_t> postpone(std::span<const std::int32_t> window);
-    // The window with its last node, and all that has to come before that, at the beginning.
+    // Returns the window with its last node, and all that it depends on, moved to the beginning.
     std::span<const std::int32_t> hasten(std::span<const std::int32_t> window);
 
   private:

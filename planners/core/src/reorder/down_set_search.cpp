@@ -11,6 +11,7 @@ namespace gapless {
 
 namespace {
 
+// Limits the table of sets to 256 MiB. A guess.
 constexpr std::size_t kMostBytesOfSets = std::size_t{1} << 28;
 constexpr std::int32_t kNone = -1;
 
@@ -19,7 +20,8 @@ struct Waiting {
     std::int32_t ran;
     std::int32_t state;
 
-    // The top of a heap is the largest: a smaller step, then more nodes, then the older state.
+    // std::priority_queue pops the largest. The largest has the smaller largest step, then more
+    // nodes, then the older state.
     bool operator<(const Waiting& other) const {
         if (largest_step != other.largest_step) return largest_step > other.largest_step;
         if (ran != other.ran) return ran < other.ran;
@@ -27,7 +29,8 @@ struct Waiting {
     }
 };
 
-// Nodes that have run so far, what is alive, and what may run next; goes forwards and back.
+// The nodes that have run, the live bytes, and the nodes that may run next. The search can run a
+// node and take it back.
 class Progress {
   public:
     explicit Progress(const OrderProblem& problem) : problem_(problem) {
@@ -59,7 +62,7 @@ class Progress {
         alive_ += growth_[v];
         for (const std::int32_t t : problem_.reads(v)) {
             unread_by_[t] -= v;
-            // Whoever is left is the one that frees it.
+            // The only reader that is left will free the tensor.
             if (--unread_[t] == 1) growth_[unread_by_[t]] -= problem_.size(t);
         }
         remove_ready(v);
@@ -85,7 +88,7 @@ class Progress {
         alive_ -= growth_[v];
     }
 
-    // Runs what the first rule of the Note runs.
+    // Runs every node that the first rule of the Note runs without an alternative.
     void run_what_is_free(std::int64_t largest_step) {
         for (bool changed = true; changed;) {
             changed = false;
@@ -95,7 +98,7 @@ class Progress {
                     ++r;
                     continue;
                 }
-                run(v);  // another node is now at its place
+                run(v);  // the swap puts another node at position r
                 changed = true;
             }
         }
@@ -125,15 +128,16 @@ class Progress {
     std::int64_t alive_ = 0;
     std::vector<std::uint64_t> ran_;
     std::vector<std::int32_t> sequence_, ready_, place_, blocked_;
-    // By node: how many more bytes are alive after it. By tensor: how many readers it has left, and
-    // the sum of their numbers, which is the last one's where one is left.
+    // By node: the growth of live bytes when the node runs. By tensor: the number of unread
+    // readers, and the sum of their node numbers. If one reader is left, this sum is the number of
+    // that reader.
     std::vector<std::int64_t> growth_, unread_by_;
     std::vector<std::int32_t> unread_;
 };
 
 }  // namespace
 
-// Every set that was met, how it was reached and with which largest step; found by its bits.
+// Hash table of all sets of nodes that were reached, each with its largest step and the way to it.
 class DownSetSearch::Table {
   public:
     explicit Table(std::size_t words) : words_(words), slots_(1024, kNone) {}
@@ -144,8 +148,8 @@ class DownSetSearch::Table {
     }
     std::int64_t largest_step(std::int32_t state) const { return state_[state].largest_step; }
 
-    // The state of a set, and whether it is worth taking with this largest step: it is new, or was
-    // reached with a larger one.
+    // Returns the state of a set, and true if the search should continue from the set with this
+    // largest step: the set is new, or was reached before only with a larger step.
     std::pair<std::int32_t, bool> reach(const std::uint64_t* bits, std::int64_t largest_step,
                                         std::int32_t parent, std::span<const std::int32_t> added) {
         std::size_t slot = hash(bits) & (slots_.size() - 1);
@@ -178,7 +182,7 @@ class DownSetSearch::Table {
   private:
     struct State {
         std::int64_t largest_step;
-        // Where the nodes stand that led here from the parent.
+        // Index in `way_` of the nodes that lead from the parent to this state.
         std::size_t way;
         std::int32_t length, parent;
     };
@@ -236,7 +240,8 @@ OrderVerdict DownSetSearch::run(std::int64_t floor, std::int64_t limit, std::int
             waiting.push({largest_step, static_cast<std::int32_t>(sequence.size()), state});
         }
     };
-    // Goes from the set that was left to one that was taken: back to where both agree, and on.
+    // Moves `progress` from its current set to another one: takes nodes back to the common prefix
+    // of both ways, then runs the rest.
     const auto go_to = [&](const std::vector<std::int32_t>& way) {
         const auto& sequence = progress.sequence();
         const auto same = std::mismatch(sequence.begin(), sequence.end(), way.begin(), way.end());
@@ -250,7 +255,8 @@ OrderVerdict DownSetSearch::run(std::int64_t floor, std::int64_t limit, std::int
     while (!waiting.empty()) {
         const Waiting next = waiting.top();
         waiting.pop();
-        if (table.largest_step(next.state) < next.largest_step) continue;  // reached better since
+        // a smaller largest step was found since
+        if (table.largest_step(next.state) < next.largest_step) continue;
         bound_ = std::max(bound_, next.largest_step);
         const std::vector<std::int32_t> way = table.order(next.state);
         if (next.ran == problem_->node_count()) {

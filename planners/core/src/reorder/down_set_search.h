@@ -1,4 +1,5 @@
-// The least peak over all orders, by a search over the sets of nodes that have run.
+// The least peak over all orders of a graph's nodes, by a search over the sets of nodes that have
+// run.
 #pragma once
 
 #include <cstdint>
@@ -13,45 +14,53 @@ namespace gapless {
 
 // Note [Search over down-sets]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. What is alive depends on the set of nodes that have run, a down-set, and not on their
-// order. So two orders of the same set differ in nothing but the largest step so far, and only the
-// smaller one of these is worth going on with: a shortest path over down-sets whose length is the
-// largest step on it.
+// Rationale. The live bytes depend on the set of nodes that have run (a down-set), and not on their
+// order. Two orders of the same set differ only in their largest step so far, and the search needs
+// to continue only from the smaller one. The problem is a shortest path over down-sets, where the
+// length of a path is the largest step on it.
 //
-// Approach. Sets are taken by rising largest step (Dijkstra 1959, with a maximum for a sum), and of
-// equal ones those with more nodes first. When a set is taken, everything with a smaller largest
-// step has been; so a full set that is taken is an optimal order, and a search that ends early
-// leaves a bound: what it took last.
+// Approach. The search takes sets by rising largest step (Dijkstra 1959, with the maximum in place
+// of the sum). Of sets with equal largest steps it takes those with more nodes first. When the
+// search takes a set, it has already taken every set with a smaller largest step. So the first full
+// set that it takes is an optimal order. A search that ends early leaves a lower bound: the largest
+// step of the last set that it took.
 //
-// Three rules keep sets away, none of which can lose the optimum:
-// - A node that is ready, whose step is no larger than the largest so far, and after which no more
-//   bytes are alive than before, runs at once and without an alternative. Take any way to go on,
-//   and move the node to its front. Its own step is no larger than what is there already. Every
-//   node that came before it finds no more alive: a node that runs later frees no less, for tensors
-//   only lose readers as time goes on, so what it adds is at most what it adds now, which is
-//   nothing. And from where it stood on nothing changes.
-// - Some node has to run next, so a set counts with at least the smallest step that may come.
-// - A set whose largest step is no smaller than an order that is known is left out.
+// Three rules prune sets. None of them can lose the optimum:
+// - A ready node runs at once, without an alternative, if its step is no larger than the largest
+//   step
+//   so far and running it does not increase the live bytes. Proof: take any continuation and move
+//   the
+//   node to its front. The node's own step does not exceed the largest step so far. The nodes that
+//   used
+//   to come before it do not find more live bytes: readers of a tensor only run out, so the node
+//   adds
+//   at most as much now as it would add later, and now it adds nothing. Behind the node's old place
+//   nothing changes.
+// - Some node has to run next. So the largest step of a set is at least the smallest step that may
+//   come
+//   next.
+// - A set is dropped if its largest step is no smaller than the peak of a known order.
 //
-// Parts in series need no rule of their own: where all ways meet in one set, they are one entry of
-// the table. Parts side by side multiply, and the first rule is what holds them small.
+// Parts in series need no rule of their own: where all ways meet in one set, they share one entry
+// of the table. Parallel parts multiply the number of sets; the first rule keeps that number small.
 //
-// Limits. A set takes a bit a node; the table stops growing at `kMostBytesOfSets` and at the
-// caller's limit of states.
+// Limits. A set takes one bit for each node. The search ends when the table reaches
+// `kMostBytesOfSets` or when it has taken as many states as the caller allows.
 class DownSetSearch {
   public:
     explicit DownSetSearch(std::shared_ptr<const OrderProblem> problem);
     ~DownSetSearch();
 
-    // Looks for an order of least peak among those below `limit`, and takes at most so many sets.
-    // No order is below `floor`, which is where it begins. kRefuted: none is below the limit. What
-    // `stop` throws ends the search.
+    // Searches for an order of least peak among the orders with a peak below `limit`. Takes at most
+    // `states` sets. `floor` is a lower bound on the peak of every order; the search begins there.
+    // Returns kRefuted if no order is below the limit. If `stop` throws, the search ends.
     OrderVerdict run(std::int64_t floor, std::int64_t limit, std::int64_t states, Stop& stop);
 
-    // No order is below this; it holds after every call, also one that was stopped.
+    // A lower bound on the peak of every order. It holds after every call, also after a stopped
+    // one.
     std::int64_t bound() const { return bound_; }
     std::int64_t taken() const { return taken_; }
-    // Where one was found: an order of least peak.
+    // After kFound: an order of least peak.
     const std::vector<std::int32_t>& order() const { return order_; }
 
   private:

@@ -8,7 +8,7 @@ namespace gapless {
 
 namespace {
 
-// Ready nodes by what they are worth; the smallest is taken.
+// Ready nodes sorted by the growth of live bytes that they cause; the smallest is taken first.
 using Ready = std::set<std::pair<std::int64_t, std::int32_t>>;
 
 }  // namespace
@@ -38,7 +38,7 @@ std::vector<std::int32_t> order_by_growth(const OrderProblem& problem, Stop& sto
         order.push_back(v);
         for (const std::int32_t t : problem.reads(v)) {
             if (--unread[t] != 1) continue;
-            // The one reader that is left is the one that frees it.
+            // The only reader that is left will free the tensor.
             for (const std::int32_t reader : problem.readers(t)) {
                 if (ran[reader]) continue;
                 const bool is_ready = ready.erase({growth[reader], reader}) != 0;
@@ -55,7 +55,7 @@ std::vector<std::int32_t> order_by_growth(const OrderProblem& problem, Stop& sto
 
 std::vector<std::int32_t> order_by_growth_from_end(const OrderProblem& problem, Stop& stop) {
     const std::int32_t nodes = problem.node_count();
-    // Backwards a node's first reader, as seen from the end, makes a tensor alive.
+    // Seen from the end, the first reader of a tensor makes the tensor alive.
     std::vector<std::int64_t> growth(nodes);
     std::vector<std::int32_t> blocked(nodes), backwards;
     std::vector<std::uint8_t> alive(problem.tensor_count(), 0);

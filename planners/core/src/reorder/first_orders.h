@@ -1,4 +1,4 @@
-// Orders to start from, each node chosen by what it does to the bytes that are alive.
+// Start orders for the searches: greedy choices of the next node by the live bytes that remain.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace gapless {
 
-// Of the nodes that are ready, always the one after which the fewest bytes are alive; of equal
-// ones the first in the given order.
+// Repeatedly takes the ready node after which the fewest bytes are alive. Ties go to the node that
+// comes first in the given order.
 std::vector<std::int32_t> order_by_growth(const OrderProblem& problem, Stop& stop);
 
-// The same from the end: of the nodes that no other waits for, always the one before which the
-// fewest bytes are alive; of equal ones the last in the given order.
+// Builds the order from its end: repeatedly takes a node whose successors are all taken, and before
+// which the fewest bytes are alive. Ties go to the node that comes last in the given order.
 std::vector<std::int32_t> order_by_growth_from_end(const OrderProblem& problem, Stop& stop);
 
 }  // namespace gapless

@@ -1,19 +1,21 @@
 // Note [Forced bytes]
 // ~~~~~~~~~~~~~~~~~~~
-// Rationale. Some tensors are alive while a node runs in whatever order: those that it makes, and
-// those whose producer has a path to it and of which a reader is the node or has a path from it.
-// Their bytes together are below the step of that node in every order, and with several streams
-// below every antichain as well, since each order of the streams has a global order, whose lifetime
-// bound is no larger than the antichain.
+// Rationale. In every order, some tensors are alive while a given node runs: the tensors that the
+// node makes, and the tensors whose producer has a path to the node and that are read by the node
+// or by one of its descendants. The sum of their bytes is a lower bound on the step of that node in
+// every order. With several streams the sum is also a lower bound on every antichain, since each
+// order of the streams has a global order, and the lifetime bound of that order does not exceed the
+// antichain.
 //
-// Approach. 64 nodes at a time: one sweep over the arcs says of every node which of them it has a
-// path to, another which of them have a path to it. For each tensor both are one word, and what
-// stands in both is where it is forced. That is the arcs and tensors once for each 64 nodes, and
-// memory for two words a node.
+// Approach. The bound is computed for 64 nodes at a time. One sweep over the arcs finds, for every
+// node, which of the 64 it has a path to. A second sweep finds which of the 64 have a path to it.
+// Both answers are one word. The bits that a tensor's two words share are the nodes during which
+// the tensor must be alive. The work is one pass over arcs and tensors for each 64 nodes; the
+// memory is two words for each node.
 //
-// Limits. Two tensors of which one or the other has to be alive, but neither must, count for
-// nothing; so the bound is often below the best order. It is as good as free, and where it is met,
-// the order is proven.
+// Limits. If one of two tensors must be alive, but either will do, the bound counts neither. So the
+// bound is often below the best order. It costs almost nothing, and it proves an order that meets
+// it.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -24,6 +26,7 @@ namespace gapless {
 
 namespace {
 
+// Nodes of one pass, a bit of a word each.
 constexpr std::int32_t kNodesAtOnce = 64;
 
 }  // namespace

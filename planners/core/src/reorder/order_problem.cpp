@@ -13,7 +13,7 @@ namespace {
 
 using Pair = std::pair<std::int32_t, std::int32_t>;
 
-// Rows by the first of each pair, from pairs that are sorted.
+// Builds compressed rows from sorted pairs (row, entry).
 CompressedRows to_rows(std::int32_t rows, const std::vector<Pair>& pairs) {
     CompressedRows made;
     made.offsets.assign(static_cast<std::size_t>(rows) + 1, 0);

@@ -1,4 +1,5 @@
-// What an order of nodes is judged by: which node waits for which, and what each makes and reads.
+// The facts by which orders of nodes are judged: arcs, and the tensors that each node makes and
+// reads.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,6 @@
 
 namespace gapless {
 
-// Rows of numbers, one after the other.
 struct CompressedRows {
     std::vector<std::int64_t> offsets{0};
     std::vector<std::int32_t> entries;
@@ -21,24 +21,27 @@ struct CompressedRows {
 
 // Note [What an order costs]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. Of a problem with a graph, arcs of data and control say what has to wait for what;
-// that nodes of one stream run one after the other says in which order they do, and not that they
-// have to. So the order is free as long as every arc leads forwards, and it decides lifetimes.
+// Rationale. In a problem with a graph, data arcs and control arcs say which nodes must wait for
+// others. That the nodes of one stream run one after the other is a fact about the given order, not
+// a constraint. So every order is allowed in which all arcs lead forwards, and the order decides
+// the lifetimes.
 //
-// Approach. A node that runs needs what is alive, and all that it makes. A tensor that another node
-// reads is alive from its producer to the last of these in the order. A tensor that nobody else
-// reads is gone when its producer ends. So a node's step is: bytes alive before it, and the bytes
-// that it makes; and after it come those it makes for others, and go those that it is the last to
-// read. The largest step is the lifetime bound of the problem in that order.
+// Approach. A node that runs needs all live tensors and all tensors that it makes. A tensor with
+// readers other than its producer is alive from its producer to the last reader in the order. A
+// tensor without such a reader dies when its producer ends. The step of a node is the bytes alive
+// before it plus the bytes that it makes. After the node, the tensors that others read are added to
+// the live bytes, and the tensors whose last reader it is are removed. The largest step is the
+// lifetime bound of the problem in that order.
 //
-// Which bytes are alive between two nodes depends on the set of nodes that have run, never on their
-// order: this is what makes a search over sets exact, and a move cost no more than the nodes that
-// it moves across.
+// The bytes alive between two nodes depend on the set of nodes that have run, not on their order.
+// This makes a search over sets exact. It also limits the cost of a move to the nodes that it
+// crosses.
 class OrderProblem {
   public:
-    // Nodes are numbered in an order in which every arc leads forwards. Throws std::out_of_range
-    // for a node that does not exist, std::invalid_argument where columns do not fit together or an
-    // arc leads backwards, std::overflow_error for more bytes than any problem has.
+    // Nodes must be numbered so that every arc leads to a larger number. Throws std::out_of_range
+    // if a node does not exist, std::invalid_argument if columns do not fit together or an arc
+    // leads backwards, and std::overflow_error if the sizes sum to more bytes than any problem may
+    // have.
     OrderProblem(std::int64_t nodes, std::vector<std::int32_t> producer,
                  std::vector<std::int64_t> consumer_offsets, std::vector<std::int32_t> consumers,
                  std::span<const std::int32_t> control_pairs, std::vector<std::int64_t> size);
@@ -50,7 +53,7 @@ class OrderProblem {
     std::span<const std::int32_t> predecessors(std::int32_t v) const {
         return predecessors_.row(v);
     }
-    // Bytes that a node makes, and those of them that another node reads.
+    // Bytes that a node makes; and the part of them that other nodes read.
     std::int64_t made(std::int32_t v) const { return made_[v]; }
     std::int64_t kept(std::int32_t v) const { return kept_[v]; }
     // Tensors of other nodes that a node reads, each once.
@@ -60,13 +63,14 @@ class OrderProblem {
     std::int32_t producer(std::int32_t t) const { return producer_[t]; }
     std::int64_t size(std::int32_t t) const { return size_[t]; }
 
-    // Throws std::invalid_argument unless it names every node once and every arc leads forwards.
+    // Throws std::invalid_argument unless the order names every node once and every arc leads
+    // forwards.
     void require_order(std::span<const std::int32_t> order) const;
 
-    // The largest step of an order.
+    // Returns the largest step of an order.
     std::int64_t peak(std::span<const std::int32_t> order) const;
 
-    // Bytes that no order stays below; see the Note in order_bound.cpp.
+    // Returns a lower bound on the peak of every order; see the Note in order_bound.cpp.
     std::int64_t forced_bytes(Stop& stop) const;
 
   private:

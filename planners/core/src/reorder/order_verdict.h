@@ -1,9 +1,9 @@
-// How a search for an order below a limit ended.
 #pragma once
 
 namespace gapless {
 
-// The best is found; there is none below the limit; or the caller's limit came first.
+// How a search for an order below a limit ended: it found the best order; it proved that no order
+// is below the limit; or it reached the caller's limit on states or flows.
 enum class OrderVerdict { kFound, kRefuted, kStateLimit };
 
 }  // namespace gapless

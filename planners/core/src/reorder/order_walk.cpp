@@ -9,14 +9,17 @@ namespace gapless {
 
 namespace {
 
+// The first target lies this part of the way from the best peak to the floor: 1/16. A guess.
 constexpr std::int64_t kFirstShare = 16;
-// Moves without progress, for each node, before the target comes nearer; and at least so many.
+// Moves without progress, for each node, before the walk chooses a target nearer to the best peak;
+// and the least number of such moves. Both are guesses.
 constexpr std::int64_t kPatience = 4;
 constexpr std::int64_t kLeastPatience = 2000;
-// Moves around one step before another is looked at.
+// Number of moves around one step before the walk looks at another step. A guess.
 constexpr std::int64_t kLooks = 16;
 
-// Short ways more often than long ones: half of all powers of two are below the middle one.
+// Returns a random distance up to `most`. Short distances are more likely: the number of bits is
+// drawn uniformly first.
 std::size_t some_way(Random& random, std::size_t most) {
     if (most == 0) return 0;
     const std::uint64_t width = 1 + random.below(static_cast<std::uint64_t>(std::bit_width(most)));
@@ -49,7 +52,7 @@ OrderWalk::OrderWalk(std::shared_ptr<const OrderProblem> problem, std::vector<st
 
 void OrderWalk::go_to(std::span<const std::int32_t> order) {
     std::fill(last_.begin(), last_.end(), -1);
-    // Measured as one window that is the whole order.
+    // Measures the whole order as one window.
     const std::vector<std::int32_t> whole(order.begin(), order.end());
     target_ = best_peak_;
     measure(0, whole, std::numeric_limits<double>::infinity());
@@ -58,7 +61,7 @@ void OrderWalk::go_to(std::span<const std::int32_t> order) {
 }
 
 void OrderWalk::aim() {
-    // Better than the best is also what has not reached the target.
+    // A walk that missed its target may still have found an order better than the best.
     const std::int64_t peak = step_.empty() ? 0 : *std::max_element(step_.begin(), step_.end());
     if (peak < best_peak_) {
         best_peak_ = peak;
@@ -134,12 +137,12 @@ void OrderWalk::take(std::size_t first, std::span<const std::int32_t> window) {
 
 void OrderWalk::try_move() {
     if (looks_left_-- <= 0 && !look_elsewhere()) {
-        worth_ = 0;  // what was left of it is rounding: beyond 2^53 bytes a sum is not exact
+        worth_ = 0;  // the rest is rounding: sums above 2^53 bytes are not exact
         return;
     }
     const std::size_t at = looked_at_;
     const std::size_t last = order_.size() - 1;
-    // The window runs from the node that moves to where it goes, or the other way round.
+    // The window reaches from the node that moves to its new place, or from there to the node.
     std::size_t from = at;
     bool is_postponed = random_.below(2) == 0;
     const bool of_tensor = !alive_there_.empty() && random_.below(2) == 0;

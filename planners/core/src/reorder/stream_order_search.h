@@ -1,4 +1,4 @@
-// The least heaviest antichain over all orders of several streams.
+// The exact minimum, over all orders of several streams, of the heaviest antichain.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,42 @@ namespace gapless {
 
 // Note [Search over orders of streams]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. With several streams it matters in which order each ran its nodes, so sets of nodes do
-// not tell orders apart that differ in worth. Small graphs have few enough orders to look at each.
+// Rationale. With several streams, the safety of a plan depends on the order in which each stream
+// runs its nodes. So two orders of the same set of nodes may differ in value, and a search over
+// sets is not exact. Small graphs have few enough orders to enumerate.
 //
-// Approach. Depth first, node by node. Two rules keep branches away:
-// - Two nodes in a row on different streams without an arc between them could be swapped, and every
-//   stream would be as it was. Of such two the smaller number comes first. The first order in the
-//   dictionary of those with the same streams has no such two the wrong way round; so one is left.
-// - Whether two tensors whose producers have run are safe is settled: a path to a producer passes
-//   through nodes that ran before it, in every way to go on. So the heaviest antichain among them
-//   is a bound on all that begins like this. The rest counts as nothing, in the given order.
+// Approach. The search is depth-first, node by node. Two rules prune branches:
+// - Two consecutive nodes on different streams without an arc between them can be swapped; every
+//   stream
+//   stays the same. The search only visits the order in which the smaller number comes first. The
+//   lexicographically first of all orders with the same streams obeys this rule, so it is visited.
+// - Whether two tensors are safe is settled once both producers have run: a path to a producer
+//   passes
+//   only through nodes that ran before it. So the heaviest antichain among these tensors is a lower
+//   bound for every completion. All other tensors count as zero bytes.
 //
-// Limits. One flow a step, and a number of orders that grows like a factorial: for a dozen nodes
-// that no arc orders, or a few dozen where most are ordered. Recursion is as deep as there are
-// nodes.
+// Limits. The search computes one flow for each step, and the number of orders grows like a
+// factorial. It is meant for a dozen nodes without arcs, or a few dozen with many arcs. The
+// recursion is as deep as the number of nodes.
 class StreamOrderSearch {
   public:
+    // Limits the nodes of a graph, and so the depth of the recursion. A guess.
     static constexpr std::int32_t kMostNodes = 512;
 
-    // Throws std::length_error for more than kMostNodes.
+    // Throws std::length_error for more nodes than kMostNodes.
     StreamOrderSearch(std::shared_ptr<const OrderProblem> problem, GraphColumns columns);
 
-    // Looks for an order of least antichain among those below `limit`, with at most so many flows;
-    // no order is below `floor`. kRefuted: none is below the limit. What `stop` throws ends the
-    // search, and the best order stays.
+    // Searches for an order of least antichain among the orders below `limit`, with at most `flows`
+    // flows. `floor` is a lower bound on every antichain. Returns kRefuted if no order is below the
+    // limit. If `stop` throws, the search ends and keeps the best order.
     OrderVerdict run(std::int64_t floor, std::int64_t limit, std::int64_t flows, Stop& stop);
 
-    // The best order that was found; empty without one.
+    // The best order found so far; empty if there is none.
     const std::vector<std::int32_t>& order() const { return best_; }
     std::int64_t flows() const { return flows_; }
 
   private:
-    // False where the flows are used up.
+    // Returns false if the flows are used up.
     bool extend(std::int64_t antichain, Stop& stop);
     bool could_be_swapped(std::int32_t v) const;
     std::int64_t bound_of_begun(Stop& stop);

@@ -10,7 +10,7 @@ namespace gapless {
 
 namespace {
 
-// Draws of two tensors before the walk gives up on a move.
+// Number of random pairs of tensors that the walk tries for one move. A guess.
 constexpr int kDraws = 16;
 
 }  // namespace
@@ -37,7 +37,7 @@ bool StreamWalk::draw_move() {
     for (int draw = 0; draw < kDraws; ++draw) {
         const std::int32_t a = members[random_.below(members.size())];
         const std::int32_t b = members[random_.below(members.size())];
-        // The last user of `a`, which is to come before the producer of `b`.
+        // The position of the last user of `a`. The move brings it before the producer of `b`.
         std::int32_t user = position_[problem_->producer(a)];
         for (const std::int32_t reader : problem_->readers(a)) {
             user = std::max(user, position_[reader]);

@@ -16,36 +16,40 @@ namespace gapless {
 
 // Note [Walk through the orders of streams]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. With several streams it is the heaviest antichain that no plan stays below, and the
-// largest step of one global order can be far below that: it counts on the streams to take turns as
-// that order has them, and nothing makes them. So an order is worth its antichain.
+// Rationale. With several streams, the heaviest antichain is the lower bound of every plan. The
+// largest step of one global order can be far below it, because that step assumes that the streams
+// interleave as in that order, and nothing enforces this. So the value of an order is its heaviest
+// antichain.
 //
-// Approach. Two tensors of the heaviest antichain, drawn at random: the producer of one goes past
-// the last user of the other, or this before it, with what has to go along (Note [Cones]). Then the
-// streams are in the order in which the global order names their nodes, and the antichain is
-// computed anew. An order that is worth no less than `kMemory` moves ago stays.
+// Approach. A move draws two tensors of the heaviest antichain at random. It moves the producer of
+// one past the last user of the other, or that user before the producer, each with its cone (Note
+// [Cones]). Each stream then runs its nodes in the sequence of the new global order, and the
+// antichain is computed anew. The walk keeps the move if the new value is at most the current one
+// or the one `kMemory` moves ago.
 //
-// Limits. One flow a move: from some hundred moves a second on a thousand nodes to one on twenty
-// thousand.
+// Limits. Every move costs one flow: some hundred moves a second on a thousand nodes, one move a
+// second on twenty thousand.
 class StreamWalk {
   public:
     static constexpr std::int64_t kUnknown = -1;
 
-    // Starts from `order`; throws as OrderProblem::require_order and as Graph do.
+    // Starts from `order`. Throws what OrderProblem::require_order and Graph throw.
     StreamWalk(std::shared_ptr<const OrderProblem> problem, GraphColumns columns,
                std::vector<std::int32_t> order, std::int64_t floor, std::uint64_t seed);
 
-    // Tries so many moves.
+    // Tries `moves` moves.
     void run(std::int64_t moves, Stop& stop);
 
     const std::vector<std::int32_t>& best() const { return best_; }
-    // Of the best order; kUnknown before the first flow is complete.
+    // The heaviest antichain of the best order, in bytes; kUnknown before the first flow is
+    // complete.
     std::int64_t best_bytes() const { return best_bytes_; }
     std::int64_t tried() const { return tried_; }
 
   private:
     bool draw_move();
 
+    // Length of late acceptance, in moves. A guess.
     static constexpr std::size_t kMemory = 16;
 
     std::shared_ptr<const OrderProblem> problem_;

@@ -9,8 +9,8 @@
 
 namespace gapless {
 
-// For each node and stream, the largest position of an ancestor of the node in that stream, 0
-// where there is none. The node itself does not count. (The paper's MaxAncId, for every stream.)
+// For each node and stream: the largest position of an ancestor of the node in that stream, or 0 if
+// there is none. A node is not its own ancestor. (The paper's MaxAncId, for every stream.)
 class Clocks {
   public:
     Clocks(const Graph& graph, Stop& stop);
@@ -18,7 +18,7 @@ class Clocks {
     std::int32_t at(std::int32_t node, std::int32_t stream) const {
         return clock_[static_cast<std::size_t>(node) * streams_ + stream];
     }
-    // Whether `ancestor` has a directed path of at least one arc to `node`.
+    // Returns true if a directed path of at least one arc leads from `ancestor` to `node`.
     bool precedes(const Graph& graph, std::int32_t ancestor, std::int32_t node) const {
         return graph.position(ancestor) <= at(node, graph.stream(ancestor));
     }

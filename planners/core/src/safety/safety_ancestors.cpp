@@ -6,7 +6,7 @@ namespace gapless {
 namespace {
 
 // AncNodes: row n holds the nodes with a directed path of at least one arc to n. A node is never
-// its own ancestor, also where a workspace makes it its own reader.
+// its own ancestor, even if it reads its own workspace.
 BitRows ancestor_nodes(const Graph& graph, Stop& stop) {
     BitRows ancestors(graph.node_count(), graph.node_count());
     for (std::int32_t v = 0; v < graph.node_count(); ++v) {

@@ -53,7 +53,8 @@ BitRows unsafe_by_clocks(const Graph& graph, Stop& stop) {
     const std::int32_t tensors = graph.tensor_count();
     const std::int32_t streams = graph.stream_count();
 
-    // Last position of each stream, and who is last used where.
+    // The last position of each stream, and the tensors whose last user in the stream stands at
+    // each position.
     std::vector<std::int32_t> length(streams, 0);
     for (std::int32_t v = 0; v < graph.node_count(); ++v) {
         length[graph.stream(v)] = std::max(length[graph.stream(v)], graph.position(v));

@@ -1,4 +1,4 @@
-// Algorithms 2, 3, 4 and 5 of the paper: decisions per pair of streams.
+// Algorithms 2, 3, 4 and 5 of the paper: safety is decided for each pair of streams.
 #include <vector>
 
 #include "safety/clocks.h"
@@ -43,12 +43,12 @@ class StreamGraphSafety {
   private:
     std::int32_t source(std::int32_t t) const { return graph_.stream(graph_.producer(t)); }
     std::int32_t start_time(std::int32_t t) const { return graph_.position(graph_.producer(t)); }
-    // EndTime[t] of a tensor that stays within its stream.
+    // EndTime[t] of a tensor that only its own stream uses.
     std::int32_t end_time(std::int32_t t) const { return graph_.position(graph_.last_users(t)[0]); }
     std::int32_t max_ancestor(std::int32_t t, std::int32_t s) const {
         return max_ancestor_.at(graph_.producer(t), s);
     }
-    // Said in the row of the tensor whose turn it is; both rows are settled at the end.
+    // Marks a safe pair in one row only. unsafe_from_safe makes the relation symmetric at the end.
     void declare_safe(std::int32_t row, std::int32_t other) { relation_.set(row, other); }
 
     // Algorithm 3.
@@ -88,8 +88,8 @@ class StreamGraphSafety {
         return true;
     }
 
-    // Algorithm 5, with the branch for two tensors within the stream that the prose has and the
-    // listing lacks.
+    // Algorithm 5. It includes the branch for two tensors within one stream, which the paper's
+    // prose has and its listing lacks.
     void same_stream_reuse() {
         for (std::int32_t s = 0; s < graph_.stream_count(); ++s) {
             const auto& made = made_in_[s];

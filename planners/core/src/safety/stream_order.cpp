@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 
-// Bits of the numbers above `least`, 64 of them. By bytes, so that compilers compare many at once:
-// the product moves the lowest bit of eight bytes into the highest byte.
+// Returns a mask of the 64 numbers that exceed `least`. The comparison writes bytes, so that
+// compilers vectorise it. The multiplication gathers the lowest bits of eight bytes in the highest
+// byte.
 std::uint64_t bits_above(const std::int32_t* numbers, std::int32_t least) {
     std::uint8_t above[kWordBits];
     for (std::size_t i = 0; i < kWordBits; ++i) above[i] = numbers[i] > least;
@@ -41,7 +42,8 @@ void StreamOrder::number_tensors() {
     const std::int32_t streams = graph_->stream_count();
     length_.assign(streams, 0);
     for (std::int32_t v = 0; v < graph_->node_count(); ++v) ++length_[graph_->stream(v)];
-    // Positions count from 1: room for those, and for one past the last.
+    // Positions count from 1. Each stream gets entries for position 0, its positions, and one past
+    // the last.
     std::int32_t positions = 0;
     for (const std::int32_t length : length_) {
         first_position_.push_back(positions);
@@ -77,7 +79,7 @@ void StreamOrder::number_tensors() {
 
 void StreamOrder::find_ends(Stop& stop) {
     const auto streams = static_cast<std::size_t>(graph_->stream_count());
-    // For each node and stream, the first position of a node there that waits for it.
+    // For each node and stream: the first position of a node of the stream that waits for the node.
     require_table("nodes that wait", graph_->node_count(), graph_->stream_count(), 32);
     std::vector<std::int32_t> next(graph_->node_count() * streams, kNever);
     for (std::int32_t v = graph_->node_count(); v-- > 0;) {
@@ -129,8 +131,8 @@ void StreamOrder::find_row(std::int32_t tensor, std::vector<std::uint64_t>& row)
 }
 
 std::vector<std::int64_t> StreamOrder::degrees(Stop& stop) const {
-    // All others, less those that begin at or behind the end of a tensor, and those that end at or
-    // before its beginning.
+    // The degree is the number of other tensors, less those born at or after the end of the tensor,
+    // and less those that end at or before its birth.
     const std::int32_t tensors = graph_->tensor_count();
     std::vector<std::int64_t> degree(tensors, tensors - 1);
     std::vector<std::int64_t> ended;

@@ -11,13 +11,14 @@ namespace gapless {
 
 namespace {
 
+// Length of late acceptance, in attempts. A guess.
 constexpr std::size_t kMemory = 50;
 
-// First fit in an order that changes: what two orders begin with alike stays placed.
+// First fit in an order that changes. Blocks in the common prefix of two orders stay placed.
 class FirstFit {
   public:
     FirstFit(const Instance& instance, std::int64_t limit)
-        // Below 0 nothing fits either, and 0 less a size is a number.
+        // Under a limit below 0 nothing fits either, and 0 minus a size does not overflow.
         : instance_(instance),
           limit_(std::max<std::int64_t>(limit, 0)),
           head_(instance.blocks.count(), 0) {
@@ -29,7 +30,8 @@ class FirstFit {
         }
     }
 
-    // Places as many blocks of the order as end below the limit. Returns whether these are all.
+    // Places blocks in the given order until one does not end below the limit. Returns true if all
+    // did.
     bool place(std::span<const std::int32_t> order, Stop& stop) {
         std::size_t same = 0;
         while (same < placed_.size() && placed_[same] == order[same]) ++same;
@@ -90,7 +92,7 @@ class FirstFit {
     std::vector<Interval> scratch_;
 };
 
-// Moves the block at `from` up to `to`, and all between back by one.
+// Moves the block at `from` forward to `to`; the blocks between move back by one.
 void move_up(std::vector<std::int32_t>& order, std::int64_t from, std::int64_t to) {
     std::rotate(order.begin() + to, order.begin() + from, order.begin() + from + 1);
 }
@@ -99,7 +101,8 @@ void move_back(std::vector<std::int32_t>& order, std::int64_t from, std::int64_t
     std::rotate(order.begin() + to, order.begin() + to + 1, order.begin() + from + 1);
 }
 
-// Mostly a short way up, now and then a long one: the reach doubles until a draw of `far` ends it.
+// Returns a random earlier position. The reach doubles until a draw below `far` ends it, so most
+// moves are short.
 std::int64_t random_target(std::int64_t from, std::uint64_t far, Random& random) {
     std::int64_t reach = 1;
     while (reach < from && random.below(far) != 0) reach *= 2;
@@ -134,7 +137,7 @@ OrderSearchStep search_orders(const Instance& instance, std::span<const std::int
             move_back(step.order, failed, target);
         }
         if (failed == 0) {
-            // Nothing comes before it: it ends too high alone, whatever is tried.
+            // The failing block is first in the order: it ends too high even alone.
             step.attempts = attempts;
             return step;
         }

@@ -1,4 +1,4 @@
-// Local search over the orders in which first fit takes the blocks.
+// Local search over the block orders of first fit.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace gapless {
 
 struct OrderSearchStep {
-    // Of a plan that stays below the limit; empty where none was found.
+    // The offsets of a plan below the limit; empty if none was found.
     std::vector<std::int64_t> offsets;
-    // Where to go on from.
+    // The order from which the next call continues.
     std::vector<std::int32_t> order;
     std::int64_t attempts = 0;
 };
@@ -22,18 +22,19 @@ struct OrderSearchStep {
 // ~~~~~~~~~~~~~~~~~~~~
 // After Joslin and Clements 1999, with the late acceptance of Burke and Bykov 2017.
 //
-// First fit in the right order gives an optimal plan (take the blocks of one by their offsets), so
-// the orders are a space to search. An attempt with a limit ends at the block that finds no room
-// below it. No change behind that block can mend this: it has to come earlier, in front of one that
-// took its room. So it is moved up by a random stretch, mostly of a few steps; some problems ask
-// for longer ones, so how fast longer ones get rarer is drawn for each call. What the attempt is
-// worth is how many bytes it placed; late acceptance (an attempt is kept if it is worth no less
-// than the one kept `kMemory` attempts ago) lets the walk leave a dead end. What comes before the
-// place it moves to stays as it was, and is not placed again.
+// First fit in the right order gives an optimal plan (sort the blocks of an optimal plan by
+// offset). So the search space is the set of orders. An attempt with a limit fails at the first
+// block that finds no room below the limit. A change behind that block cannot help: the block must
+// move forward, in front of a block that took its room. So it moves forward by a random distance,
+// mostly a few positions. Some problems need longer moves, so the rate at which long moves become
+// rare is drawn anew in each call. The value of an attempt is the number of bytes that it placed.
+// Late acceptance lets the search leave a dead end: an attempt is kept if its value is at least
+// that of the attempt kept `kMemory` attempts ago. Blocks before the new position of the moved
+// block are not placed again.
 //
-// Stops at the first plan below the limit, so that whoever calls has it whatever comes later. The
-// same order, limit and seed give the same step. The instance has rows of unsafe pairs. Blocks that
-// the order leaves out are not placed, and have offset 0 in the plan; pins count nevertheless.
+// The search stops at the first plan below the limit. The same order, limit and seed give the same
+// step. The instance needs rows of unsafe pairs. Blocks that the order leaves out are not placed
+// and have offset 0 in the plan; pinned blocks occupy their places in any case.
 OrderSearchStep search_orders(const Instance& instance, std::span<const std::int32_t> order,
                               std::int64_t limit, std::int64_t attempts, std::uint64_t seed,
                               Stop& stop);

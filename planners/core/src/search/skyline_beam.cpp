@@ -12,10 +12,12 @@ namespace gapless {
 
 namespace {
 
+// Height of the walls at both ends of time and beside complete sections.
 constexpr std::int64_t kWall = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t kNowhere = -1;
 constexpr std::int32_t kNone = -1;
-// Plans of one level, those with a place left empty among them, per plan that is kept.
+// Limits the plans of one level, including those with a place left empty: this many for each plan
+// that the beam keeps. A guess.
 constexpr std::int64_t kMostRaised = 2;
 
 // A tensor in one range of its sections.
@@ -26,7 +28,7 @@ struct Rectangle {
     std::int32_t block;
 };
 
-// The rectangles of every block; what has no bytes has none.
+// The rectangles of every block. A tensor of 0 bytes has none.
 class Rectangles {
   public:
     explicit Rectangles(const Instance& instance) {
@@ -54,16 +56,16 @@ class Rectangles {
     std::vector<std::int32_t> offsets_;
 };
 
-// Sections [first, last) of one height between higher neighbours.
+// Adjacent sections [first, last) of equal height, between higher neighbours.
 struct Place {
     std::int32_t first, last;
     std::int64_t height;
-    // Heights of the neighbours.
+    // Heights of the two neighbours.
     std::int64_t left, right;
 };
 
-// A rectangle for a place, its block at `head`; sections [first, last) beside it stay empty up to
-// `raised`. Without a rectangle the whole place does.
+// One choice for a place: a rectangle, whose block gets the head `head`; the sections [first, last)
+// beside it stay empty up to `raised`. Without a rectangle, the whole place stays empty.
 struct Choice {
     std::int32_t rectangle;
     std::int64_t head;
@@ -71,22 +73,22 @@ struct Choice {
     std::int64_t raised;
 };
 
-// A rectangle that may have only this offset, since its block has its head.
+// A rectangle whose offset is fixed, because its block has a head already.
 struct Bound {
     std::int32_t rectangle;
     std::int64_t offset;
 };
 
-// One plan of the beam, seen where it is kept.
+// One plan of the beam, as pointers into the arrays that hold it.
 struct Skyline {
     std::int64_t* height;
     std::int64_t* slack;
-    // Of the blocks that are linked, or kNowhere.
+    // Heads of the linked blocks; kNowhere if a block has none yet.
     std::int64_t* head;
     std::uint64_t* placed;
 };
 
-// Heads of blocks of which a part is placed, in one number.
+// A hash of a block and its head, for blocks of which only a part is placed.
 std::uint64_t mark_of(std::int32_t block, std::int64_t head) {
     return Random(static_cast<std::uint64_t>(head) * 0x9e3779b97f4a7c15 ^
                   static_cast<std::uint64_t>(block))
@@ -157,16 +159,16 @@ class Beam {
     }
 
   private:
-    // How a plan came about: what it was before, and the block that was given a head.
+    // How a plan was made: the step before it, and the block that got a head.
     struct Step {
         std::int32_t before, block;
         std::int64_t head;
     };
     struct Node {
         std::int32_t step;
-        // Sections that differ in height from the one before.
+        // Number of sections whose height differs from that of the section before.
         std::int32_t steps;
-        // Bytes lost, each as a share of the slack that its section had.
+        // Lost bytes, each section's as a share of its slack.
         double lost;
         std::uint64_t key;
     };
@@ -209,12 +211,12 @@ class Beam {
     static bool is_placed(const Skyline& sky, std::int32_t r) {
         return (sky.placed[r >> 6] >> (r & 63) & 1) != 0;
     }
-    // Whether nothing is left to come in a section.
+    // Returns true if all bytes of a section are placed.
     bool is_full(const Skyline& sky, std::int32_t s) const {
         return sky.height[s] + sky.slack[s] == capacity_;
     }
 
-    // Finds the place with the fewest choices, and keeps what becomes of each.
+    // Finds the place with the fewest choices and adds the successors of the plan.
     void expand(std::int32_t k) {
         const Skyline sky = at(numbers_, bits_, k);
         find_bound(sky);
@@ -246,7 +248,7 @@ class Beam {
         }
     }
 
-    // Finds the rectangles whose block has its head, and how high that leaves each section free.
+    // Finds the rectangles with a fixed offset, and the free height below them in each section.
     void find_bound(const Skyline& sky) {
         for (const Bound& bound : bound_) {
             const Rectangle& rectangle = rectangles_[bound.rectangle];
@@ -286,7 +288,7 @@ class Beam {
         return place;
     }
 
-    // Whether sections can be empty up to a height.
+    // Returns true if the slack of all sections allows them to stay empty up to a height.
     static bool affords(const Skyline& sky, std::int32_t first, std::int32_t last,
                         std::int64_t up) {
         for (std::int32_t s = first; s < last; ++s) {
@@ -295,7 +297,7 @@ class Beam {
         return true;
     }
 
-    // Finds the choices of a place; none where it cannot be filled.
+    // Collects the choices for a place; there are none if the place cannot be filled.
     void consider(const Skyline& sky, const Place& place) {
         const std::int64_t roof = ceiling(place.first, place.last);
         if (roof == place.height) {
@@ -322,7 +324,7 @@ class Beam {
         }
     }
 
-    // What has to lie exactly here is the only choice.
+    // A rectangle whose fixed offset is exactly here is the only choice.
     void take_bound(const Skyline& sky, const Place& place) {
         for (const Bound& bound : bound_) {
             const Rectangle& rectangle = rectangles_[bound.rectangle];
@@ -343,7 +345,7 @@ class Beam {
         }
     }
 
-    // Adds a rectangle to those inside the place, if it can be at its height.
+    // Adds a rectangle to `inside_` if it can lie at the height of the place.
     bool offer(const Skyline& sky, const Place& place, std::int32_t r) {
         const Rectangle& rectangle = rectangles_[r];
         const std::int32_t link = link_of_[rectangle.block];
@@ -360,7 +362,8 @@ class Beam {
         return true;
     }
 
-    // Whether the other rectangles of a block lie above what is there already, and above this one.
+    // Returns true if the other rectangles of the block would lie above the skyline and above this
+    // one.
     bool others_have_room(const Skyline& sky, std::int32_t r, std::int64_t head) const {
         const Rectangle& put = rectangles_[r];
         for (std::int32_t o = rectangles_.begin_of(put.block); o < rectangles_.end_of(put.block);
@@ -377,8 +380,9 @@ class Beam {
         return true;
     }
 
-    // How high sections beside a block may stay empty: up to its top, to the neighbour behind them,
-    // and to what has its offset already or gets it with this block.
+    // Returns how high the sections beside a rectangle may stay empty: up to its top, the neighbour
+    // behind these sections, and every offset there that is fixed, or becomes fixed with this
+    // choice.
     std::int64_t raised_beside(const Choice& put, std::int64_t neighbour, std::int32_t first,
                                std::int32_t last) const {
         std::int64_t up = std::min({neighbour, top(put), ceiling(first, last)});
@@ -397,8 +401,9 @@ class Beam {
         return choice.head + rectangle.before + rectangle.size;
     }
 
-    // Finds from where on a place can be covered to its right end: by rectangles that are left, and
-    // by sections that stay empty at least up to `raised`. Returns whether all of it can.
+    // Finds, for each section of a place, whether the place can be covered from there to its right
+    // end, by the rectangles left and by sections that stay empty up to `raised` at least. Returns
+    // true if the whole place can be covered.
     bool can_cover(const Skyline& sky, const Place& place, std::int64_t raised) {
         std::size_t next = inside_.size();
         covers_[place.last] = true;
@@ -422,7 +427,7 @@ class Beam {
         }
     }
 
-    // The same from the other side.
+    // The mirror image of from_left(): choices at the right end of the place.
     void from_right(const Skyline& sky, const Place& place) {
         others_.clear();
         std::fill(covers_.begin() + place.first, covers_.begin() + place.last + 1, false);
@@ -442,7 +447,7 @@ class Beam {
         }
     }
 
-    // What becomes of a plan by a choice.
+    // Evaluates the plan that a choice leads to.
     Grown grow(std::int32_t k, const Skyline& sky, const Choice& choice) {
         Grown grown{0, k, choice, nodes_[k]};
         std::int32_t first = choice.first;
@@ -465,7 +470,7 @@ class Beam {
             if (s >= put.first && s < put.last) return up;
             return s >= choice.first && s < choice.last ? choice.raised : sky.height[s];
         };
-        // Heights change at the ends of two runs of sections, which may meet.
+        // The heights change at the ends of two runs of sections, which may touch.
         std::array<std::int32_t, 4> edges{choice.first, choice.last, put.first, put.last};
         std::sort(edges.begin(), edges.end());
         for (std::size_t e = 0; e < edges.size(); ++e) {
@@ -487,8 +492,8 @@ class Beam {
         }
     }
 
-    // Of plans of the same blocks the best, and of these as many as the beam is wide. Returns
-    // whether these are all.
+    // Keeps the best of the plans with equal blocks, and of these at most as many as the beam is
+    // wide. Returns true if no plan was dropped for lack of room.
     bool select() {
         const auto by_score = [](const Grown& a, const Grown& b) { return a.score < b.score; };
         std::sort(grown_.begin(), grown_.end(), [](const Grown& a, const Grown& b) {
@@ -530,7 +535,7 @@ class Beam {
         count_ = static_cast<std::int32_t>(nodes_.size());
     }
 
-    // Raises sections to a height, of which what lies below `base` is lost.
+    // Raises sections to the height `up`. The bytes between their height and `base` are lost.
     static void lift(const Skyline& sky, std::int32_t first, std::int32_t last, std::int64_t base,
                      std::int64_t up) {
         for (std::int32_t s = first; s < last; ++s) {
@@ -566,10 +571,10 @@ class Beam {
     std::vector<std::vector<std::int32_t>> starting_;
     std::vector<std::int64_t> needed_;
     std::vector<std::uint64_t> mark_;
-    // Blocks of more than one rectangle, or with a pin.
+    // Blocks that have several rectangles or a pin.
     std::vector<std::int32_t> linked_, link_of_;
 
-    // The plans of this level and of the next, row by row.
+    // The plans of this level and of the next level, row by row.
     std::size_t row_ = 0;
     std::int32_t count_ = 0;
     std::vector<std::int64_t> numbers_, next_numbers_;
@@ -578,7 +583,7 @@ class Beam {
     std::vector<Grown> grown_;
     std::vector<Step> steps_;
 
-    // Of the plan that is looked at.
+    // State of the plan that is being expanded.
     std::vector<Bound> bound_;
     std::vector<std::int64_t> ceiling_;
     std::vector<Choice> inside_, choices_, others_, fewest_;

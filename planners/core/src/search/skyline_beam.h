@@ -1,4 +1,4 @@
-// Beam search over skylines: many plans grow side by side from their lowest places upwards.
+// Beam search over skylines: many partial plans grow in parallel, from the lowest places upwards.
 #pragma once
 
 #include <cstdint>
@@ -10,42 +10,42 @@
 namespace gapless {
 
 struct SkylineAnswer {
-    // Of a plan within the capacity; empty where none was found.
+    // The offsets of a plan within the capacity; empty if none was found.
     std::vector<std::int64_t> offsets;
-    // Skylines that were looked at.
+    // Number of skylines expanded.
     std::int64_t nodes = 0;
-    // Whether the beam had room for everything: a wider one would do the same.
+    // True if the beam dropped nothing for lack of room; a wider beam would then return the same.
     bool whole = true;
 };
 
 // Note [Skyline beam]
 // ~~~~~~~~~~~~~~~~~~~
 // Rationale. The skyline of a partial plan is the height that each section has reached. Every plan
-// can be pushed down and then taken apart from the top, so it grows from a flat skyline by putting
-// blocks into its places: maximal runs of sections of one height between higher neighbours. What
-// lies in a place lies between its neighbours whatever happens elsewhere. So places may be filled
-// in any order, and the best is the place that leaves the fewest choices: none ends a dead plan at
-// once, one is no choice.
+// can be pushed down and then taken apart from the top. So it can be built from a flat skyline by
+// putting blocks into places: maximal runs of sections of one height between higher neighbours. A
+// block inside a place lies between the neighbours of the place, whatever happens elsewhere. So
+// places may be filled in any order, and the best place is the one with the fewest choices. A place
+// without a choice ends a plan at once; a place with one choice needs no branching.
 //
-// Choices. A section may lose `slack` bytes and still hold all that is alive in it below the
-// capacity. Going through a place from one side, the section at its edge either is the first of a
-// block, or stays empty as far as its slack allows. A block is a choice only if the rest of the
-// place can be covered too, by blocks that are left and by sections that may stay empty; one pass
-// from the other side knows. Where memory is tight this is hardly ever more than three blocks, and
-// mostly one: starts and ends of the blocks have to meet.
+// Choices. The slack of a section is the bytes it may lose and still hold all of its tensors below
+// the capacity. Seen from one side, the section at the edge of a place either is the first section
+// of a block, or stays empty as far as its slack allows. A block is a choice only if the rest of
+// the place can be covered too, by the blocks left and by sections that stay empty; one pass from
+// the other side decides this. With little slack there are hardly ever more than three choices, and
+// mostly one, because starts and ends of the blocks have to meet.
 //
-// Score. Of the plans with as many blocks the beam keeps those with the fewest steps in their
-// skylines: that two tops meet is rare by chance, and what a plan without loss is made of.
-// Bytes lost count as well, each as a share of the slack that its section had. Ties are drawn.
+// Score. Among the plans with equally many blocks, the beam keeps those with the fewest steps in
+// their skylines: two tops rarely meet by chance, and plans without loss consist of such meetings.
+// Lost bytes count as well, as a share of the slack of their section. Ties are broken at random.
 //
-// Chains, gaps, pins. A chain is several rectangles, and so is a tensor with gaps. The first that
-// is put gives their block its head, and with it every other its offset; a pin gives it before all.
-// Nothing is put above such an offset before its rectangle is, and where a place has reached it,
-// that is the only choice.
+// Chains, gaps, pins. A chain, or a tensor with gaps, is several rectangles. The first rectangle
+// placed fixes the head of its block, and so the offsets of all others; a pin fixes them from the
+// start. Nothing is placed above a fixed offset before its rectangle is. When a place has reached
+// the offset, that rectangle is the only choice.
 //
-// Limits. Nothing is proved by failure. Rows of unsafe pairs have no skyline and are not taken.
-// Memory and time grow with the width, and with blocks times sections: it is for thousands of
-// blocks, not for millions. The more slack, the more choices: far above the optimum it is slow.
+// Limits. Failure proves nothing. Rows of unsafe pairs have no skyline and are refused. Memory and
+// time grow with the width of the beam and with blocks times sections: the search suits thousands
+// of blocks, not millions. More slack means more choices: far above the optimum the search is slow.
 SkylineAnswer beam_over_skylines(const Instance& instance, std::int64_t capacity,
                                  std::int32_t width, std::int64_t node_limit, std::uint64_t seed,
                                  Stop& stop);

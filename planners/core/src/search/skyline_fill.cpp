@@ -12,19 +12,22 @@ namespace gapless {
 
 namespace {
 
+// Height of the walls at both ends of time, and of complete sections.
 constexpr std::int64_t kWall = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kNone = -1;
-// What a full scale of load, of size and of priority counts, against one end that is touched.
+// Scales of the reasons, in the order of FillReason. The unit is the weight of one end that a block
+// touches. The numbers are guesses.
 constexpr FillWeights kScale{1, 1, 8, 1, 4, 2};
-// Priorities are drawn from here, so that some beat all that were there before.
+// Priorities are drawn from this range. It is wider than [0, 1], so that some new priorities beat
+// all first ones.
 constexpr double kLeastPriority = -0.5;
 constexpr double kMostPriority = 1.5;
-// In one of so many attempts a weight changes, by at most so much.
+// One in this many attempts changes a weight, by at most kMostShift. Guesses.
 constexpr std::uint64_t kOneWeightIn = 20;
 constexpr double kMostShift = 0.1;
-// The most priorities that change at once; mostly it is one.
+// The most priorities that one attempt changes; mostly it changes one. A guess.
 constexpr double kMostChanges = 6;
-// One of so many blocks to change is drawn from all.
+// One in this many changed blocks is drawn from all blocks. A guess.
 constexpr std::uint64_t kOneOfAllIn = 5;
 
 double uniform(Random& random) { return static_cast<double>(random.below(1 << 24)) * 0x1p-24; }
@@ -66,7 +69,7 @@ class Filler {
     FillWeights weights;
     std::vector<double> priority;
 
-    // Grows a plan as long as it can stay below a limit. Returns whether it is complete.
+    // Grows a plan while it can stay below the limit. Returns true if the plan is complete.
     bool fill(std::int64_t limit, Stop& stop) {
         to_come_ = total_;
         height_.resize(sections_);
@@ -80,7 +83,8 @@ class Filler {
             stop.poll();
             find_place();
             if (!find_best()) {
-                // One wall is finite: what is to come here and has no room reaches beyond it.
+                // At least one wall is finite, since a block that is left and does not fit reaches
+                // beyond it.
                 raise(first_, last_, std::min(left_wall_, right_wall_), limit);
             } else {
                 put(limit);
@@ -101,7 +105,8 @@ class Filler {
         return offsets;
     }
 
-    // A block to change: mostly one that is alive where an attempt failed, or near that.
+    // Returns a block to change: mostly one that is alive in the section where the attempt failed,
+    // or at the same time as such a block.
     std::int32_t near_failure(std::int32_t failed, Random& random) {
         if (failed == kNone || random.below(kOneOfAllIn) == 0) return any(starting_, random);
         const std::int32_t there = any_alive(failed, random);
@@ -139,7 +144,7 @@ class Filler {
         }
     }
 
-    // Finds the lowest place: [first_, last_) between walls.
+    // Finds the lowest place, [first_, last_) between its walls.
     void find_place() {
         const auto lowest = std::min_element(height_.begin(), height_.end());
         first_ = last_ = static_cast<std::int32_t>(lowest - height_.begin());
@@ -148,7 +153,7 @@ class Filler {
         right_wall_ = last_ < sections_ ? height_[last_] : kWall;
     }
 
-    // Finds the block inside the place for which most speaks.
+    // Finds the block with the highest score inside the place.
     bool find_best() {
         const Blocks& blocks = instance_.blocks;
         const std::int64_t floor = height_[first_];
@@ -207,7 +212,7 @@ class Filler {
         left_[entry_] = left_[begin_[first] + --count_[first]];
     }
 
-    // Leaves sections empty up to a height.
+    // Leaves sections empty up to the height `up`.
     void raise(std::int32_t first, std::int32_t last, std::int64_t up, std::int64_t limit) {
         for (std::int32_t s = first; s < last; ++s) {
             height_[s] = up;
@@ -219,22 +224,23 @@ class Filler {
     std::int32_t sections_;
     std::int32_t blocks_ = 0;
     std::vector<SectionRange> range_;
-    // Bytes that each section holds in all, and the most of it.
+    // The bytes of each section, and the largest of these sums.
     std::vector<std::int64_t> total_;
     double bound_ = 1;
-    // Blocks with bytes by the section that they start in, and where those of a section begin.
+    // The blocks of nonzero size sorted by their first section, and where each section's blocks
+    // begin.
     std::vector<std::int32_t> starting_, begin_;
     std::vector<std::int32_t> alive_;
 
-    // Of the plan that grows: what starts in a section and is left comes first in its row.
-    // A section to which nothing is to come is a wall.
+    // State of the growing plan. In each section's row of `left_`, the first `count_` blocks are
+    // still to be placed. A section that is complete counts as a wall.
     std::vector<std::int64_t> height_, to_come_, head_;
     std::vector<std::int32_t> left_, count_;
     double worth_ = 0;
     std::int32_t failed_ = kNone;
 
     std::int32_t first_ = 0, last_ = 0;
-    // From a section of the place up to another one.
+    // Running maximum of `to_come_` from one section of the place to another.
     std::vector<std::int64_t> most_to_come_;
     std::int64_t left_wall_ = kWall, right_wall_ = kWall;
     std::int32_t chosen_ = kNone, entry_ = 0;
@@ -258,7 +264,7 @@ FillStep search_fills(const Instance& instance, const FillWeights& weights,
     Random random(seed);
     Filler filler(instance, weights, priority);
     FillStep step;
-    // Nothing stays below zero, and without blocks there is nothing to vary.
+    // No plan stays below a limit of 0, and without blocks there is nothing to vary.
     if (filler.empty() || limit <= 0) attempts = 0;
     double kept_worth = -1;
     std::int32_t kept_failed = kNone;
@@ -290,7 +296,7 @@ FillStep search_fills(const Instance& instance, const FillWeights& weights,
             continue;
         }
         filler.weights = kept_weights;
-        // The last first: a block may have changed twice.
+        // Undo in reverse order, because a block may have changed twice.
         for (auto change = before.rbegin(); change != before.rend(); ++change) {
             filler.priority[change->first] = change->second;
         }

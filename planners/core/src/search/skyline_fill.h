@@ -1,4 +1,4 @@
-// Local search over what goes first into the lowest place of a skyline.
+// Local search over which block goes first into the lowest place of a skyline.
 #pragma once
 
 #include <array>
@@ -11,26 +11,26 @@
 
 namespace gapless {
 
-// What speaks for a block at the bottom of a place, each times a weight.
+// The reasons to place a block at the bottom of a place. Each is multiplied by a weight.
 enum FillReason : std::uint8_t {
-    // Walls of the place that it touches, and those that it is as high as.
+    // Walls of the place that the block touches; and those of them whose top it reaches exactly.
     kEnds,
     kFlush,
-    // The most bytes that are still to come in one of its sections, as a share of the bound.
+    // The most bytes still to come in one of the block's sections, as a share of the lower bound.
     kLoad,
-    // Its share of the sections of the place, and its size as a share of the bound.
+    // The block's share of the sections of the place; and its size as a share of the lower bound.
     kWidth,
     kSize,
-    // Its own priority.
+    // The block's own priority.
     kPriority,
     kReasons,
 };
 using FillWeights = std::array<double, kReasons>;
 
 struct FillStep {
-    // Of a plan that stays below the limit; empty where none was found.
+    // The offsets of a plan below the limit; empty if none was found.
     std::vector<std::int64_t> offsets;
-    // Where to go on from.
+    // The weights and priorities from which the next call continues.
     FillWeights weights;
     std::vector<double> priority;
     std::int64_t attempts = 0;
@@ -39,23 +39,24 @@ struct FillStep {
 // Note [Skyline fill]
 // ~~~~~~~~~~~~~~~~~~~
 // Rationale. A plan without holes grows along its skyline from the lowest place upwards (see Note
-// [Skyline beam] for places). A beam looks at many choices a place, which is right for hundreds of
-// blocks and little slack. With thousands there is time for one: the block inside the place for
-// which most speaks. One plan takes a millisecond for a thousand blocks, and a search over weights
-// and priorities makes many.
+// [Skyline beam] for places). A beam tries many choices for each place, which suits hundreds of
+// blocks with little slack. With thousands of blocks there is time for one choice: the block inside
+// the place with the highest score. One plan takes a millisecond for a thousand blocks, and a
+// search over weights and priorities makes many plans.
 //
-// Approach. Where nothing lies inside a place, it stays empty up to its lower neighbour. That is
-// the only loss, so an attempt ends where a section that loses cannot hold any more what is still
-// to come in it. It is worth the bytes times sections that it placed until then. The next one
-// changes the priorities of some blocks that are alive in that section, or together with one of
-// those, and now and then a weight; a change stays unless it makes the attempt worth less.
+// Approach. If no block fits inside a place, the place stays empty up to its lower neighbour. Bytes
+// are lost only so. An attempt ends when a section can no longer hold all of its blocks. The value
+// of an attempt is the sum of bytes times sections that it placed. The next attempt changes the
+// priorities of some blocks that are alive in the failing section, or together with one of those,
+// and sometimes a weight. A change stays unless it lowers the value.
 //
-// Limits. A block is one rectangle without a pin. The lowest place is found by looking at every
-// section, and what fits by looking at every block inside: it is for hundreds of sections.
+// Limits. A block must be one rectangle without a pin. The lowest place is found by a scan of all
+// sections, and the best block by a scan of all blocks inside: the search suits hundreds of
+// sections.
 //
-// Stops at the first plan below the limit. The same arguments give the same step. Throws
-// std::invalid_argument unless there are sections, single tensors without gaps and pins, a priority
-// a block, and finite numbers.
+// The search stops at the first plan below the limit. The same arguments give the same step. Throws
+// std::invalid_argument unless the instance has sections, its blocks are single tensors without
+// gaps and pins, there is one priority for each block, and all numbers are finite.
 FillStep search_fills(const Instance& instance, const FillWeights& weights,
                       std::span<const double> priority, std::int64_t limit, std::int64_t attempts,
                       std::uint64_t seed, Stop& stop);
