@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import pytest
 
@@ -16,8 +17,8 @@ def bring(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return what loads a plugin of the studies."""
     # All that is known is there before, and the registries are as before when a test ends.
     choose_online("*")
-    for known in ("_planners", "_online"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    for known in ("PLANNERS", "ONLINE_ALLOCATORS"):
+        monkeypatch.setattr(registry, known, copy(getattr(registry, known)))
 
     def load(name: str) -> None:
         registry.load_plugin(STUDIES / f"{name}.py")

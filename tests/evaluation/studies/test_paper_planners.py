@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +23,8 @@ PROBLEM = training_graph(60, streams=4, chains=4, chain_length=3, seed=1)
 def own_planners(monkeypatch: pytest.MonkeyPatch) -> None:
     # All that is known is there before, and the registries are as before when a test ends.
     choose_online("*")
-    for known in ("_planners", "_online"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    for known in ("PLANNERS", "ONLINE_ALLOCATORS"):
+        monkeypatch.setattr(registry, known, copy(getattr(registry, known)))
     for name in ("unsafe_pairs", "merged_chains", "last_iteration"):
         registry.load_plugin(STUDIES / f"{name}.py")
 
