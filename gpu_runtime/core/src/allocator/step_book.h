@@ -37,9 +37,10 @@ struct StepEnd {
 // the likelier kind, all from one plan. After a switch, some tensors occupy places of the other
 // plan until they are freed.
 //
-// Note [Steps that grow] ~~~~~~~~~~~~~~~~~~~~~~ Rationale. A sequence longer than any before has
-// hundreds of requests that are larger than their places. All of them would need memory at once
-// beside an idle arena.
+// Note [Steps that grow]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A sequence longer than any before has hundreds of requests that are larger than their
+// places. All of them would need memory at once beside an idle arena.
 // Approach. Disjoint places stay disjoint if all offsets and lengths are multiplied by the same
 // factor. The first request that is too large gives the factor. All places of the rest of the step
 // are stretched by it. The arena grows along, as long as it stays little above the live peak,
@@ -47,11 +48,12 @@ struct StepEnd {
 // Limits. A request that grows faster, such as with the square of the length, has no place in such
 // a step. Blocks from before the first grown request keep their addresses.
 //
-// Note [Steps that are unlike all] ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~ Rationale. A book may describe
-// steps that do not recur: a mixture of experts sometimes makes two steps with equally many
-// requests of one-off sizes. Wrong hints spread a step over the arena, and the rest of the step
-// needs memory beside it. A recorded mixture reserved 10 % more than the live peak with such hints,
-// and 1.6 % when the hints ended.
+// Note [Steps that are unlike all]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A book may describe steps that do not recur: a mixture of experts sometimes makes two
+// steps with equally many requests of one-off sizes. Wrong hints spread a step over the arena, and
+// the rest of the step needs memory beside it. A recorded mixture reserved 10 % more than the live
+// peak with such hints, and 1.6 % when the hints ended.
 // Approach. If many requests of a step find their places occupied, the rest of the step gets no
 // hints, and idle memory of the arena moves to where it is needed.
 // Limits. A step whose places are held by blocks that stay is served like this too, until the next
