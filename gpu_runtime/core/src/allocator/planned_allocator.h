@@ -32,7 +32,7 @@ struct Figures {
     std::int64_t escaping_requests = 0;  // planned without a place, since they outlive their step
     std::int64_t grown_requests = 0;     // larger than their planned places
     std::int64_t fallback_requests =
-        0;  // in planned steps, at no planned place; includes grown ones
+        0;  // in steps of a likely kind, at no planned place; grown ones too
     std::int64_t fallback_bytes = 0;
     std::int64_t step_bytes = 0;  // of all requests within steps
     std::int64_t missing_requests = 0;
