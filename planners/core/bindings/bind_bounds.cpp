@@ -18,10 +18,10 @@ namespace {
 // ~~~~~~~~~~~~~~
 // Rationale. A caller that comes while another thread continues the search wants that thread's
 // result, so it waits. But the caller may be a signal handler that interrupted the search; it would
-// wait for itself. It may also have a short time limit, or be interrupted. Approach. The waiting
-// caller looks every few milliseconds whether the search is free, and in between checks its own
-// time limit and signals. A mutex allows neither, and must not be locked by the thread that holds
-// it.
+// wait for itself. It may also have a short time limit, or be interrupted.
+// Approach. The waiting caller looks every few milliseconds whether the search is free, and in
+// between checks its own time limit and signals. A mutex allows neither, and must not be locked by
+// the thread that holds it.
 class Turn {
   public:
     Turn(std::atomic_flag& taken, Stop& stop) : taken_(taken) {

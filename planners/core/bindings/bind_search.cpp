@@ -16,10 +16,10 @@ namespace {
 // Note [One question at a time]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A canonical search keeps the state of its question between nodes. Two concurrent
-// questions would corrupt each other. Approach. A second question is refused at once. Waiting for
-// the first would not help: the wait may last the first one's time limit, the answer would come no
-// faster than from a second search object, and a signal handler that asks the search that it
-// interrupted would wait for itself.
+// questions would corrupt each other.
+// Approach. A second question is refused at once. Waiting for the first would not help: the wait
+// may last the first one's time limit, the answer would come no faster than from a second search
+// object, and a signal handler that asks the search that it interrupted would wait for itself.
 class OneAtATime {
   public:
     explicit OneAtATime(std::atomic_flag& busy) : busy_(busy) {

@@ -23,12 +23,13 @@ constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
 // graph, events included. Such an event cannot be waited for outside of the graph, and a wait for
 // an outside event ends the capture. While PyTorch captures, PyTorch itself serves the device's
 // requests. But blocks that this allocator served earlier may be freed at that time, and their
-// streams may be the captured ones. Approach. A captured stream is never marked and never made to
-// wait. A block that is freed meanwhile is withheld. Its streams are marked after the capture, when
-// memory is requested or given back. That mark is later than the free, hence safe. A range whose
-// captured stream would need a mark is not given to another stream; the request is placed
-// elsewhere. Frames do not move either, since the device cannot be waited for. Work that the stream
-// got before the capture runs outside of the graph, so marks from before the capture stay valid.
+// streams may be the captured ones.
+// Approach. A captured stream is never marked and never made to wait. A block that is freed
+// meanwhile is withheld. Its streams are marked after the capture, when memory is requested or
+// given back. That mark is later than the free, hence safe. A range whose captured stream would
+// need a mark is not given to another stream; the request is placed elsewhere. Frames do not move
+// either, since the device cannot be waited for. Work that the stream got before the capture runs
+// outside of the graph, so marks from before the capture stay valid.
 // Limits. The heap does not see a capture that another thread begins between the check and the
 // mark. Nor does it see a graph that uses a block after the block was freed; this is an error of
 // the program under every allocator.

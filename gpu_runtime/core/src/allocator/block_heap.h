@@ -38,47 +38,52 @@ enum class FrameSize : std::uint8_t { page, large };
 // Rationale. A plan that is trusted must be proven right for each request, and programs deviate:
 // they hold a tensor longer, make one more request, or take another branch. Each such case needed a
 // rule of its own. Requests that no rule covered went to a second source of memory, while the first
-// was idle. Approach. One list of blocks, ordered by address, says which bytes are free. A planned
-// request names its best address. It gets that address if every byte there is free, and any other
-// place if not. A wrong plan, a wrong guess of the running step, or a damaged file can cost memory,
-// but never data. The planned addresses lie in the *arena*, one extent whose free ranges are looked
-// up by address. All other free ranges are looked up by size. A request that no plan expects stays
+// was idle.
+// Approach. One list of blocks, ordered by address, says which bytes are free. A planned request
+// names its best address. It gets that address if every byte there is free, and any other place if
+// not. A wrong plan, a wrong guess of the running step, or a damaged file can cost memory, but
+// never data. The planned addresses lie in the *arena*, one extent whose free ranges are looked up
+// by address. All other free ranges are looked up by size. A request that no plan expects stays
 // outside of the arena as long as there is room, because in the arena it could block a planned
-// place. Streams. A free range belongs to the stream that used it last, because work that is
-// submitted later to the same stream runs later. In the arena, a plan may give a range to another
-// stream. That stream then waits, on the device, for marks that were set when the block was freed.
-// If the plan did not foresee the hand-over, no mark was set at the free; then marks are set now,
-// which is later and hence safe. The host never waits. Outside of the arena, a block that other
-// streams used returns only after these streams are seen to be done, so that no stream waits for
-// another without need.
+// place.
+// Streams. A free range belongs to the stream that used it last, because work that is submitted
+// later to the same stream runs later. In the arena, a plan may give a range to another stream.
+// That stream then waits, on the device, for marks that were set when the block was freed. If the
+// plan did not foresee the hand-over, no mark was set at the free; then marks are set now, which is
+// later and hence safe. The host never waits. Outside of the arena, a block that other streams used
+// returns only after these streams are seen to be done, so that no stream waits for another without
+// need.
 
 // Note [Blocks in order]
 // ~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. In the first steps the heap does not know which requests will outlive their step. A
 // best fit puts the optimizer's state into holes between activations. When the activations have
-// moved to an arena, each tensor of that state keeps a frame that holds little else. Approach.
-// Addresses are plentiful: a request goes behind the last block as long as reserved bytes stay in
-// bounds. Beyond the bound, a large request goes to the beginning of the largest hole, and the next
-// ones follow it there; when an optimizer creates its state, that hole is where the activations
-// were. A small request goes to the smallest hole, since holes below a frame's size lie in frames
-// that stay anyway. So blocks that are made together lie together, including those that outlive the
-// step. Frames are small at this time, and they move only for requests that fit into no hole.
-// Recorded programs moved 25 to 41 GiB in their first steps when they filled no holes; now they
-// move 4 to 11. A step of many microbatches would keep moving frames. So once twice the live peak
-// has moved, blocks are placed by best fit. Limits. If a program creates long-lived blocks one by
-// one between short-lived ones, each of them keeps up to two pages.
+// moved to an arena, each tensor of that state keeps a frame that holds little else.
+// Approach. Addresses are plentiful: a request goes behind the last block as long as reserved bytes
+// stay in bounds. Beyond the bound, a large request goes to the beginning of the largest hole, and
+// the next ones follow it there; when an optimizer creates its state, that hole is where the
+// activations were. A small request goes to the smallest hole, since holes below a frame's size lie
+// in frames that stay anyway. So blocks that are made together lie together, including those that
+// outlive the step. Frames are small at this time, and they move only for requests that fit into no
+// hole. Recorded programs moved 25 to 41 GiB in their first steps when they filled no holes; now
+// they move 4 to 11. A step of many microbatches would keep moving frames. So once twice the live
+// peak has moved, blocks are placed by best fit.
+// Limits. If a program creates long-lived blocks one by one between short-lived ones, each of them
+// keeps up to two pages.
 
 // Note [Holes between blocks]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. Frames that move leave holes behind. A heap that grows only at its end never fills
 // these holes: its free memory splits into ever shorter pieces, the next large request finds no
 // piece that is long enough, and frames move again. A recorded mixture of experts moved 0.75 GiB in
-// every step. Approach. A request that fits nowhere gets the stretch of free blocks and holes, at
-// the end or in between, in which the fewest bytes are unmapped. The missing pages are mapped
-// there. The recorded program moves nothing after warm-up. Blocks in order always go to the end,
-// because their order is the purpose of that placement. Limits. Whenever memory is missing, all
-// holes of the heap are examined. Some programs still move as much: another recorded mixture does
-// until its bound is loosened, and then 0.06 GiB a step for some steps.
+// every step.
+// Approach. A request that fits nowhere gets the stretch of free blocks and holes, at the end or in
+// between, in which the fewest bytes are unmapped. The missing pages are mapped there. The recorded
+// program moves nothing after warm-up. Blocks in order always go to the end, because their order is
+// the purpose of that placement.
+// Limits. Whenever memory is missing, all holes of the heap are examined. Some programs still move
+// as much: another recorded mixture does until its bound is loosened, and then 0.06 GiB a step for
+// some steps.
 
 // Note [Streams that nobody told of]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -90,20 +95,23 @@ enum class FrameSize : std::uint8_t { page, large };
 // cover the optimizer. Frames that were unmapped after such a mark alone once crashed a training.
 // Approach. Every user of a block submitted its work before the block was freed. So bytes that
 // change their stream get marks of all streams that ever had a block, set at the free or later.
-// Frames are unmapped only after the whole device is done. Limits. The marks miss a stream that
-// never had a block of its own and was never named by record_stream().
+// Frames are unmapped only after the whole device is done.
+// Limits. The marks miss a stream that never had a block of its own and was never named by
+// record_stream().
 
 // Note [Streams that are gone]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A program may destroy a stream that used blocks; PyTorch's own streams are never
 // destroyed. To reuse such bytes on another stream, the heap would have to mark the destroyed
-// stream, which the device refuses from then on. Approach. All work of the stream was submitted
-// before it was destroyed, so the work is done once the device has been waited for. Until then no
-// stream gets the destroyed stream's ranges in the arena, and blocks that it used are withheld. The
-// host waits at the end of the step, without holding the lock. Then the ranges have no owner.
-// Frames of such ranges that move wait for the whole device. Limits. If a new stream has the same
-// handle by then, the heap takes both for one stream, as PyTorch's allocator does. Waiting for this
-// device says nothing of the work of a destroyed stream of another device.
+// stream, which the device refuses from then on.
+// Approach. All work of the stream was submitted before it was destroyed, so the work is done once
+// the device has been waited for. Until then no stream gets the destroyed stream's ranges in the
+// arena, and blocks that it used are withheld. The host waits at the end of the step, without
+// holding the lock. Then the ranges have no owner. Frames of such ranges that move wait for the
+// whole device.
+// Limits. If a new stream has the same handle by then, the heap takes both for one stream, as
+// PyTorch's allocator does. Waiting for this device says nothing of the work of a destroyed stream
+// of another device.
 
 class BlockHeap {
   public:

@@ -28,35 +28,36 @@ struct StepEnd {
 // Note [Which kind of step it is]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. Steps with and without the optimizer, evaluation, and sequence lengths that select
-// other kernels make different requests, and the program does not announce the kind. Approach. The
-// size of the first request selects the kind. Ties go to the kind that followed the last kinds
-// before. All requests of the step are recorded; when one does not fit, a kind that fits all of
-// them takes over. Each kind is compared with each request once, so this costs no more than a step.
-// If a step is lost within its kind, its last requests are searched for in the other kinds. Limits.
-// Kinds are told apart only by their requests. Until these differ, a step gets the hints of the
-// likelier kind, all from one plan. After a switch, some tensors occupy places of the other plan
-// until they are freed.
+// other kernels make different requests, and the program does not announce the kind.
+// Approach. The size of the first request selects the kind. Ties go to the kind that followed the
+// last kinds before. All requests of the step are recorded; when one does not fit, a kind that fits
+// all of them takes over. Each kind is compared with each request once, so this costs no more than
+// a step. If a step is lost within its kind, its last requests are searched for in the other kinds.
+// Limits. Kinds are told apart only by their requests. Until these differ, a step gets the hints of
+// the likelier kind, all from one plan. After a switch, some tensors occupy places of the other
+// plan until they are freed.
 //
 // Note [Steps that grow]
 // ~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A sequence longer than any before has hundreds of requests that are larger than their
-// places. All of them would need memory at once beside an idle arena. Approach. Disjoint places
-// stay disjoint if all offsets and lengths are multiplied by the same factor. The first request
-// that is too large gives the factor. All places of the rest of the step are stretched by it. The
-// arena grows along, as long as it stays little above the live peak, because a request may be too
-// large for other reasons. Limits. A request that grows faster, such as with the square of the
-// length, has no place in such a step. Blocks from before the first grown request keep their
-// addresses.
+// places. All of them would need memory at once beside an idle arena.
+// Approach. Disjoint places stay disjoint if all offsets and lengths are multiplied by the same
+// factor. The first request that is too large gives the factor. All places of the rest of the step
+// are stretched by it. The arena grows along, as long as it stays little above the live peak,
+// because a request may be too large for other reasons.
+// Limits. A request that grows faster, such as with the square of the length, has no place in such
+// a step. Blocks from before the first grown request keep their addresses.
 //
 // Note [Steps that are unlike all]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A book may describe steps that do not recur: a mixture of experts sometimes makes two
 // steps with equally many requests of one-off sizes. Wrong hints spread a step over the arena, and
 // the rest of the step needs memory beside it. A recorded mixture reserved 10 % more than the live
-// peak with such hints, and 1.6 % when the hints ended. Approach. If many requests of a step find
-// their places occupied, the rest of the step gets no hints, and idle memory of the arena moves to
-// where it is needed. Limits. A step whose places are held by blocks that stay is served like this
-// too, until the next book is planned around them.
+// peak with such hints, and 1.6 % when the hints ended.
+// Approach. If many requests of a step find their places occupied, the rest of the step gets no
+// hints, and idle memory of the arena moves to where it is needed.
+// Limits. A step whose places are held by blocks that stay is served like this too, until the next
+// book is planned around them.
 class Book {
   public:
     Book() = default;  // an empty book: predicts nothing

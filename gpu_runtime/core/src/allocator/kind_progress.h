@@ -15,19 +15,19 @@ namespace gapless::runtime {
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A plan helps only while the allocator knows which request of the plan each request is.
 // Real steps have a few requests more or less, and other sizes at other sequence lengths. A wrong
-// answer costs only memory, so the aim is to find the position again soon. Approach. Each stream
-// has its own position, since streams interleave differently in every step. The request at the
-// position is the answer if the size is likely. A slot that never varied is likely only for its
-// size. The sizes of most other slots are linear in the length of the step: one slot tells how far
-// between least and most the others are, or beyond. If a size is not likely, the search looks for
-// the last requests of the stream in a row, nearest position first; the farther away, the longer
-// the row must be. If every size was constant so far and now no size is, one ratio explains a row
-// of requests; for another sequence length, another scale on all lines does. A size that fits
-// nowhere better is taken for the slot at the position if that slot varies. Otherwise the plan does
-// not have this request. Limits. Equal layers look alike. If a step leaves one layer out, it is
-// followed in the wrong layer until the last one, which is too short. All hints on the way have the
-// right sizes.
-// the last, which is too short. All hints there are of the right sizes.
+// answer costs only memory, so the aim is to find the position again soon.
+// Approach. Each stream has its own position, since streams interleave differently in every step.
+// The request at the position is the answer if the size is likely. A slot that never varied is
+// likely only for its size. The sizes of most other slots are linear in the length of the step: one
+// slot tells how far between least and most the others are, or beyond. If a size is not likely, the
+// search looks for the last requests of the stream in a row, nearest position first; the farther
+// away, the longer the row must be. If every size was constant so far and now no size is, one ratio
+// explains a row of requests; for another sequence length, another scale on all lines does. A size
+// that fits nowhere better is taken for the slot at the position if that slot varies. Otherwise the
+// plan does not have this request.
+// Limits. Equal layers look alike. If a step leaves one layer out, it is followed in the wrong
+// layer until the last one, which is too short. All hints on the way have the right sizes. the
+// last, which is too short. All hints there are of the right sizes.
 class KindProgress {
   public:
     // `stream` gives, for each slot, the number of its stream in the book.

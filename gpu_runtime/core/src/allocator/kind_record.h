@@ -21,10 +21,10 @@ struct KindRecord {
     std::int64_t number = 0;  // unique among all kinds that a program ever had
     std::int32_t label = 0;
     std::vector<std::int64_t> stream;
-    // requested bytes: smallest, largest, in the last step
+    // Requested bytes: smallest, largest, in the last step.
     std::vector<std::int64_t> least, most, last;
     std::vector<std::int64_t> end;  // the latest end within its own step
-    // the latest end among steps that freed it themselves, or 0
+    // The latest end among steps that freed it themselves, or 0.
     std::vector<std::int64_t> short_end;
     std::vector<std::uint8_t> was_freed;
     std::vector<std::uint8_t> renewed;  // 1 if it was ever still in use when requested again

@@ -37,21 +37,22 @@ struct Overwrite {
 // Rationale. Some programs let a kernel work on a tensor after the host freed the tensor, on a
 // stream that was not recorded, or let it write beyond the tensor's end. This corrupts the block
 // that a plan places there next. Without a plan, the same bug stays hidden as long as the bytes
-// happen to be idle. Approach. All free memory is stamped with words derived from their addresses.
-// New memory is stamped when it is mapped, on a stream of this check. A block is stamped when it is
-// freed, on its own stream, which first waits for the other streams that were recorded for the
-// block. Before bytes are handed out again, they are compared on the stream that gets them, after
-// its waits. Before bytes are unmapped, they are compared a last time. All of this is device work
-// in stream order. The host reads the findings only when the caller asks. Why the order is right.
-// The heap makes the next user of a block wait for everything that the block's stream was given
-// until the free or later. The stamp was submitted before that. The block's own stream waits for
-// the other streams before it stamps. The heap does not know of stamps of new memory, nor of
-// comparisons of all free memory. Such bytes are *loose*: their next user waits, on the device, for
-// the stream that stamped or compared them. The host waits under the allocator's lock only for the
-// last comparison before unmapping. Limits. A block that is freed while its stream is captured is
-// not stamped, because the graph would replay the stamp. A block is not stamped either if the
-// device refuses a call. Unstamped bytes are not compared. Reads of free memory are seen only by
-// their results.
+// happen to be idle.
+// Approach. All free memory is stamped with words derived from their addresses. New memory is
+// stamped when it is mapped, on a stream of this check. A block is stamped when it is freed, on its
+// own stream, which first waits for the other streams that were recorded for the block. Before
+// bytes are handed out again, they are compared on the stream that gets them, after its waits.
+// Before bytes are unmapped, they are compared a last time. All of this is device work in stream
+// order. The host reads the findings only when the caller asks.
+// Why the order is right. The heap makes the next user of a block wait for everything that the
+// block's stream was given until the free or later. The stamp was submitted before that. The
+// block's own stream waits for the other streams before it stamps. The heap does not know of stamps
+// of new memory, nor of comparisons of all free memory. Such bytes are *loose*: their next user
+// waits, on the device, for the stream that stamped or compared them. The host waits under the
+// allocator's lock only for the last comparison before unmapping.
+// Limits. A block that is freed while its stream is captured is not stamped, because the graph
+// would replay the stamp. A block is not stamped either if the device refuses a call. Unstamped
+// bytes are not compared. Reads of free memory are seen only by their results.
 
 // An adaptor between an allocator and its device. The allocator's lock guards all calls except
 // synchronize() and await().

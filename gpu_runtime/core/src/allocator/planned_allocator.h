@@ -32,7 +32,7 @@ struct Figures {
     std::int64_t escaping_requests = 0;  // planned without a place, since they outlive their step
     std::int64_t grown_requests = 0;     // larger than their planned places
     std::int64_t fallback_requests =
-        0;  // in planned steps, at no planned place; includes grown ones
+        0;  // in steps of a likely kind, at no planned place; grown ones too
     std::int64_t fallback_bytes = 0;
     std::int64_t step_bytes = 0;  // of all requests within steps
     std::int64_t missing_requests = 0;
@@ -51,28 +51,30 @@ struct ArenaBlock {
 // Rationale. Free memory in pieces is of no use to a larger request, and memory that is taken from
 // the device for that request stays reserved. An allocator that only reuses free ranges reserves 5
 // to 20 % more than the live peak. Physical memory has no address of its own, so it can move to a
-// new address. Approach. The heap may create new pages while reserved bytes stay within a small
-// share above the live peak. Beyond that bound, idle frames move to where memory is needed, largest
-// free ranges first. All work in these frames must be done, so the host waits for the device,
-// without holding the lock. A steady program stops moving frames after a few steps, because free
-// ranges of the right lengths then exist. For a program that never becomes steady, moves are
-// rationed by the number of requests. When the ration is spent, new memory is created up to a
-// larger share, and beyond that share frames move regardless of the ration: a step of many
-// microbatches before the first plan once spent the ration and then reserved twice the live peak.
-// After eight consecutive steps in which frames moved, memory is created up to a middle share, so
-// that free ranges become a little longer than needed. Limits. A move waits for all work submitted
-// before. Frames move as a whole: if small blocks lie in many frames, as with sizes that never
-// recur, less memory is idle than free. The arena and the rest. A request that no plan expects gets
-// idle bytes of the arena before the bound is exceeded, if such requests ended with their step the
-// last time. Otherwise the request may be optimizer state, and a block that stays in the arena
-// blocks places in every later step. Such requests get idle bytes of the arena only before a larger
-// share is exceeded, and the next book is planned around them. If the idle bytes of the arena are
-// in pieces and no piece is long enough, their frames move too, above that larger share: one block
-// that stayed in its place once made the largest request of a step reserve its bytes twice. A place
-// that lost its memory so gets memory back, from memory idle elsewhere, when a request comes to it
-// or when the step ends. A new arena is not mapped as a whole while blocks of the former book are
-// still alive elsewhere, such as gradients that several steps accumulate: it gets the idle memory
-// now, and the rest when requests come to its places.
+// new address.
+// Approach. The heap may create new pages while reserved bytes stay within a small share above the
+// live peak. Beyond that bound, idle frames move to where memory is needed, largest free ranges
+// first. All work in these frames must be done, so the host waits for the device, without holding
+// the lock. A steady program stops moving frames after a few steps, because free ranges of the
+// right lengths then exist. For a program that never becomes steady, moves are rationed by the
+// number of requests. When the ration is spent, new memory is created up to a larger share, and
+// beyond that share frames move regardless of the ration: a step of many microbatches before the
+// first plan once spent the ration and then reserved twice the live peak. After eight consecutive
+// steps in which frames moved, memory is created up to a middle share, so that free ranges become a
+// little longer than needed.
+// Limits. A move waits for all work submitted before. Frames move as a whole: if small blocks lie
+// in many frames, as with sizes that never recur, less memory is idle than free.
+// The arena and the rest. A request that no plan expects gets idle bytes of the arena before the
+// bound is exceeded, if such requests ended with their step the last time. Otherwise the request
+// may be optimizer state, and a block that stays in the arena blocks places in every later step.
+// Such requests get idle bytes of the arena only before a larger share is exceeded, and the next
+// book is planned around them. If the idle bytes of the arena are in pieces and no piece is long
+// enough, their frames move too, above that larger share: one block that stayed in its place once
+// made the largest request of a step reserve its bytes twice. A place that lost its memory so gets
+// memory back, from memory idle elsewhere, when a request comes to it or when the step ends. A new
+// arena is not mapped as a whole while blocks of the former book are still alive elsewhere, such as
+// gradients that several steps accumulate: it gets the idle memory now, and the rest when requests
+// come to its places.
 
 // Thread-safe. One lock guards all state. The lock is not held while Python runs, so a thread that
 // waits for it may hold the interpreter lock. It is not held while the host waits for the device

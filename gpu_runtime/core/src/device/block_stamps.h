@@ -17,13 +17,14 @@ namespace gapless::runtime {
 // Note [Stamped blocks]
 // ~~~~~~~~~~~~~~~~~~~~~
 // Rationale. No two live blocks may share a byte. Addresses cannot show this, because the same
-// pages may appear at several addresses. Approach. Each block is stamped with words of its own,
-// taken from a range of numbers that no other block gets. The host waits for the device after each
-// stamp and each comparison. A block that another stream may still use when it is freed is compared
-// when that stream is done, or when the allocator made any stream wait for it: behind such a wait
-// another block may lie there. If memory is unmapped beneath a block, the block counts as
-// overwritten and is not compared. Limits. The check does not record which stream waited: after one
-// wait, any stream may get the block.
+// pages may appear at several addresses.
+// Approach. Each block is stamped with words of its own, taken from a range of numbers that no
+// other block gets. The host waits for the device after each stamp and each comparison. A block
+// that another stream may still use when it is freed is compared when that stream is done, or when
+// the allocator made any stream wait for it: behind such a wait another block may lie there. If
+// memory is unmapped beneath a block, the block counts as overwritten and is not compared.
+// Limits. The check does not record which stream waited: after one wait, any stream may get the
+// block.
 class BlockStamps final : public ForwardingMemory {
   public:
     // The allocator's calls go to `memory`. Stamps go to `device`, the device beneath it, on which

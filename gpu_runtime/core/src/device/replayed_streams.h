@@ -13,11 +13,12 @@ namespace gapless::runtime {
 // ~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A recording has stream handles of another process, and a replay runs no kernels. So a
 // real stream would be done at once: no block would ever wait for a stream, and waiting would cost
-// nothing. Approach. Each recorded stream stands for a real one, on which events are really
-// recorded, waited for and destroyed. Whether an event is done is decided by finish() and by waits.
-// The real event is queried too, and waited for if it is not done yet. So an online allocator
-// behaves as over a ledger with LedgerStreams::when_told. Limits. Waits are as short as on an idle
-// device.
+// nothing.
+// Approach. Each recorded stream stands for a real one, on which events are really recorded, waited
+// for and destroyed. Whether an event is done is decided by finish() and by waits. The real event
+// is queried too, and waited for if it is not done yet. So an online allocator behaves as over a
+// ledger with LedgerStreams::when_told.
+// Limits. Waits are as short as on an idle device.
 class ReplayedStreams final : public ForwardingMemory {
   public:
     // Recorded streams that stand_for() does not name stand for `other`.

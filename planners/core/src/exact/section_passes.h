@@ -31,11 +31,12 @@ struct TensorColumns {
 // Note [Passes in vectors]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A node examines all sections of all unplaced tensors, some thousand numbers. With
-// scalar instructions these passes take most of a search's time. Approach. Each pass is a loop over
-// a range of sections whose ends are known before the loop, so that the compiler can vectorise it.
-// If compiler and loader support it, a second version exists for processors with AVX2, whose
-// vectors are twice as wide and have a minimum of 32-bit integers. The loader selects one. Both
-// versions compute on integers and return the same. Limits. A range of few sections gains little.
+// scalar instructions these passes take most of a search's time.
+// Approach. Each pass is a loop over a range of sections whose ends are known before the loop, so
+// that the compiler can vectorise it. If compiler and loader support it, a second version exists
+// for processors with AVX2, whose vectors are twice as wide and have a minimum of 32-bit integers.
+// The loader selects one. Both versions compute on integers and return the same.
+// Limits. A range of few sections gains little.
 
 // Lowers each section's least end to the ends of its tensors. A tensor may be lowest in a section
 // if the unplaced bytes fit above its bound.

@@ -72,7 +72,7 @@ class DisjointIntervals {
 
     union {
         Interval one_{};
-        // if the capacity exceeds 1; realloc often need not move it
+        // If the capacity exceeds 1; realloc often need not move it.
         Interval* many_;
     };
     std::uint32_t count_ = 0;

@@ -11,14 +11,15 @@ namespace gapless {
 // Note [The border]
 // ~~~~~~~~~~~~~~~~~
 // Rationale. A loop over a million tensors cannot afford to check every index. A wrong index from a
-// Python caller must not corrupt the heap. Approach. Every exported function copies its arrays
-// while it holds the interpreter lock, so that no other thread can change them after the check. A
-// constructor or a binding checks the copy once, in time linear in its length. All code behind the
-// border trusts the copy. Memory that grows faster than the arguments is bounded before it is
-// allocated. The exception types are: std::out_of_range for an index of something that does not
-// exist, std::overflow_error for a sum that is too large, std::length_error for more entries than
-// are allowed, std::invalid_argument for every other broken rule. Limits. The border does not check
-// results. Whether a plan is right is decided by the referee.
+// Python caller must not corrupt the heap.
+// Approach. Every exported function copies its arrays while it holds the interpreter lock, so that
+// no other thread can change them after the check. A constructor or a binding checks the copy once,
+// in time linear in its length. All code behind the border trusts the copy. Memory that grows
+// faster than the arguments is bounded before it is allocated. The exception types are:
+// std::out_of_range for an index of something that does not exist, std::overflow_error for a sum
+// that is too large, std::length_error for more entries than are allowed, std::invalid_argument for
+// every other broken rule.
+// Limits. The border does not check results. Whether a plan is right is decided by the referee.
 
 // Limits, in bytes, the sum of sizes, moduli and the largest pin. Problem already keeps this sum
 // below 2^61 up to the rounding of floating point. The sum of three such numbers does not overflow

@@ -255,7 +255,7 @@ OrderVerdict DownSetSearch::run(std::int64_t floor, std::int64_t limit, std::int
     while (!waiting.empty()) {
         const Waiting next = waiting.top();
         waiting.pop();
-        // a smaller largest step was found since
+        // A smaller largest step was found since.
         if (table.largest_step(next.state) < next.largest_step) continue;
         bound_ = std::max(bound_, next.largest_step);
         const std::vector<std::int32_t> way = table.order(next.state);

@@ -27,18 +27,13 @@ namespace gapless {
 //
 // Three rules prune sets. None of them can lose the optimum:
 // - A ready node runs at once, without an alternative, if its step is no larger than the largest
-//   step
-//   so far and running it does not increase the live bytes. Proof: take any continuation and move
-//   the
-//   node to its front. The node's own step does not exceed the largest step so far. The nodes that
-//   used
-//   to come before it do not find more live bytes: readers of a tensor only run out, so the node
-//   adds
-//   at most as much now as it would add later, and now it adds nothing. Behind the node's old place
-//   nothing changes.
+//   step so far and running it does not increase the live bytes. Proof: take any continuation and
+//   move the node to its front. The node's own step does not exceed the largest step so far. The
+//   nodes that used to come before it do not find more live bytes: readers of a tensor only run
+//   out, so the node adds at most as much now as it would add later, and now it adds nothing.
+//   Behind the node's old place nothing changes.
 // - Some node has to run next. So the largest step of a set is at least the smallest step that may
-//   come
-//   next.
+//   come next.
 // - A set is dropped if its largest step is no smaller than the peak of a known order.
 //
 // Parts in series need no rule of their own: where all ways meet in one set, they share one entry

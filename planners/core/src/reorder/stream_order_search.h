@@ -20,13 +20,12 @@ namespace gapless {
 //
 // Approach. The search is depth-first, node by node. Two rules prune branches:
 // - Two consecutive nodes on different streams without an arc between them can be swapped; every
-//   stream
-//   stays the same. The search only visits the order in which the smaller number comes first. The
-//   lexicographically first of all orders with the same streams obeys this rule, so it is visited.
+//   stream stays the same. The search only visits the order in which the smaller number comes
+//   first. The lexicographically first of all orders with the same streams obeys this rule, so it
+//   is visited.
 // - Whether two tensors are safe is settled once both producers have run: a path to a producer
-//   passes
-//   only through nodes that ran before it. So the heaviest antichain among these tensors is a lower
-//   bound for every completion. All other tensors count as zero bytes.
+//   passes only through nodes that ran before it. So the heaviest antichain among these tensors is
+//   a lower bound for every completion. All other tensors count as zero bytes.
 //
 // Limits. The search computes one flow for each step, and the number of orders grows like a
 // factorial. It is meant for a dozen nodes without arcs, or a few dozen with many arcs. The
