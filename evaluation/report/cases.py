@@ -49,8 +49,8 @@ class Case:
 
     @property
     def is_online(self) -> bool:
-        """Whether it is an online allocator, which has a reserved peak and no gaps."""
-        return self.records[0].kind == "online"
+        """Whether it is an allocator, which has a reserved peak and no gaps."""
+        return self.records[0].kind != "offsets"
 
 
 def cases_of(records: Sequence[Record]) -> list[Case]:
@@ -91,7 +91,7 @@ def by_planner(cases: Iterable[Case]) -> dict[str, list[Case]]:
 
 def _case(facts: InstanceFacts, label: str, records: Sequence[Record]) -> Case:
     status = max((record.status for record in records), key=_FROM_BEST.index)
-    is_online = records[0].kind == "online"
+    is_online = records[0].kind != "offsets"
     peaks = [
         record.peak
         for record in records

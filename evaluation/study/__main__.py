@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation.measuring.cores import use_every_core
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
 from evaluation.study.planned_runs import PlannedRun, runs_of
@@ -16,6 +17,8 @@ from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_w
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
 from evaluation.study.study_instances import Folders
+from evaluation.study.training_grid import trained_programs
+from evaluation.study.training_runner import programs_without_record, train_all
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -65,6 +68,9 @@ def show(
     """Show what a study runs; its own Python files are not executed for that."""
     study = find_study(which)
     folders = _folders(which, folder)
+    if study.training:
+        _show_training(study, _patterns(only), keys)
+        return
     runs = runs_of(study, folders, _patterns(only), executes_plugins=False)
     if keys:
         standard_output.write("".join(f"{printable(run.key)}\n" for run in runs))
@@ -85,6 +91,22 @@ def show(
     if study.plugins:
         files = ", ".join(str(plugin.path) for plugin in study.plugins)
         pairs.append(("executes", f"{files}; not executed here: what it brings counts as written"))
+    standard_output.write(aligned_pairs(pairs))
+
+
+def _show_training(study: Study, only: Sequence[str], keys: bool) -> None:
+    programs = trained_programs(study.training, only)
+    runs = [program.key(its.allocator) for program in programs for its in program.timed]
+    if keys:
+        standard_output.write("".join(f"{printable(key)}\n" for key in runs))
+        return
+    allocators = dict.fromkeys(its.allocator for program in programs for its in program.timed)
+    pairs = [
+        ("study", study.name),
+        ("question", study.question),
+        ("runs", f"{len(runs)}: {counted(len(programs), 'program')} under {', '.join(allocators)}"),
+        ("times count", "yes, allocators in turns on a GPU on which nothing else runs"),
+    ]
     standard_output.write(aligned_pairs(pairs))
 
 
@@ -124,8 +146,11 @@ def run(
     if study.plugins:
         files = ", ".join(printable(str(plugin.path)) for plugin in study.plugins)
         typer.echo(f"executes {files}", err=True)
-    runs = runs_of(study, _folders(which, folder), _patterns(only))
     path = output or RESULTS / f"{study.name}.jsonl"
+    if study.training:
+        _train(study, path, _patterns(only))
+        return
+    runs = runs_of(study, _folders(which, folder), _patterns(only))
     with records_file(path, _inputs(study, runs)) as file:
         try:
             left, progress = runs_without_record(study, runs, file)
@@ -149,6 +174,25 @@ def run(
             finally:
                 show_progress("")
     standard_output.write(f"{progress.line(study.name)}: {path}\n")
+
+
+def _train(study: Study, path: Path, only: Sequence[str]) -> None:
+    """Train what has no record; worker processes may use every core."""
+    programs = trained_programs(study.training, only)
+    use_every_core()
+    with records_file(path, {study.path}) as file:
+        left = programs_without_record(programs, file, study.name)
+        try:
+            failed = train_all(study.name, left, file, show_progress)
+        except BaseException:
+            _say_how_to_go_on(path)
+            raise
+        finally:
+            show_progress("")
+    standard_output.write(
+        f"{study.name}: {counted(len(programs), 'program')}, {len(left)} trained now, "
+        f"{counted(failed, 'run')} failed: {path}\n"
+    )
 
 
 @app.command()

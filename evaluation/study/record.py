@@ -35,7 +35,7 @@ FIRST_OF_A_LINE = f'{{"schema":{SCHEMA},"study":"'.encode()
 MOST_LINE_BYTES = 1 << 24
 MOST_TEXT_CHARACTERS = 4000
 
-Kind = Literal["offsets", "online"]
+Kind = Literal["offsets", "online", "training"]
 
 
 class RunStatus(enum.StrEnum):
@@ -106,15 +106,16 @@ class Record:
         Digest of all that decides the answer: instance, planner, limits. A record answers for a
         run of a study only where both ask the same.
     instance, instance_digest, tensors, family
-        The problem: its name, digest and number of tensors; its family where it was generated.
+        The problem: its name, digest and number of tensors; its family where it was generated. Of a
+        training its program, and no tensors.
     planner, kind, parameters, seed, budget_seconds, repetition
         What was run on it.
     status, reason
         How that ended, and why where it needs saying.
     peak
-        Bytes of the plan, or the peak that an online allocator reserved; None without one.
+        Bytes of the plan, or the peak that an allocator reserved; None without one.
     allocated
-        Peak that an online allocator had in blocks, bytes.
+        Peak that an allocator had in blocks, bytes.
     lower_bound, certificate, bounds
         Bytes that no plan stays below, and what proves that; all quick bounds by name.
     processor_seconds, wall_seconds, peak_resident_bytes
@@ -329,7 +330,7 @@ _READERS: dict[str, _Reader] = {
     "instance_digest": _text,
     "tensors": _count,
     "planner": _text,
-    "kind": _one_of(("offsets", "online")),
+    "kind": _one_of(("offsets", "online", "training")),
     "seed": _count,
     "repetition": _count,
     "status": _one_of(RunStatus),

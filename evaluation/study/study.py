@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.study.recording_part import RecordingPart
+from evaluation.study.training_grid import TrainingGrid
 from instances.catalogue.catalogue_entry import Kind as InstanceKind
 from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic.family import Parameter
@@ -182,6 +183,8 @@ class Study:
         What reports read of it; no run depends on it.
     path
         Its file.
+    training
+        Grids of programs that are trained on a GPU under allocators.
     """
 
     name: str
@@ -193,3 +196,4 @@ class Study:
     folders: Mapping[str, str] = field(default_factory=dict)
     page: Mapping[str, Any] = field(default_factory=dict)
     path: Path = Path()
+    training: tuple[TrainingGrid, ...] = ()

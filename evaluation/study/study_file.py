@@ -23,6 +23,7 @@ from evaluation.study.study import (
     Study,
     VariedChoice,
 )
+from evaluation.study.training_grid import read_training
 from instances.catalogue.catalogue_entry import KINDS
 from instances.extract.parallel.streams import StreamScheme
 from instances.synthetic import FAMILIES
@@ -55,6 +56,7 @@ _OF_A_GRID = {
 }  # fmt: skip
 _OF_A_STUDY = _OF_A_GRID | {
     "question", "timed", "bounds_seconds", "plugins", "folders", "page", "grid",
+    "training",
 }  # fmt: skip
 _OF_EVERY_CHOICE = {"capacity"}
 # Those that deal nodes to streams that can be full.
@@ -178,7 +180,10 @@ def _study(path: Path, table: _Table) -> Study:
     plugins = [_plugin(path.parent / name) for name in table.texts("plugins", ())]
     folders = _Table("folders, ", table.table("folders"))
     of_folders = {name: folders.text(name) for name in folders.fields}
-    grids = tuple(_grid(table, grid, of_folders) for grid in table.tables("grid"))
+    training = read_training(table.fields.get("training", []))
+    # A study that trains need have nothing else.
+    tables = [] if training and "grid" not in table.fields else table.tables("grid")
+    grids = tuple(_grid(table, grid, of_folders) for grid in tables)
     return Study(
         name=printable(path.stem),
         question=table.text("question"),
@@ -189,6 +194,7 @@ def _study(path: Path, table: _Table) -> Study:
         folders=of_folders,
         page=table.table("page"),
         path=path,
+        training=training,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from msgspec.structs import replace
+
+from gpu_runtime.training.training_run import Purpose, RegisteredModel, TrainingRun, model_run
 from instances.extract.eager.trace_settings import TraceSettings
 from planners.errors import GaplessError, near_names
 
@@ -13,8 +15,9 @@ WARM_UP = 6
 STEPS = 4
 
 
-def _case(model: str, settings: TraceSettings, **shape: int | bool) -> RunSpecification:
-    return RunSpecification(Purpose.TIME, Allocator.DEFAULT, model, shape, settings, WARM_UP, STEPS)
+def _case(model: str, settings: TraceSettings, **shape: int | bool) -> TrainingRun:
+    run = model_run(Purpose.TIME, RegisteredModel(model, shape, settings))
+    return replace(run, warm_up=WARM_UP, turn_steps=STEPS)
 
 
 CASES = (
@@ -31,10 +34,10 @@ CASES = (
 )
 
 
-def find_cases(names: Sequence[str]) -> list[RunSpecification]:
+def find_cases(names: Sequence[str]) -> list[TrainingRun]:
     """Return the trainings of these models, in the order of the list; all where none is named."""
-    known = [case.model for case in CASES]
+    known = [case.program for case in CASES]
     for name in names:
         if name not in known:
             raise GaplessError(f"--only: no case is called {name!r}; {near_names(name, known)}")
-    return [case for case in CASES if not names or case.model in names]
+    return [case for case in CASES if not names or case.program in names]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evaluation.benchmarks.measuring.kept_figures import read_kept
+from evaluation.benchmarks.fits.kept_figures import read_kept
 from gpu_runtime.fitting.fit_check import LIVE
-from gpu_runtime.training.run_specification import JUDGED
+from gpu_runtime.training.training_run import JUDGED
 
 SCHEMA = "gapless-fits"
 SCHEMA_VERSION = 1

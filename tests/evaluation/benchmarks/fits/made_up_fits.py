@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evaluation.benchmarks.fits.fit_study import FitFindings, FitStudy
-from gpu_runtime.training.run_specification import Allocator, RunSpecification
-from gpu_runtime.training.worker_result import Failure, PeakFigures, TimeResult, WorkerResult
+from gpu_runtime.training.run_result import Answer, Failure, PeakFigures, RunResult
+from gpu_runtime.training.training_run import Allocator, TrainingRun
 
 GIB = 1 << 30
 
@@ -13,21 +13,22 @@ PREDICTED = {"live": 8 * GIB, "default": 12 * GIB, "expandable": 10 * GIB, "plan
 RESERVED = {Allocator.DEFAULT: 12 * GIB, Allocator.EXPANDABLE: 10 * GIB, Allocator.PLANNED: 9 * GIB}
 
 
-def predict(case: RunSpecification) -> dict[str, int] | Failure:
+def predict(case: TrainingRun) -> dict[str, int] | Failure:
     """Say the same of every training, and nothing of one."""
-    return Failure("error: cannot be traced") if case.model == "yolov3" else PREDICTED
+    return Failure("error: cannot be traced") if case.program == "yolov3" else PREDICTED
 
 
-def run(case: RunSpecification) -> WorkerResult:
+def run(case: TrainingRun) -> Answer:
     """Take what was predicted; one takes a quarter more by default, another one fails."""
-    if (case.model, case.allocator) == ("vit-base", Allocator.PLANNED):
+    if (case.program, case.allocator) == ("vit-base", Allocator.PLANNED):
         return Failure("out of memory: much")
     reserved = RESERVED[case.allocator]
-    if (case.model, case.allocator) == ("resnet-50", Allocator.DEFAULT):
+    if (case.program, case.allocator) == ("resnet-50", Allocator.DEFAULT):
         reserved = reserved * 5 // 4
-    return TimeResult(
-        (0.1,), PeakFigures(8 * GIB, 9 * GIB, 9 * GIB), reserved, environment={"torch": "2.11.0"}
-    )
+    return RunResult(
+        step_seconds=((0.1,),), peaks=PeakFigures(8 * GIB, 9 * GIB, 9 * GIB),
+        whole_run_reserved=reserved, environment={"torch": "2.11.0"},
+    )  # fmt: skip
 
 
 def study() -> FitStudy:

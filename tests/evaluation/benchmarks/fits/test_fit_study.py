@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evaluation.benchmarks.fits.fit_cases import CASES, find_cases
+from evaluation.benchmarks.fits.fit_runs import arguments_of
 from evaluation.benchmarks.fits.fit_study import FitFindings, read_fit_study
-from gpu_runtime.training.run_specification import RunSpecification
+from gpu_runtime.training.training_run import TrainingRun
 from instances.extract.models import find_model
 from planners.errors import GaplessError
 from tests.evaluation.benchmarks.fits.made_up_fits import study
@@ -44,16 +45,18 @@ def test_the_largest_difference_is_that_of_an_allocator_either_way() -> None:
     assert found.largest_difference is None
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.model)
-def test_every_case_is_one_that_its_model_has(case: RunSpecification) -> None:
-    find_model(case.model).settings(**case.shape, precision=case.settings.weights_precision)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.program)
+def test_every_case_is_one_that_its_model_has(case: TrainingRun) -> None:
+    its = case.model
+    assert its is not None
+    find_model(its.name).settings(**its.shape, precision=its.settings.weights_precision)
 
 
 def test_cases_are_found_by_their_models() -> None:
-    assert len({case.model for case in CASES}) == 10
+    assert len({case.program for case in CASES}) == 10
     assert find_cases([]) == list(CASES)
     chosen = find_cases(["vit-base", "bert-base"])
-    assert [case.arguments for case in chosen] == [
+    assert [arguments_of(case) for case in chosen] == [
         "bert-base --batch 32 --seq 512", "vit-base --batch 64",
     ]  # fmt: skip
     with pytest.raises(GaplessError, match="--only: no case is called 'vit'; did you mean 'vit-b"):
