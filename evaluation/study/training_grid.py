@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from evaluation.programs.program_list import SCRIPTS, Program, find_programs
+from evaluation.study.typed_values import typed
 from gpu_runtime.training.comparison import under
 from gpu_runtime.training.training_run import (
     JUDGED,
@@ -30,7 +31,9 @@ from planners.text.plain_text import shown
 # From the fourth step on a plan serves, and by then the caches of PyTorch have what they keep.
 MODEL_WARM_UP = 6
 
-Number = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+Number = Annotated[
+    int, msgspec.Meta(ge=1, le=10_000, description="a whole number from 1 to 10,000")
+]
 
 
 class TrainingGrid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +43,9 @@ class TrainingGrid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     programs: tuple[str, ...] = ()
     group: str = SCRIPTS
     gpus: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
-    models: tuple[RegisteredModel, ...] = ()
+    # Trainings of models of the registry, each as on the command line; steps that are compared.
+    models: tuple[str, ...] = ()
+    model_steps: Number = 5
     # The first is the one with which bits are compared.
     allocators: tuple[Allocator, ...] = JUDGED
     scale: Scale = Scale.FULL
@@ -61,9 +66,14 @@ class TrainingGrid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("a list of programs, or of models, is needed, found neither")
         if not self.allocators or len(set(self.allocators)) < len(self.allocators):
             raise ValueError("allocators, each once, are needed")
-        for model in self.models:
+        for model in self.registered:
             weights = model.settings.weights_precision
             find_model(model.name).settings(**model.shape, precision=weights)
+
+    @property
+    def registered(self) -> list[RegisteredModel]:
+        """The trainings of models."""
+        return [RegisteredModel.read(text, self.model_steps) for text in self.models]
 
 
 @dataclass(frozen=True)
@@ -122,12 +132,13 @@ class TrainedProgram:
         )
 
 
+class _Tables(msgspec.Struct, frozen=True):
+    training: tuple[TrainingGrid, ...]
+
+
 def read_training(tables: Any) -> tuple[TrainingGrid, ...]:
     """Read the tables ``training`` of a study's file."""
-    try:
-        return msgspec.convert(tables, tuple[TrainingGrid, ...])
-    except msgspec.ValidationError as error:
-        raise InstanceError(f"field training: {error}") from None
+    return typed({"training": tables}, _Tables).training
 
 
 def trained_programs(
@@ -143,7 +154,7 @@ def trained_programs(
             _of_program(program, grid)
             for program in find_programs(grid.programs, grid.group, grid.gpus)
         ]
-        its += [_of_model(model, grid) for model in grid.models]
+        its += [_of_model(model, grid) for model in grid.registered]
         for each in its:
             if each.name in found:
                 raise InstanceError(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from statistics import median
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from evaluation.study.record import Record, RunStatus
+from evaluation.study.record import RunStatus, TrainingRecord
 from evaluation.study.records_file import RecordsFile
 from evaluation.study.run_task import now
 from evaluation.study.surroundings import commit, this_machine, versions
@@ -107,7 +107,7 @@ def _record(
     run: TrainingRun,
     findings: AllocatorComparison,
     moment: str,
-) -> Record:
+) -> TrainingRecord:
     timing = findings.timings.get(run.allocator)
     reason = findings.failures.get(f"{Purpose.TIME} {run.allocator}", "")
     status = RunStatus.FEASIBLE
@@ -118,15 +118,13 @@ def _record(
     if device is not None:
         machine = replace(machine, processor=f"{machine.processor}, {device}")
     peaks = timing.peaks if timing else None
-    return Record(
+    return TrainingRecord(
         study=study,
         run=program.key(run.allocator),
         asked=program.digest,
         instance=program.name,
         instance_digest=program.digest,
-        tensors=0,
         planner=str(run.allocator),
-        kind="training",
         seed=run.seed,
         repetition=0,
         status=status,

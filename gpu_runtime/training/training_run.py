@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import msgspec
 
 from gpu_runtime.allocator.book_planner import Planning
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.step_settings import command_option
+from planners.errors import InstanceError, near_names
 
 
 class Allocator(enum.StrEnum):
@@ -47,6 +49,17 @@ class Scale(enum.StrEnum):
     TINY = "tiny"
 
 
+# Options of a training, as on the command line, and what their values are.
+_SHAPE: dict[str, type] = {
+    "batch": int,
+    "seq": int,
+    "image": int,
+    "layers": int,
+    "checkpointing": bool,
+}
+_LOOP: dict[str, type] = {"microbatches": int, "precision": str, "optimizer": str}
+
+
 class RegisteredModel(msgspec.Struct, frozen=True):
     """A model of the registry and its training loop, which is a program too."""
 
@@ -57,6 +70,28 @@ class RegisteredModel(msgspec.Struct, frozen=True):
     settings: TraceSettings = TraceSettings()
     # Files of the user's that register models.
     files: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str, steps: int = TraceSettings().steps) -> RegisteredModel:
+        """Read a model and its loop as commands take them, such as ``bert-base --batch 32``."""
+        name, *words = text.split() or [""]
+        given: dict[str, Any] = {}
+        while words:
+            option = words.pop(0)
+            key = option.removeprefix("--")
+            kind = {**_SHAPE, **_LOOP}.get(key)
+            if kind is None or key == option:
+                near = near_names(option, [f"--{known}" for known in (*_SHAPE, *_LOOP)])
+                raise InstanceError(f"training {text!r}: no option is called {option!r}; {near}")
+            if kind is not bool and (not words or (kind is int and not words[0].isdecimal())):
+                needed = "a whole number" if kind is int else "a name"
+                found = repr(words[0]) if words else "nothing"
+                raise InstanceError(
+                    f"training {text!r}: {option}: {needed} is needed, found {found}"
+                )
+            given[key] = True if kind is bool else kind(words.pop(0))
+        shape = {key: given.pop(key) for key in _SHAPE if key in given}
+        return cls(name, shape, TraceSettings(steps, **given))
 
     @property
     def arguments(self) -> str:

@@ -337,7 +337,7 @@ def _require_results(
         )
 
 
-class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore]
+class _Counted(TorchDispatchMode):  # type: ignore[misc,no-untyped-call,unused-ignore]
     """Charges each operator that an operator runs."""
 
     def __init__(self, work: Work) -> None:

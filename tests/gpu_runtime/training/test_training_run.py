@@ -38,3 +38,26 @@ def test_a_step_that_is_not_timed_begins_each_turn() -> None:
 def test_the_command_says_what_is_not_as_by_default() -> None:
     assert MODEL.arguments == "bert-base --batch 2 --checkpointing --microbatches 2"
     assert RegisteredModel("resnet-50", settings=TraceSettings(steps=9)).arguments == "resnet-50"
+
+
+def test_a_training_is_read_as_commands_take_it() -> None:
+    assert RegisteredModel.read(MODEL.arguments, steps=2) == MODEL
+    text = "resnet-50 --image 8 --optimizer sgd --precision float32"
+    settings = TraceSettings(precision="float32", optimizer="sgd")
+    assert RegisteredModel.read(text) == RegisteredModel("resnet-50", {"image": 8}, settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("bert-base --batches 3", "no option is called '--batches'; did you mean '--batch'"),
+        ("bert-base batch 3", "no option is called 'batch'"),
+        ("bert-base --batch", "--batch: a whole number is needed, found nothing"),
+        ("bert-base --batch -3", "--batch: a whole number is needed, found '-3'"),
+        ("bert-base --optimizer", "--optimizer: a name is needed, found nothing"),
+        ("bert-base --optimizer adam", "setting optimizer: no optimizer is called 'adam'"),
+    ],
+)
+def test_what_is_no_training_is_one_line(text: str, says: str) -> None:
+    with pytest.raises(InstanceError, match=says):
+        RegisteredModel.read(text)
