@@ -71,7 +71,7 @@ def show(
         return
     longest = sum(run.limits.seconds for run in runs)
     instances = {run.instance.name for run in runs}
-    planners = {(run.kind, run.label) for run in runs}
+    planners = {(run.kind.name, run.named.label) for run in runs}
     memory = max(run.limits.memory_bytes for run in runs)
     pairs = [
         ("study", study.name),

@@ -6,6 +6,7 @@ import io
 import json
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from instances.formats.numpy_archive import arrays_in
 from planners.errors import InstanceError, errors_at
 from planners.files.json_file import compact_json
 from planners.files.problem_file import problem_from_fields, problem_to_fields
+from planners.model.bounds import Bound, bounds_of
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 
@@ -64,6 +66,22 @@ class SentInstance:
             return requests_of_problem(problem)
         with errors_at(f"instance {self.name}, requests as they were sent"):
             return unpacked_requests(self.requests)
+
+
+@dataclass(frozen=True)
+class SentTraining:
+    """A training, which its name says whole, as on the command line."""
+
+    name: str
+    digest: str
+
+
+# Of the instance at hand: the runs of one come one after the other.
+@lru_cache(maxsize=2)
+def known_of(instance: SentInstance, bounds_seconds: float) -> tuple[Problem, tuple[Bound, ...]]:
+    """Return the problem of an instance and its bounds, which take so many seconds at most."""
+    problem = instance.unpacked()
+    return problem, tuple(bounds_of(problem, bounds_seconds))
 
 
 def packed_requests(requests: RequestSequence) -> bytes:

@@ -88,7 +88,16 @@ class VariedChoice:
     seeds: tuple[int, ...] = (0,)
 
 
-InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | VariedChoice
+@dataclass(frozen=True)
+class TrainingChoice:
+    """Trainings of models, each as on the command line, such as ``bert-base --batch 32``."""
+
+    trainings: tuple[str, ...]
+
+
+InstanceChoice = (
+    CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | VariedChoice | TrainingChoice
+)
 
 
 @dataclass(frozen=True)
@@ -124,9 +133,10 @@ class Grid:
     ----------
     instances
         Which, of the catalogue, of synthetic families, of models, or in files.
-    planners, online
-        Planners and online allocators as on the command line: names or wildcards,
-        ``NAME:KEY=VALUE`` sets a parameter.
+    named
+        By kind of run who answers, as on the command line: planners, online allocators, or the
+        allocators under which memory is predicted; names or wildcards, ``NAME:KEY=VALUE`` sets a
+        parameter.
     seeds, repetitions
         Each combination is run with each seed, so many times.
     limits
@@ -134,12 +144,11 @@ class Grid:
     """
 
     instances: tuple[InstanceChoice, ...]
-    planners: tuple[str, ...]
-    online: tuple[str, ...]
+    named: Mapping[str, tuple[str, ...]]
     seeds: tuple[int, ...]
     repetitions: int
     limits: RunLimits
-    # What online allocators take their memory from; times in it count but on the ledger.
+    # What allocators take their memory from; times in it count but on the ledger.
     device: OnlineDevice = OnlineDevice.LEDGER
 
 

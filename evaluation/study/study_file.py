@@ -21,6 +21,7 @@ from evaluation.study.study import (
     Plugin,
     RunLimits,
     Study,
+    TrainingChoice,
     VariedChoice,
 )
 from instances.catalogue.catalogue_entry import KINDS
@@ -50,12 +51,14 @@ DEFAULT_MEMORY = "4GiB"
 DEFAULT_BOUNDS_SECONDS = 10.0
 
 _OF_A_GRID = {
-    "planners", "online", "seeds", "repetitions", "budget_seconds", "node_limit", "threads",
+    "planners", "online", "fit", "seeds", "repetitions", "budget_seconds", "node_limit", "threads",
     "memory", "seconds", "device",
 }  # fmt: skip
 _OF_A_STUDY = _OF_A_GRID | {
     "question", "timed", "bounds_seconds", "plugins", "folders", "page", "grid",
 }  # fmt: skip
+# What of a grid lists who answers, by kind of run.
+_NAMED = {"offsets": "planners", "online": "online", "fit": "fit"}
 _OF_EVERY_CHOICE = {"capacity"}
 # Those that deal nodes to streams that can be full.
 _DEALT = (StreamScheme.CATEGORY.value, StreamScheme.SUCCESSION.value)
@@ -68,6 +71,7 @@ _OF_A_CHOICE = {
     "files": {"files", "iteration", "persistent", "static", "microbatches"} | _OF_VARIANTS,
     "family": {"family", "parameters", "seeds"},
     "extract": {"extract", "parameters"},
+    "trainings": {"trainings"},
     "names": {
         "names",
         "tags",
@@ -211,15 +215,14 @@ def _grid(study: _Table, own: _Table, folders: Mapping[str, str]) -> Grid:
         table.refuse("seconds", "a limit of each run, where there is no budget_seconds,", None)
     if budget is not None and seconds < budget:
         table.refuse("seconds", f"at least the budget of {budget:g}", seconds)
-    planners, online = table.texts("planners", ()), table.texts("online", ())
-    if not planners and not online:
+    named = {kind: table.texts(field, ()) for kind, field in _NAMED.items()}
+    if not any(named.values()):
         table.refuse("planners", "a list of planners, or of online allocators in online,", None)
     return Grid(
         instances=tuple(
             choice for each in own.tables("instances") for choice in _choices(each, folders)
         ),
-        planners=planners,
-        online=online,
+        named=named,
         seeds=table.counts("seeds", (0,)),
         repetitions=table.count("repetitions", 1, least=1) or 1,
         limits=RunLimits(
@@ -293,6 +296,8 @@ def _choice(table: _Table) -> InstanceChoice:
                 f"{near_names(family, FAMILIES)}"
             )
         return FamilyChoice(family, _parameters(table), table.counts("seeds", (0,)), capacity)
+    if kind == "trainings":
+        return TrainingChoice(table.texts("trainings"))
     if kind == "extract":
         if not table.text("extract").strip():
             table.refuse("extract", "a model with its options", table.text("extract"))

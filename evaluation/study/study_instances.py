@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import inspect
 import itertools
 import re
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from evaluation.study.instance_name import name_with
+from evaluation.study.sent_instance import SentInstance, SentTraining
 from evaluation.study.study import (
     Capacity,
     CapacityFrom,
@@ -23,6 +25,7 @@ from evaluation.study.study import (
     FamilyChoice,
     FileChoice,
     InstanceChoice,
+    TrainingChoice,
     VariedChoice,
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
@@ -109,6 +112,30 @@ class StudyInstance:
         """Return the capacity that is asked for, of an instance with one of its own or without."""
         return own if isinstance(self.capacity, CapacityFrom) else self.capacity
 
+    def sent(self) -> SentInstance:
+        """Return it as it travels to who makes the runs on it."""
+        problem, requests = self.content()
+        digest = self.question.digest
+        return SentInstance.of(problem, requests, family=self.family, digest=digest)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTraining:
+    """A training of a model, as on the command line."""
+
+    name: str
+    capacity: Capacity = None
+    file: Path | None = None
+
+    @cached_property
+    def question(self) -> Question:
+        """What runs of it answer."""
+        return Question("sha256:" + hashlib.sha256(self.name.encode()).hexdigest(), None)
+
+    def sent(self) -> SentTraining:
+        """Return it as it travels to who runs it."""
+        return SentTraining(self.name, self.question.digest)
+
 
 @dataclass(frozen=True)
 class Folders:
@@ -140,8 +167,20 @@ class Folders:
         return self.own if choice.folder is None else self.given[choice.folder]
 
 
-def instances_of(choice: InstanceChoice, folders: Folders) -> Iterator[StudyInstance]:
-    """Make the instances of a choice as they are asked for: a line can choose any number."""
+def subjects_of(
+    choice: InstanceChoice, folders: Folders
+) -> Iterator[StudyInstance] | Iterator[StudyTraining]:
+    """Make what a choice is of as it is asked for: a line can choose any number."""
+    if isinstance(choice, TrainingChoice):
+        return map(StudyTraining, choice.trainings)
+    return instances_of(choice, folders)
+
+
+def instances_of(
+    choice: CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | VariedChoice,
+    folders: Folders,
+) -> Iterator[StudyInstance]:
+    """Make the instances of a choice."""
     if isinstance(choice, VariedChoice):
         return _variants(choice, folders)
     return map(_named_by_capacity, _as_they_are(choice, folders))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
-from datetime import datetime
 from statistics import mean
 
 from evaluation.report.slots import PageMaterial, slot
@@ -29,7 +28,7 @@ def _overhead_table(material: PageMaterial) -> str:
 
 
 def _cells(records: Sequence[Record]) -> list[str]:
-    moments = [datetime.fromisoformat(record.moment) for record in records]
+    moments = [record.moment for record in records]
     # From the first begin to the last: one run less than there are.
     between = len(records) - 1
     planning = mean(record.wall_seconds or 0.0 for record in records)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from evaluation.study.record import Machine, Record, RunStatus
+from evaluation.study.record import RECORDS, Machine, RunStatus
 
 MACHINE = Machine("a processor", 1, 1 << 30, "Linux 6")
 
 
-def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -> Record:
+def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -> Any:
     """Return the record of a plan with this peak, or of none, above a lifetime bound of 10."""
     fields: dict[str, Any] = {
         "study": "made-up",
@@ -19,7 +20,6 @@ def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -
         "instance_digest": f"sha256:{instance}",
         "tensors": 5,
         "planner": planner,
-        "kind": "offsets",
         "seed": 0,
         "repetition": 0,
         "status": RunStatus.NO_PLAN_FOUND if peak is None else RunStatus.FEASIBLE,
@@ -31,5 +31,6 @@ def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -
         "machine": MACHINE,
         "versions": {"python": "3.11"},
         "moment": "2026-01-02T03:04:05+00:00",
-    }
-    return Record(**{**fields, **changes})
+    } | changes
+    fields["moment"] = datetime.fromisoformat(fields["moment"])
+    return RECORDS[fields.pop("kind", "offsets")](**fields)

@@ -83,7 +83,7 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
     assert [(plugin.name, plugin.source) for plugin in study.plugins] == [("own.py", "# none")]
     assert study.page == {"title": "A page"}
     first, second = study.grids
-    assert first.planners == ("greedy-*", "auto")
+    assert first.named["offsets"] == ("greedy-*", "auto")
     assert (first.seeds, first.repetitions) == ((3, 4), 5)
     assert first.limits == RunLimits(2.0, 7, 2, 1 << 30, 7.0)
     assert first.instances == (
@@ -91,7 +91,7 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
             ("bert*", "tiny-bert"), ("streams",), "extracted graph", 10, 5000, capacity=None
         ),
     )
-    assert (second.planners, second.online, second.repetitions) == ((), ("pytorch-caching",), 1)
+    assert (second.named["online"], second.repetitions) == (("pytorch-caching",), 1)
     assert second.limits == RunLimits(3.0, None, 1, 1 << 30, 60.0)
     assert second.instances == (
         FamilyChoice("guillotine_packing", {"tensors": (60, 80), "pinned": (2,)}, (1,)),
