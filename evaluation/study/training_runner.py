@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from statistics import median
@@ -81,7 +82,7 @@ def train_all(
 
 def _trained(
     programs: Sequence[TrainedProgram], show: Callable[[str], None], start: Start | None
-) -> Iterator[tuple[TrainedProgram, AllocatorComparison, str]]:
+) -> Iterator[tuple[TrainedProgram, AllocatorComparison, datetime]]:
     if not programs:
         return
     grid = programs[0].grid
@@ -106,7 +107,7 @@ def _record(
     program: TrainedProgram,
     run: TrainingRun,
     findings: AllocatorComparison,
-    moment: str,
+    moment: datetime,
 ) -> TrainingRecord:
     timing = findings.timings.get(run.allocator)
     reason = findings.failures.get(f"{Purpose.TIME} {run.allocator}", "")

@@ -11,13 +11,17 @@ from evaluation.study.planned_runs import runs_of
 from evaluation.study.study import FileChoice, Study, VariedChoice
 from evaluation.study.study_file import FOLDER, find_study, studies
 from evaluation.study.study_instances import Folders
+from evaluation.study.training_grid import trained_programs
 
 
 @pytest.mark.parametrize("name", studies())
 def test_a_study_asks_a_question_and_plans_runs(name: str, tmp_path: Path) -> None:
     study = find_study(name)
     assert study.question.endswith("?")
-    assert runs_of(study, made_up_folders(study, tmp_path))
+    if study.training:
+        assert trained_programs(study.training)
+    else:
+        assert runs_of(study, made_up_folders(study, tmp_path))
 
 
 def made_up_folders(study: Study, within: Path) -> Folders:

@@ -164,14 +164,14 @@ def test_records_of_another_question_or_machine_are_refused(
         (
             "turns = 1",
             "turns = 0",
-            "field turns: a whole number from 1 to 10,000 is needed, found 0",
+            "turns: a whole number from 1 to 10,000 is needed, found 0",
         ),
         ("turns = 1", 'turnz = "1"', "field 'turnz': unknown; did you mean 'turns'"),
         ('"plain", "vit"', "", "a list of programs, or of models, is needed, found neither"),
         (
             '"vit"]',
             '"vit"]\nallocators = ["defaut"]',
-            "one of default, .* is needed, found 'defaut'",
+            "one of default, .*, found 'defaut'",
         ),
         ('"vit"]', '"vit"]\nallocators = []', "allocators, each once, are needed"),
         ('"vit"]', '"vit"]\nmodels = ["bert-bse --batch 3"]', "no model is called 'bert-bse'"),
