@@ -169,8 +169,7 @@ def _facts(records: Sequence[Record], *, is_name_shared: bool) -> InstanceFacts:
 
 
 def _size_and_family(record: Record) -> tuple[int, str | None]:
-    is_instance = isinstance(record, InstanceRecord)
-    return (record.tensors, record.family) if is_instance else (0, None)
+    return (record.tensors, record.family) if isinstance(record, InstanceRecord) else (0, None)
 
 
 @cache

@@ -159,6 +159,7 @@ def _runs_of_grid(
         for name in names
         for each in chosen_by(kind, name)
     ]
+    limits = grid.limits
     for choice in grid.instances:
         is_training = isinstance(choice, TrainingChoice)
         for kind, _, _ in chosen:
@@ -177,7 +178,7 @@ def _runs_of_grid(
                             *each,
                             seed,
                             repetition,
-                            grid.limits,
+                            limits,
                             grid.device,
                             of_study,
                         )

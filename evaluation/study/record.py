@@ -294,7 +294,7 @@ FIRST_OF_A_LINE = (
     *(f'{{"kind":"{kind}","schema":{SCHEMA},"study":"'.encode() for kind in RECORDS),
     f'{{"schema":{SCHEMA},"study":"'.encode(),
 )
-_DECODER = msgspec.json.Decoder(AnyRecord)
+_DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
 # What records said in fields of another kind, before each kind had its own.
 _SAID_NOTHING: dict[object, dict[str, Any]] = {

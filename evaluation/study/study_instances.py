@@ -8,7 +8,7 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from evaluation.study.study import (
     FileChoice,
     InstanceChoice,
     TrainingChoice,
-    VariedChoice,
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue
@@ -162,9 +161,9 @@ class Folders:
                     f"--folder {name}=PATH is needed, found none: {what.strip().rstrip('.')}"
                 )
 
-    def of(self, choice: FileChoice) -> Path:
-        """Return the folder from which the files of a choice are named."""
-        return self.own if choice.folder is None else self.given[choice.folder]
+    def of(self, name: str | None) -> Path:
+        """Return the folder of a name from which files are named; the study's own for None."""
+        return self.own if name is None else self.given[name]
 
 
 def subjects_of(
@@ -173,29 +172,17 @@ def subjects_of(
     """Make what a choice is of as it is asked for: a line can choose any number."""
     if isinstance(choice, TrainingChoice):
         return map(StudyTraining, choice.trainings)
-    return instances_of(choice, folders)
-
-
-def instances_of(
-    choice: CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | VariedChoice,
-    folders: Folders,
-) -> Iterator[StudyInstance]:
-    """Make the instances of a choice."""
-    if isinstance(choice, VariedChoice):
-        return _variants(choice, folders)
-    return map(_named_by_capacity, _as_they_are(choice, folders))
-
-
-def _as_they_are(
-    choice: CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice, folders: Folders
-) -> Iterator[StudyInstance]:
-    if isinstance(choice, CatalogueChoice):
-        return _of_catalogue(choice)
     if isinstance(choice, FamilyChoice):
-        return _of_family(choice)
+        return map(_named_by_capacity, _of_family(choice))
     if isinstance(choice, ExtractionChoice):
-        return _of_extractions(choice)
-    return _of_files(choice, folders.of(choice))
+        return map(_named_by_capacity, _of_extractions(choice))
+    of_files = isinstance(choice, FileChoice)
+    instances = map(
+        _named_by_capacity, _of_files(choice, folders) if of_files else _of_catalogue(choice)
+    )
+    if not choice.variations:
+        return instances
+    return (variant for each in instances for variant in _variants(each, choice))
 
 
 def _named_by_capacity(instance: StudyInstance) -> StudyInstance:
@@ -219,16 +206,17 @@ def _capacity_in(name: str) -> int:
     return int(found[1])
 
 
-def _variants(choice: VariedChoice, folders: Folders) -> Iterator[StudyInstance]:
-    for instance in instances_of(choice.of, folders):
-        for variation in choice.variations:
-            for seed in choice.seeds if is_drawn(variation) else (None,):
-                drawn = {} if seed is None else {"seed": seed}
-                name = name_with(instance.name, {"variation": variation, **drawn})
-                make = partial(_varied, instance, variation, seed or 0)
-                yield StudyInstance(
-                    name, instance.name, CapacityFrom.INSTANCE, make, file=instance.file
-                )
+def _variants(
+    instance: StudyInstance, choice: CatalogueChoice | FileChoice
+) -> Iterator[StudyInstance]:
+    for variation in choice.variations:
+        for seed in choice.seeds or (0,) if is_drawn(variation) else (None,):
+            drawn = {} if seed is None else {"seed": seed}
+            name = name_with(instance.name, {"variation": variation, **drawn})
+            make = partial(_varied, instance, variation, seed or 0)
+            yield StudyInstance(
+                name, instance.name, CapacityFrom.INSTANCE, make, file=instance.file
+            )
 
 
 def _varied(instance: StudyInstance, variation: str, seed: int) -> Content:
@@ -253,14 +241,15 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
         question = Question(entry.facts.digest, entry.facts.capacity)
         read, file = partial(_read_entry, entry), place_of(entry, folders_of(CATALOGUE))
         if not choice.nodes_per_stream:
-            yield StudyInstance(entry.name, None, choice.capacity, read, question, file)
+            yield StudyInstance(entry.name, None, choice.asked_capacity, read, question, file)
         for nodes in choice.nodes_per_stream:
             settings: dict[str, object] = {"nodes_per_stream": nodes}
-            if choice.streams is not StreamScheme.CATEGORY:
-                settings["streams"] = choice.streams.value
+            scheme = StreamScheme(choice.streams or StreamScheme.CATEGORY)
+            if scheme is not StreamScheme.CATEGORY:
+                settings["streams"] = scheme.value
             name = name_with(entry.name, settings)
-            deal = partial(_dealt_again, entry, nodes, choice.streams)
-            yield StudyInstance(name, entry.name, choice.capacity, deal, file=file)
+            deal = partial(_dealt_again, entry, nodes, scheme)
+            yield StudyInstance(name, entry.name, choice.asked_capacity, deal, file=file)
 
 
 def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
@@ -286,24 +275,27 @@ def _dealt_again(entry: CatalogueEntry, nodes: int, scheme: StreamScheme) -> Con
 
 
 def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
-    family = FAMILIES[choice.family]
+    family = FAMILIES[choice.family_name]
     parameters = inspect.signature(family).parameters.keys()
     known, has_seed = parameters - {"seed"}, "seed" in parameters
     for name in choice.parameters:
         if name not in known:
             raise InstanceError(
-                f"family {choice.family} has no parameter {name!r}; {near_names(name, known)}"
+                f"family {choice.family_name} has no parameter {name!r}; {near_names(name, known)}"
             )
-    name = choice.family.replace("_", "-")
+    name = choice.family_name.replace("_", "-")
     for given in _combinations(choice.parameters):
         for seed in choice.seeds if has_seed else (None,):
             settings = given if seed is None else {**given, "seed": seed}
             make = partial(_make, family, settings)
-            yield StudyInstance(name_with(name, settings), name, choice.capacity, make)
+            yield StudyInstance(name_with(name, settings), name, choice.asked_capacity, make)
 
 
-def _combinations(parameters: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
-    for values in itertools.product(*parameters.values()):
+def _combinations(
+    parameters: Mapping[str, Value | tuple[Value, ...]],
+) -> Iterator[dict[str, Value]]:
+    listed = (its if isinstance(its, tuple) else (its,) for its in parameters.values())
+    for values in itertools.product(*listed):
         yield dict(zip(parameters, values, strict=True))
 
 
@@ -312,7 +304,7 @@ def _of_extractions(choice: ExtractionChoice) -> Iterator[StudyInstance]:
     for given in _combinations(choice.parameters):
         options = [word for key, value in given.items() for word in (f"--{key}", str(value))]
         extract = partial(_extracted, (*choice.extract.split(), *options))
-        yield StudyInstance(name_with(model, given), model, choice.capacity, extract)
+        yield StudyInstance(name_with(model, given), model, choice.asked_capacity, extract)
 
 
 @cache
@@ -337,8 +329,9 @@ def _make(family: Callable[..., Problem], settings: dict[str, int | float]) -> C
         raise InstanceError(f"family {family.__name__}: {error}") from None
 
 
-def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
-    for pattern in choice.files:
+def _of_files(choice: FileChoice, folders: Folders) -> Iterator[StudyInstance]:
+    for folder_name, pattern in choice.patterns:
+        folder = folders.of(folder_name)
         found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]
         if not found and instance_file(Path(pattern)) != Path(pattern):
             found = [Path(pattern)]
@@ -349,4 +342,4 @@ def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
             for part in choice.parts:
                 name = printable(part.name_of(file_label(path)))
                 read = partial(part.read, path)
-                yield StudyInstance(name, None, choice.capacity, read, file=path)
+                yield StudyInstance(name, None, choice.asked_capacity, read, file=path)

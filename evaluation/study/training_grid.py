@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
 
 from evaluation.programs.program_list import SCRIPTS, Program, find_programs
-from evaluation.study.typed_values import typed
 from gpu_runtime.training.comparison import under
 from gpu_runtime.training.training_run import (
     JUDGED,
@@ -130,15 +129,6 @@ class TrainedProgram:
             self.grid,
             self.program,
         )
-
-
-class _Tables(msgspec.Struct, frozen=True):
-    training: tuple[TrainingGrid, ...]
-
-
-def read_training(tables: Any) -> tuple[TrainingGrid, ...]:
-    """Read the tables ``training`` of a study's file."""
-    return typed({"training": tables}, _Tables).training
 
 
 def trained_programs(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.study.planned_runs import runs_of
-from evaluation.study.study import FileChoice, Study, VariedChoice
+from evaluation.study.study import FileChoice, Study
 from evaluation.study.study_file import FOLDER, find_study, studies
 from evaluation.study.study_instances import Folders
 from evaluation.study.training_grid import trained_programs
@@ -31,11 +31,11 @@ def made_up_folders(study: Study, within: Path) -> Folders:
         folder.mkdir()
     for grid in study.grids:
         for choice in grid.instances:
-            files = choice.of if isinstance(choice, VariedChoice) else choice
-            if isinstance(files, FileChoice) and files.folder is not None:
-                for pattern in files.files:
+            patterns = choice.patterns if isinstance(choice, FileChoice) else ()
+            for folder_name, pattern in patterns:
+                if folder_name is not None:
                     name = re.sub(r"\[(.).*?\]", r"\1", re.sub(r"[*?]", "1048576", pattern))
-                    (folders.of(files) / name).touch()
+                    (folders.of(folder_name) / name).touch()
     return folders
 
 

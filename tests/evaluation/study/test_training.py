@@ -173,6 +173,12 @@ def test_records_of_another_question_or_machine_are_refused(
             '"vit"]\nallocators = ["defaut"]',
             "one of default, .*, found 'defaut'",
         ),
+        (
+            "[[training]]",
+            '[[grid]]\nplanners = ["naive"]\nseconds = 1\ninstances = [{}]\n[[training]]',
+            "field grid or training: one of the two is needed, found both",
+        ),
+        ("[[training]]", "[page]\n[training]", "found"),
         ('"vit"]', '"vit"]\nallocators = []', "allocators, each once, are needed"),
         ('"vit"]', '"vit"]\nmodels = ["bert-bse --batch 3"]', "no model is called 'bert-bse'"),
     ],
