@@ -19,6 +19,7 @@ from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
 from evaluation.study.study_instances import Folders
 from evaluation.study.training_grid import trained_programs
 from evaluation.study.training_runner import programs_without_record, train_all
+from gpu_runtime.training.run_processes import waiting_run
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -183,7 +184,7 @@ def _train(study: Study, path: Path, only: Sequence[str]) -> None:
     with records_file(path, {study.path}) as file:
         left = programs_without_record(programs, file, study.name)
         try:
-            failed = train_all(study.name, left, file, show_progress)
+            failed = train_all(study.name, left, file, show_progress, waiting_run)
         except BaseException:
             _say_how_to_go_on(path)
             raise

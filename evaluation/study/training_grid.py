@@ -163,22 +163,26 @@ def trained_programs(
 
 
 def _of_program(program: Program, grid: TrainingGrid) -> TrainedProgram:
+    check = program.check_run(grid.checked_scale, grid.device)
     timed = program.timed_run(grid.scale, grid.turns, grid.turn_steps, grid.device)
-    return TrainedProgram(
-        program.name,
-        under(grid.allocators, program.check_run(grid.checked_scale, grid.device)),
-        under(grid.allocators, timed),
-        grid,
-        program,
-    )
+    return _under_all(program.name, check, timed, grid, program)
 
 
 def _of_model(model: RegisteredModel, grid: TrainingGrid) -> TrainedProgram:
-    check, timed = (
-        replace(model_run(purpose, model), device=grid.device)
-        for purpose in (Purpose.CHECK, Purpose.TIME)
-    )
+    check, timed = (model_run(purpose, model) for purpose in (Purpose.CHECK, Purpose.TIME))
     timed = replace(timed, warm_up=MODEL_WARM_UP, turns=grid.turns, turn_steps=grid.turn_steps)
-    return TrainedProgram(
-        model.arguments, under(grid.allocators, check), under(grid.allocators, timed), grid
+    return _under_all(model.arguments, check, timed, grid)
+
+
+def _under_all(
+    name: str,
+    check: TrainingRun,
+    timed: TrainingRun,
+    grid: TrainingGrid,
+    program: Program | None = None,
+) -> TrainedProgram:
+    checks, timings = (
+        under(grid.allocators, replace(run, device=grid.device, limit_seconds=grid.seconds))
+        for run in (check, timed)
     )
+    return TrainedProgram(name, checks, timings, grid, program)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from statistics import median
 from typing import Any
 
@@ -55,7 +54,7 @@ def train_all(
     programs: Sequence[TrainedProgram],
     file: RecordsFile,
     show: Callable[[str], None],
-    start: Start | None = None,
+    start: Start = waiting_run,
 ) -> int:
     """Train programs one after the other; return how many runs failed.
 
@@ -81,25 +80,22 @@ def train_all(
 
 
 def _trained(
-    programs: Sequence[TrainedProgram], show: Callable[[str], None], start: Start | None
+    programs: Sequence[TrainedProgram], show: Callable[[str], None], start: Start
 ) -> Iterator[tuple[TrainedProgram, AllocatorComparison, datetime]]:
-    if not programs:
-        return
-    grid = programs[0].grid
-    begin: Start = start or partial(waiting_run, limit_seconds=grid.seconds)
-
     def listen(run: TrainingRun) -> None:
         show(f"{run.program}, {run.label}")
 
-    turns = time_in_turns(
-        [program.timed for program in programs], listen, grid.programs_at_once, begin
-    )
-    for program in programs:
-        moment, findings = now(), AllocatorComparison()
-        check_bits(program.checks, findings, listen, program.grid.checks_at_once, begin)
-        for run, answer in next(turns):
-            findings.keep(run, answer)
-        yield program, findings, moment
+    for grid, group in groupby(programs, lambda program: program.grid):
+        its = list(group)
+        turns = time_in_turns(
+            [program.timed for program in its], listen, grid.programs_at_once, start
+        )
+        for program in its:
+            moment, findings = now(), AllocatorComparison()
+            check_bits(program.checks, findings, listen, grid.checks_at_once, start)
+            for run, answer in next(turns):
+                findings.keep(run, answer)
+            yield program, findings, moment
 
 
 def _record(

@@ -35,16 +35,9 @@ GO_ON = "go on"
 class RunProcesses:
     """The processes of a run, which wait to begin, and for each of its turns."""
 
-    def __init__(
-        self,
-        processes: Sequence[AskedProcess],
-        ranks: Sequence[TrainingRun],
-        limit_seconds: float | None,
-    ) -> None:
+    def __init__(self, processes: Sequence[AskedProcess], ranks: Sequence[TrainingRun]) -> None:
         self._processes = processes
         self._ranks = ranks
-        # Of a part of the run: to the first turn, a turn, and what comes after the last.
-        self._limit_seconds = limit_seconds
 
     def begin(self) -> None:
         """Let the processes run, to their first turn if they have any."""
@@ -53,13 +46,13 @@ class RunProcesses:
 
     def wait_for_pause(self) -> Answer | None:
         """Return when every process waits for its turn; the answer of one that is done before."""
-        limit = self._limit_seconds
-        for process in self._processes:
+        for process, its in zip(self._processes, self._ranks, strict=True):
+            limit = its.limit_seconds
             line = process.line(limit)
             if line is None:
                 return Failure(f"the process was not done with its turn after {limit:g} s")
             if line.strip() != WAITS_FOR_ITS_TURN:
-                return self._answer_of(process, line)
+                return _answer_of(process, limit, line)
         return None
 
     def go_on(self) -> None:
@@ -69,28 +62,30 @@ class RunProcesses:
 
     def answer(self) -> Answer:
         """Wait for the end of all processes."""
-        return of_all_ranks([self._answer_of(process) for process in self._processes])
+        pairs = zip(self._processes, self._ranks, strict=True)
+        return of_all_ranks([_answer_of(process, its.limit_seconds) for process, its in pairs])
 
-    def _answer_of(self, process: AskedProcess, already_read: str = "") -> Answer:
-        last = process.end(self._limit_seconds, already_read)
-        if last is None:
-            return Failure(f"the process had not ended after {self._limit_seconds:g} s")
-        try:
-            answer = read_answer(last.line)
-        except msgspec.DecodeError:
-            how = last.death or "exit code 0"
-            return Failure(f"the process died without a result, {how}{last.complaint}")
-        # An allocator has to be right at exit too, where the result is on its way already.
-        if last.death and not isinstance(answer, Failure):
-            return Failure(f"the process died after its result, {last.death}{last.complaint}")
-        return answer
+
+def _answer_of(process: AskedProcess, limit: float | None, already_read: str = "") -> Answer:
+    last = process.end(limit, already_read)
+    if last is None:
+        return Failure(f"the process had not ended after {limit:g} s")
+    try:
+        answer = read_answer(last.line)
+    except msgspec.DecodeError:
+        how = last.death or "exit code 0"
+        return Failure(f"the process died without a result, {how}{last.complaint}")
+    # An allocator has to be right at exit too, where the result is on its way already.
+    if last.death and not isinstance(answer, Failure):
+        return Failure(f"the process died after its result, {last.death}{last.complaint}")
+    return answer
 
 
 Start = Callable[[TrainingRun], AbstractContextManager[RunProcesses]]
 
 
 @contextmanager
-def waiting_run(run: TrainingRun, limit_seconds: float | None = None) -> Iterator[RunProcesses]:
+def waiting_run(run: TrainingRun) -> Iterator[RunProcesses]:
     """Start the processes of a run, which import what takes long and then wait."""
     ranks = [msgspec.structs.replace(run, rank=rank) for rank in range(run.ranks)]
     meeting = {} if run.ranks == 1 else _meeting_place()
@@ -100,7 +95,7 @@ def waiting_run(run: TrainingRun, limit_seconds: float | None = None) -> Iterato
         processes = [
             stack.enter_context(asked_process(command, environment | meeting)) for _ in ranks
         ]
-        yield RunProcesses(processes, ranks, limit_seconds)
+        yield RunProcesses(processes, ranks)
 
 
 def answer_of(run: TrainingRun, start: Start = waiting_run) -> Answer:

@@ -134,6 +134,8 @@ class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     device: str = "cuda"
     # Whether an operator without a deterministic algorithm ends a check.
     strict: bool = True
+    # After so many, a part of it is over: what comes before the first turn, a turn, the rest.
+    limit_seconds: float | None = None
     # Which of how many processes it is, each with a device of its own.
     rank: int = 0
     ranks: int = 1

@@ -28,7 +28,7 @@ class StandIn(RunProcesses):
     """A process that waits for all its turns and then answers."""
 
     def __init__(self, run: TrainingRun, worker: Worker) -> None:
-        super().__init__((), (), None)
+        super().__init__((), ())
         self._run, self._worker = run, worker
 
     def wait_for_pause(self) -> None:

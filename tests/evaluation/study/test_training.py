@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
-from evaluation.study import training_runner
 from evaluation.study.__main__ import app
 from evaluation.study.record import AnyRecord, RunStatus, TrainingRecord
 from evaluation.study.records_file import read_records
@@ -34,7 +33,7 @@ class StandIn(RunProcesses):
     """A process that waits for its turns and then answers."""
 
     def __init__(self, run: TrainingRun, say: Callable[[TrainingRun], Answer]) -> None:
-        super().__init__((), (), None)
+        super().__init__((), ())
         self._run, self._say = run, say
 
     def wait_for_pause(self) -> None:
@@ -53,11 +52,11 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result
         *options: str, text: str = STUDY, say: Callable[[TrainingRun], Answer] = succeed
     ) -> Result:
         @contextmanager
-        def start(run: TrainingRun, limit_seconds: float) -> Iterator[RunProcesses]:
-            assert limit_seconds == 240
+        def start(run: TrainingRun) -> Iterator[RunProcesses]:
+            assert run.limit_seconds == 240
             yield StandIn(run, say)
 
-        monkeypatch.setattr(training_runner, "waiting_run", start)
+        monkeypatch.setattr("evaluation.study.__main__.waiting_run", start)
         (tmp_path / "train.toml").write_text(text)
         file = tmp_path / "train.jsonl"
         return CliRunner().invoke(

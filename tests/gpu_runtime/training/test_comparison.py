@@ -41,7 +41,7 @@ class StandIn(RunProcesses):
     """Processes of a run that note what they are told; after so many turns one has an answer."""
 
     def __init__(self, run: TrainingRun, made: Processes) -> None:
-        super().__init__((), (), None)
+        super().__init__((), ())
         self._run, self._made = run, made
         self._turns_left = made.turns_to_failure.get(run.allocator, 99)
 

@@ -296,7 +296,7 @@ def test_the_result_of_a_check_survives_a_pipe(monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_goes_on_for_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import time; time.sleep(600)"
     monkeypatch.setattr(run_processes, "COMMAND", (sys.executable, "-c", code))
-    with waiting_run(CHECKED, 0.2) as processes:
+    with waiting_run(replace(CHECKED, limit_seconds=0.2)) as processes:
         processes.begin()
         assert processes.answer() == Failure("the process had not ended after 0.2 s")
 
@@ -335,10 +335,9 @@ def test_processes_wait_for_each_turn(
 def test_a_process_that_hangs_in_its_turn_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys, time; sys.stdin.readline(); print('waits', flush=True); time.sleep(600)"
     monkeypatch.setattr(run_processes, "COMMAND", (sys.executable, "-c", code))
-    with waiting_run(TIMED, 5.0) as processes:
+    with waiting_run(replace(TIMED, limit_seconds=2.0)) as processes:
         processes.begin()
         assert processes.wait_for_pause() is None
-        processes._limit_seconds = 0.2
         processes.go_on()
         found = processes.wait_for_pause()
-        assert found == Failure("the process was not done with its turn after 0.2 s")
+        assert found == Failure("the process was not done with its turn after 2 s")
