@@ -149,7 +149,12 @@ def run(
         typer.echo(f"executes {files}", err=True)
     path = output or RESULTS / f"{study.name}.jsonl"
     if study.training:
-        _train(study, path, _patterns(only))
+        for option, value in (("--jobs", jobs), ("--scheduler", scheduler), ("--folder", folder)):
+            if value:
+                raise GaplessError(
+                    f"{option}: a study of training takes the GPUs of this machine, found {value}"
+                )
+        _train(study, path, _patterns(only), drop_changed=drop_changed)
         return
     runs = runs_of(study, _folders(which, folder), _patterns(only))
     with records_file(path, _inputs(study, runs)) as file:
@@ -177,12 +182,18 @@ def run(
     standard_output.write(f"{progress.line(study.name)}: {path}\n")
 
 
-def _train(study: Study, path: Path, only: Sequence[str]) -> None:
+def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool) -> None:
     """Train what has no record; worker processes may use every core."""
     programs = trained_programs(study.training, only)
     use_every_core()
     with records_file(path, {study.path}) as file:
-        left = programs_without_record(programs, file, study.name)
+        try:
+            left = programs_without_record(programs, file, study.name)
+        except StaleRecordsError as stale:
+            if not drop_changed:
+                raise
+            file.drop(stale.lines)
+            left = programs_without_record(programs, file, study.name)
         try:
             failed = train_all(study.name, left, file, show_progress, waiting_run)
         except BaseException:

@@ -16,9 +16,8 @@ from torch.nn import Module, Parameter
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.allocator_probe import AllocatorProbe
 from gpu_runtime.training.determinism import digests, exact
-from gpu_runtime.training.profiled_step import profiled_step
 from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
-from gpu_runtime.training.stream_times import StepTrace, StreamTimes, stream_times
+from gpu_runtime.training.stream_times import StepTrace, StreamTimes, profiled_step, stream_times
 from gpu_runtime.training.training_run import Purpose, Scale, TrainingRun
 
 # A tiny sequence or image is so many times shorter, and has no more of anything than this.

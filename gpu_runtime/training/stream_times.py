@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +17,8 @@ StepTrace = dict[str, Any]
 
 # What a stream does: between these it waits, for the host or for another stream.
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+# The activity of PyTorch's profiler that is traced.
+PROFILED = "CUDA"
 # Of a communication's kernels, which also run while they wait for another device.
 NCCL = "nccl"
 
@@ -60,3 +66,20 @@ def stream_times(traces: Sequence[StepTrace]) -> tuple[StreamTimes, ...]:
 
 def _work(trace: StepTrace) -> list[dict[str, Any]]:
     return [event for event in trace["traceEvents"] if event.get("cat") in WORK]
+
+
+@contextmanager
+def profiled_step(traces: list[StepTrace]) -> Iterator[None]:
+    """Add the trace of what the device does within this context, which begins and ends idle."""
+    # Imported here because what reads results needs no PyTorch.
+    import torch
+    from torch.profiler import profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[getattr(torch.profiler.ProfilerActivity, PROFILED)]) as profiler:
+        yield
+        torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        traces.append(json.loads(path.read_text()))

@@ -152,9 +152,15 @@ def test_records_of_another_question_or_machine_are_refused(
     result = run(say=elsewhere)
     assert result.exit_code == 2
     assert "times of unlike machines do not compare" in result.stderr
-    result = run(text=STUDY.replace("turns = 1", "turns = 2"))
+    other = STUDY.replace("turns = 1", "turns = 2")
+    result = run("--only", "plain/*", text=other)
     assert result.exit_code == 2
     assert "plain/training/default was asked otherwise" in result.stderr
+    assert run("--only", "plain/*", "--drop-changed", text=other).exit_code == 0
+    for options in (("--jobs", "2"), ("--folder", "a=b"), ("--scheduler", "tcp://here:1")):
+        result = run(*options)
+        assert result.exit_code == 2
+        assert f"error: {options[0]}: a study of training takes" in result.stderr
 
 
 @pytest.mark.parametrize(

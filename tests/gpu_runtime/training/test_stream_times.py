@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.training.stream_times import StepTrace, StreamTimes, stream_times
+from gpu_runtime.training.stream_times import (
+    StepTrace,
+    StreamTimes,
+    profiled_step,
+    stream_times,
+)
 
 COMPUTE, TALK, COPY = 7, 20, 24
 
@@ -60,11 +65,10 @@ def test_nothing_was_profiled() -> None:
 @pytest.mark.torch
 def test_the_profiler_writes_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
-    from torch.profiler import ProfilerActivity
 
-    from gpu_runtime.training import profiled_step as module
+    from gpu_runtime.training import stream_times as module
 
-    monkeypatch.setattr(module, "ACTIVITIES", (ProfilerActivity.CPU,))
+    monkeypatch.setattr(module, "PROFILED", "CPU")
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     traces: list[StepTrace] = []
     for _ in range(2):
@@ -78,8 +82,6 @@ def test_the_profiler_writes_what_is_read(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.gpu
 def test_the_streams_of_a_device_are_found() -> None:
     import torch
-
-    from gpu_runtime.training.profiled_step import profiled_step
 
     traces: list[StepTrace] = []
     side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
