@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evaluation.benchmarks.fits.fit_cases import find_cases
-from evaluation.benchmarks.fits.fit_study import FitStudy, read_fit_study
-from evaluation.benchmarks.measuring.fit_runs import predict_again, study_fits
 from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
 from evaluation.benchmarks.pages.device_calls_page import (
     device_calls_page,
     piece_sizes,
     study_device_calls,
 )
-from evaluation.benchmarks.pages.fit_page import fit_page
 from evaluation.benchmarks.pages.programs_page import programs_page
 from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
 from evaluation.benchmarks.pages.training_page import PARTS, training_page
@@ -186,54 +181,15 @@ def programs(
     _publish(page, output)
 
 
-@app.command()
-def fit(
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL,...", help="Of these models alone.")
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option(min=1, help="Processes side by side; the GPU needs memory for all.")
-    ] = 4,
-    record: Annotated[
-        Path | None, typer.Option("--json", help="Keep every figure here, process by process.")
-    ] = None,
-    recorded: Annotated[
-        Path | None, typer.Option("--from", help="Measure nothing: a file that --json wrote.")
-    ] = None,
-    predict: Annotated[
-        bool, typer.Option("--predict", help="With --from: predict again, which needs no GPU.")
-    ] = False,
-    output: Output = None,
-) -> None:
-    """Memory of trainings as predicted without a GPU and as measured (needs a GPU)."""
-    if predict and recorded is None:
-        raise GaplessError("--predict: only with --from; without it everything is predicted")
-    files = [] if recorded is None else [recorded]
-    require_targets({"-o": output, "--json": record}, files)
-    names = _names(only)
-    cases = find_cases(names)
-    if recorded is not None:
-        study = read_fit_study(recorded.read_text(), recorded.name)
-    else:
-        require_gpu()
-        use_every_core()
-        options = [f"--only {','.join(names)}"] if names else []
-        study = FitStudy(_command("fit", *options), measured_now())
-
-    def keep(what: str) -> None:
-        show_progress(what)
-        if record is not None:
-            write_output(record, study.to_json().encode())
-
-    def page() -> WordedPage:
-        if recorded is None:
-            study_fits(cases, study, at_once, keep)
-        elif predict:
-            study.predicted_again = _predicting_now()
-            predict_again(cases, study, at_once, keep)
-        return fit_page(study)
-
-    _publish(page, output, *files)
+@app.command(
+    hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
+)
+def fit() -> None:
+    """Say what has replaced this command."""
+    raise GaplessError(
+        "fit: a study since; `python -m evaluation.study run fit` predicts and measures, and "
+        "`python -m evaluation.report results/fit.jsonl --page fit.md` makes the page"
+    )
 
 
 @app.command()
@@ -253,11 +209,6 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
-
-
-def _predicting_now() -> str:
-    versions = "; ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
-    return f"{measured_now()}; {versions}"
 
 
 def _names(parts: Sequence[str] | None) -> list[str]:
