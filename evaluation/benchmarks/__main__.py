@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -15,17 +14,11 @@ from evaluation.benchmarks.device_calls import (
     piece_sizes,
     study_device_calls,
 )
-from evaluation.benchmarks.fits.fit_cases import find_cases
-from evaluation.benchmarks.fits.fit_page import fit_page
-from evaluation.benchmarks.fits.fit_runs import predict_again, study_fits
-from evaluation.benchmarks.fits.fit_study import FitStudy, read_fit_study
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.verification import verification_page
 from evaluation.benchmarks.worded_page import WordedPage
-from evaluation.measuring.cores import pin_to_one_core, use_every_core
-from evaluation.measuring.environment import measured_now
+from evaluation.measuring.cores import pin_to_one_core
 from gpu_runtime.replaying.replay_device import open_gpu
-from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.instance_folders import file_of
@@ -41,7 +34,7 @@ app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
 # What was measured here before, and is a study now.
-STUDIES = ("training", "programs", "pairs")
+STUDIES = ("training", "programs", "pairs", "fit")
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
 
@@ -85,7 +78,7 @@ def _is_a_study(name: str) -> Callable[[], None]:
     def refuse() -> None:
         raise GaplessError(
             f"{name} is a study now, which goes on where it ended: python -m evaluation.study run "
-            f"{name} (and show {name}; --only chooses programs)"
+            f"{name} (show {name} says what it runs)"
         )
 
     return refuse
@@ -94,56 +87,6 @@ def _is_a_study(name: str) -> Callable[[], None]:
 for _name in STUDIES:
     _any = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command(_name, hidden=True, context_settings=_any)(_is_a_study(_name))
-
-
-@app.command()
-def fit(
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL,...", help="Of these models alone.")
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option(min=1, help="Processes side by side; the GPU needs memory for all.")
-    ] = 4,
-    record: Annotated[
-        Path | None, typer.Option("--json", help="Keep every figure here, process by process.")
-    ] = None,
-    recorded: Annotated[
-        Path | None, typer.Option("--from", help="Measure nothing: a file that --json wrote.")
-    ] = None,
-    predict: Annotated[
-        bool, typer.Option("--predict", help="With --from: predict again, which needs no GPU.")
-    ] = False,
-    output: Output = None,
-) -> None:
-    """Memory of trainings as predicted without a GPU and as measured (needs a GPU)."""
-    if predict and recorded is None:
-        raise GaplessError("--predict: only with --from; without it everything is predicted")
-    files = [] if recorded is None else [recorded]
-    require_targets({"-o": output, "--json": record}, files)
-    names = _names(only)
-    cases = find_cases(names)
-    if recorded is not None:
-        study = read_fit_study(recorded.read_text(), recorded.name)
-    else:
-        require_gpu()
-        use_every_core()
-        options = [f"--only {','.join(names)}"] if names else []
-        study = FitStudy(_command("fit", *options), measured_now())
-
-    def keep(what: str) -> None:
-        show_progress(what)
-        if record is not None:
-            write_output(record, study.to_json().encode())
-
-    def page() -> WordedPage:
-        if recorded is None:
-            study_fits(cases, study, at_once, keep)
-        elif predict:
-            study.predicted_again = _predicting_now()
-            predict_again(cases, study, at_once, keep)
-        return fit_page(study)
-
-    _publish(page, output, *files)
 
 
 @app.command()
@@ -163,15 +106,6 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
-
-
-def _predicting_now() -> str:
-    versions = "; ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
-    return f"{measured_now()}; {versions}"
-
-
-def _names(parts: Sequence[str] | None) -> list[str]:
-    return [name for part in parts or [] for name in part.split(",")]
 
 
 def _committed(name: str) -> Path:

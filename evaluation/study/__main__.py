@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +13,10 @@ from evaluation.measuring.cores import use_every_core
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
 from evaluation.study.planned_runs import PlannedRun, runs_of
+from evaluation.study.record_age import age_of_records
 from evaluation.study.records_file import records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
+from evaluation.study.schema import Typed, schema_of
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
 from evaluation.study.study_instances import Folders
@@ -54,9 +57,20 @@ Given = Annotated[
 
 @app.command("list")
 def list_studies() -> None:
-    """List the studies that ship, one line each."""
-    pairs = [(name, find_study(name).question) for name in studies()]
+    """List the studies that ship: what each asks, how old its records are, what changed since."""
+    pairs = []
+    for name in studies():
+        study = find_study(name)
+        pairs += [(name, study.question), ("", age_of_records(study, RESULTS))]
     standard_output.write(aligned_pairs(pairs))
+
+
+@app.command()
+def schema(
+    what: Annotated[Typed, typer.Argument(help="Of a record, or of a study's file.")],
+) -> None:
+    """Print the JSON schema of a record, which is a line of results, or of a study's file."""
+    standard_output.write(json.dumps(schema_of(what), indent=1) + "\n")
 
 
 @app.command()

@@ -18,20 +18,21 @@ def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -
         "asked": "sha256:2",
         "instance": instance,
         "instance_digest": f"sha256:{instance}",
-        "tensors": 5,
         "planner": planner,
         "seed": 0,
         "repetition": 0,
         "status": RunStatus.NO_PLAN_FOUND if peak is None else RunStatus.FEASIBLE,
         "peak": peak,
-        "bounds": {"lifetime": 10},
         "processor_seconds": 0.5,
         "wall_seconds": 1.0,
         "timed": True,
         "machine": MACHINE,
         "versions": {"python": "3.11"},
         "moment": "2026-01-02T03:04:05+00:00",
-    } | changes
+    }
+    if changes.get("kind") != "fit":
+        fields |= {"tensors": 5, "bounds": {"lifetime": 10}}
+    fields |= changes
     fields["moment"] = datetime.fromisoformat(fields["moment"])
     kind = RECORDS[fields.pop("kind", "offsets")]
     of_instances = {"tensors", "bounds"} - {*kind.__struct_fields__}
