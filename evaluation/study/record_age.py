@@ -75,6 +75,8 @@ def _commit_of(moment: str, commit: str) -> str | None:
 def _planners(study: Study) -> list[str]:
     """Return who answers in a study, without those of its own files, which are not executed."""
     found: dict[str, None] = {}
+    for trained in study.training:
+        found |= dict.fromkeys(map(str, trained.allocators))
     for grid in study.grids:
         for kind, names in grid.named.items():
             for text in names:

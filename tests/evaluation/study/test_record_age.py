@@ -56,7 +56,7 @@ def test_what_changed_since_is_named(results: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_without_records_the_page_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_age, "PAGES", tmp_path)
+    monkeypatch.setattr(record_age, "PAGES", (tmp_path,))
     study = find_study("exact")
     assert age_of_records(study, tmp_path) == "no records"
     (tmp_path / "exact.md").write_text("Made on 2026-01-02 to 2026-01-03; commit 12345678.")
