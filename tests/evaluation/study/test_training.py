@@ -239,3 +239,40 @@ def test_real_processes_train_a_study(tmp_path: Path) -> None:
     default, planned = records(tmp_path).values()
     assert default.statistics["bits"] == planned.statistics["bits"]
     assert default.status is planned.status is RunStatus.FEASIBLE
+
+
+def trained(tmp_path: Path, table: str) -> dict[str, AnyRecord]:
+    (tmp_path / "train.toml").write_text(f'question = "?"\n[[training]]\nturns = 2\n{table}\n')
+    result = CliRunner().invoke(
+        app, ["run", str(tmp_path / "train.toml"), "-o", str(tmp_path / "train.jsonl")]
+    )
+    assert result.exit_code == 0, result.output
+    found = records(tmp_path)
+    for record in found.values():
+        assert record.status is RunStatus.FEASIBLE, record.reason
+        assert record.peak
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("program", ["plain", "accumulate"])
+def test_a_plan_serves_a_program_with_the_same_bits(tmp_path: Path, program: str) -> None:
+    found = trained(tmp_path, f'programs = ["{program}"]\nscale = "quick"\nturn_steps = 2')
+    assert len({record.statistics["bits"] for record in found.values()}) == 1
+    share = found[f"{program}/training/planned"].statistics["fallback_share"]
+    assert isinstance(share, float)
+    assert share < 0.5
+
+
+@pytest.mark.gpu
+def test_a_plan_serves_every_pair(tmp_path: Path) -> None:
+    found = trained(tmp_path, 'programs = ["pairs-cpp", "pairs-python"]\ngroup = "pairs"')
+    for program in ("pairs-cpp", "pairs-python"):
+        assert found[f"{program}/training/planned"].statistics["fallback_share"] == 0
+
+
+@pytest.mark.gpus
+def test_two_gpus_train_with_the_same_bits(tmp_path: Path) -> None:
+    found = trained(tmp_path, 'programs = ["ddp"]\ngpus = 2\nscale = "quick"\nturn_steps = 2')
+    assert len({record.statistics["bits"] for record in found.values()}) == 1
+    assert all("stream_1_role" in record.statistics for record in found.values())
