@@ -55,10 +55,11 @@ MOST_ANSWER_BYTES = 1 << 16
 Found = dict[str, Any]
 
 
-class FitRuns(RunKind):
+class FitRuns(RunKind[FitRecord]):
     """A prediction of a training's memory; where the device is a GPU, what the training takes."""
 
     name = "fit"
+    record = FitRecord
     in_grid = "fit"
     prefix = "fit/"
     asks_device = True
@@ -74,11 +75,8 @@ class FitRuns(RunKind):
             )
         return [Named(text, text)]
 
-    def blank(
-        self, task: RunTask, moment: datetime, status: RunStatus, reason: str | None = None
-    ) -> FitRecord:
-        measured = task.device is OnlineDevice.CUDA
-        return FitRecord(**task.said(moment, status, reason), measured=measured)
+    def own_fields(self, task: RunTask) -> dict[str, Any]:
+        return {"measured": task.device is OnlineDevice.CUDA}
 
     def carry_out(self, task: RunTask, moment: datetime) -> FitRecord:
         training = task.instance.name

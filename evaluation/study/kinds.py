@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 from evaluation.measuring.cores import a_core_of_its_own
 from evaluation.study.fit_runs import FitRuns
@@ -14,7 +15,9 @@ from evaluation.study.run_kind import RunKind
 from evaluation.study.run_task import RunTask, now
 from evaluation.study.surroundings import this_machine
 
-KINDS: dict[str, RunKind] = {kind.name: kind for kind in (OffsetsRuns(), OnlineRuns(), FitRuns())}
+KINDS: dict[str, RunKind[Any]] = {
+    kind.name: kind for kind in (OffsetsRuns(), OnlineRuns(), FitRuns())
+}
 
 
 def carry_out(task: RunTask) -> str:
@@ -26,9 +29,10 @@ def carry_out(task: RunTask) -> str:
             stack.enter_context(a_core_of_its_own())
         moment = now()
         load_plugins(task.plugins)
-        return KINDS[task.kind].carry_out(task, moment).to_json()
+        return str(KINDS[task.kind].carry_out(task, moment).to_json())
 
 
 def crashed(task: RunTask, reason: str) -> AnyRecord:
     """Return the record of a run whose worker died."""
-    return KINDS[task.kind].blank(task, now(), RunStatus.CRASHED, reason)
+    record: AnyRecord = KINDS[task.kind].blank(task, now(), RunStatus.CRASHED, reason)
+    return record

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -34,10 +35,11 @@ TINY = ([1, 2], [0, 0], [1, 1])
 TINY_BUDGET = Budget(time_limit_seconds=1.0)
 
 
-class OffsetsRuns(RunKind):
+class OffsetsRuns(RunKind[OffsetsRecord]):
     """A planner on an instance."""
 
     name = "offsets"
+    record = OffsetsRecord
     in_grid = "planners"
     prefix = ""
     asks_device = False
@@ -46,14 +48,9 @@ class OffsetsRuns(RunKind):
     def choose(self, text: str) -> Sequence[Named]:
         return in_registry(choose, text)
 
-    def blank(
-        self, task: RunTask, moment: datetime, status: RunStatus, reason: str | None = None
-    ) -> OffsetsRecord:
-        instance = task.instance
-        assert isinstance(instance, SentInstance)
-        return OffsetsRecord(
-            **task.said(moment, status, reason), tensors=instance.tensors, family=instance.family
-        )
+    def own_fields(self, task: RunTask) -> dict[str, Any]:
+        assert isinstance(task.instance, SentInstance)
+        return {"tensors": task.instance.tensors, "family": task.instance.family}
 
     def carry_out(self, task: RunTask, moment: datetime) -> OffsetsRecord:
         assert isinstance(task.instance, SentInstance)

@@ -31,10 +31,11 @@ from planners.registry import choose_online
 from planners.text.plain_text import describe_error
 
 
-class OnlineRuns(RunKind):
+class OnlineRuns(RunKind[OnlineRecord]):
     """An online allocator on a recording."""
 
     name = "online"
+    record = OnlineRecord
     in_grid = "online"
     prefix = "online/"
     asks_device = True
@@ -43,14 +44,9 @@ class OnlineRuns(RunKind):
     def choose(self, text: str) -> Sequence[Named]:
         return in_registry(choose_online, text)
 
-    def blank(
-        self, task: RunTask, moment: datetime, status: RunStatus, reason: str | None = None
-    ) -> OnlineRecord:
-        instance = task.instance
-        assert isinstance(instance, SentInstance)
-        return OnlineRecord(
-            **task.said(moment, status, reason), tensors=instance.tensors, family=instance.family
-        )
+    def own_fields(self, task: RunTask) -> dict[str, Any]:
+        assert isinstance(task.instance, SentInstance)
+        return {"tensors": task.instance.tensors, "family": task.instance.family}
 
     def carry_out(self, task: RunTask, moment: datetime) -> OnlineRecord:
         instance = task.instance

@@ -25,7 +25,7 @@ MOST_KEY_CHARACTERS = 100_000_000
 
 
 # Kind, who answers, and the plugin that brings it.
-Choice = tuple[RunKind, Named, Plugin | None]
+Choice = tuple[RunKind[Any], Named, Plugin | None]
 Chooser = Callable[[str, str], Sequence[Choice]]
 
 
@@ -34,7 +34,7 @@ class PlannedRun:
     """One run that a study asks for."""
 
     instance: StudyInstance | StudyTraining
-    kind: RunKind
+    kind: RunKind[Any]
     named: Named
     # The file of the study that registers it.
     plugin: Plugin | None

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
-from evaluation.study.record import AnyRecord, RunStatus
-from evaluation.study.run_task import RunTask
+from evaluation.study.record import RunStatus
+from evaluation.study.run_task import AnyKind, RunTask
 from evaluation.study.sent_instance import SentInstance, SentTraining
 from planners.model.problem import Scalar
 from planners.processes.planner_answer import plain_parameters
@@ -27,10 +27,11 @@ class Named:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-class RunKind(ABC):
+class RunKind(ABC, Generic[AnyKind]):
     """A kind of run: its name is the tag of its records."""
 
     name: ClassVar[str]
+    record: type[AnyKind]
     # The key of a grid that lists who answers.
     in_grid: ClassVar[str]
     # What the keys of its runs have in front of who answers.
@@ -46,14 +47,18 @@ class RunKind(ABC):
     def choose(self, text: str) -> Sequence[Named]:
         """Return who is meant by a text as on the command line."""
 
-    @abstractmethod
     def blank(
         self, task: RunTask, moment: datetime, status: RunStatus, reason: str | None = None
-    ) -> AnyRecord:
+    ) -> AnyKind:
         """Return the record of a run of which no more is known than how it ended."""
+        return self.record(**task.said(moment, status, reason), **self.own_fields(task))
 
     @abstractmethod
-    def carry_out(self, task: RunTask, moment: datetime) -> AnyRecord:
+    def own_fields(self, task: RunTask) -> dict[str, Any]:
+        """Return the fields that records of this kind have besides those of every record."""
+
+    @abstractmethod
+    def carry_out(self, task: RunTask, moment: datetime) -> AnyKind:
         """Make a run within its limits; whatever it does becomes its record."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from instances.formats.numpy_archive import arrays_in
@@ -68,6 +69,14 @@ class SentInstance:
             return unpacked_requests(self.requests)
 
 
+class _Said(msgspec.Struct, forbid_unknown_fields=True):
+    """What stands beside the columns of requests."""
+
+    name: str
+    recorded: bool
+    modules: list[Any]
+
+
 @dataclass(frozen=True)
 class SentTraining:
     """A training, which its name says whole, as on the command line."""
@@ -104,25 +113,18 @@ def unpacked_requests(sent: bytes) -> RequestSequence:
             raise InstanceError(f"array {name}: missing, and every sequence of requests needs it")
     said = _names(arrays.pop(NAMES).tobytes())
     return RequestSequence(
-        said["name"],
-        is_recorded=said["recorded"],
-        module_names=tuple(said["modules"]),
+        said.name,
+        is_recorded=said.recorded,
+        module_names=tuple(said.modules),
         **arrays,
     )
 
 
-def _names(text: bytes) -> dict[str, Any]:
+def _names(text: bytes) -> _Said:
     try:
-        said = json.loads(text)
-        kinds = {key: type(value) for key, value in said.items()}
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise InstanceError(f"array {NAMES}: a JSON object is needed, found {error}") from None
-    if kinds != {"name": str, "recorded": bool, "modules": list}:
-        raise InstanceError(
-            f"array {NAMES}: a name, whether it is recorded and a list of modules are needed, "
-            f"found {', '.join(kinds)}"
-        )
-    return said  # type: ignore[no-any-return]
+        return msgspec.json.decode(text, type=_Said)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InstanceError(f"array {NAMES}: {error}") from None
 
 
 def _unfolded(sent: bytes) -> Any:

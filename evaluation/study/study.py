@@ -67,15 +67,22 @@ class _Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 
 class _Given(_Choice, frozen=True, kw_only=True):
     capacity: Annotated[
-        bool | Count, Meta(description="a whole number of bytes, true or false")
+        bool | Count | Literal["name"],
+        Meta(description='a whole number of bytes, "name", true or false'),
     ] = True
+
+    def __post_init__(self) -> None:
+        if self.capacity == "name" and not isinstance(self, FileChoice):
+            raise ValueError(
+                "field capacity: a whole number of bytes, true or false is needed, found 'name'"
+            )
 
     @property
     def asked_capacity(self) -> Capacity:
         """What a plan has to fit."""
         if isinstance(self.capacity, bool):
             return CapacityFrom.INSTANCE if self.capacity else None
-        return self.capacity
+        return CapacityFrom.NAME if self.capacity == "name" else self.capacity
 
 
 class _MayVary(_Given, frozen=True, kw_only=True):
@@ -85,6 +92,7 @@ class _MayVary(_Given, frozen=True, kw_only=True):
     seeds: Counts = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.variations and self.seeds:
             raise ValueError(
                 "field variations: a list of texts, for the seeds that are given, is needed, "
@@ -132,6 +140,7 @@ class FamilyChoice(_Given, frozen=True, kw_only=True, tag="family"):
     seeds: Counts = (0,)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.family_name not in FAMILIES:
             raise ValueError(
                 f"field family: no family is called {shown(self.family)}; "
@@ -148,10 +157,6 @@ class FileChoice(_MayVary, frozen=True, kw_only=True, tag="files"):
     """Instance files of any format: names or wildcards, seen from a folder."""
 
     files: Texts
-    capacity: Annotated[
-        bool | Count | Literal["name"],
-        Meta(description='a whole number of bytes, "name", true or false'),
-    ] = True
     # What of each file is a problem.
     iteration: str = "all"
     persistent: bool = True
@@ -175,11 +180,6 @@ class FileChoice(_MayVary, frozen=True, kw_only=True, tag="files"):
             _ = self.parts
         except GaplessError as error:
             raise ValueError(str(error)) from None
-
-    @property
-    def asked_capacity(self) -> Capacity:
-        """What a plan has to fit."""
-        return CapacityFrom.NAME if self.capacity == "name" else super().asked_capacity
 
     @property
     def patterns(self) -> list[tuple[str | None, str]]:

@@ -176,10 +176,8 @@ def subjects_of(
         return map(_named_by_capacity, _of_family(choice))
     if isinstance(choice, ExtractionChoice):
         return map(_named_by_capacity, _of_extractions(choice))
-    of_files = isinstance(choice, FileChoice)
-    instances = map(
-        _named_by_capacity, _of_files(choice, folders) if of_files else _of_catalogue(choice)
-    )
+    found = _of_files(choice, folders) if isinstance(choice, FileChoice) else _of_catalogue(choice)
+    instances = map(_named_by_capacity, found)
     if not choice.variations:
         return instances
     return (variant for each in instances for variant in _variants(each, choice))

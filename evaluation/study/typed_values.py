@@ -30,7 +30,6 @@ from typing import (
 import msgspec
 
 from planners.errors import InstanceError, near_names
-from planners.files.json_file import refuse
 from planners.text.plain_text import shown
 
 Typed = TypeVar("Typed")
@@ -129,10 +128,9 @@ def _refuse_structure(value: Any, kind: type[msgspec.Struct], where: str, name: 
 
 
 def _say(where: str, name: str, needed: str, value: object) -> NoReturn:
-    if where:
-        found = "nothing" if value is None else shown(value)
-        raise InstanceError(f"{where}field {name}: {needed} is needed, found {found}")
-    refuse(name or "file", needed, value)
+    found = "nothing" if value is None and where else shown(value)
+    field = f"{where}field {name}: " if name else where
+    raise InstanceError(f"{field}{needed} is needed, found {found}")
 
 
 def _in_words(kind: Any, origin: Any, args: Sequence[Any]) -> str:
