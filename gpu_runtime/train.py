@@ -14,19 +14,28 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
-from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
+from gpu_runtime.training.comparison import (
+    AllocatorComparison,
+    check_bits,
+    time_in_turns,
+    under,
+)
 from gpu_runtime.training.comparison_report import (
     UNITS,
     notes,
     study_record,
     study_table,
 )
-from gpu_runtime.training.run_specification import (
+from gpu_runtime.training.run_processes import waiting_run
+from gpu_runtime.training.training_run import (
     JUDGED,
     Allocator,
     Purpose,
-    RunSpecification,
+    RegisteredModel,
+    TrainingRun,
+    model_run,
 )
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from instances.extract.eager.loop_options import (
@@ -45,6 +54,7 @@ from instances.extract.models import find_model
 from instances.extract.models.own_models import Models, register_own_models
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
+from planners.command_line.progress_line import show_progress
 from planners.command_line.shared_options import AsJson
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
@@ -83,6 +93,12 @@ def train_model(
     allocators: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Of {', '.join(Allocator)}, in this order.")
     ] = ",".join(JUDGED),
+    turns: Annotated[
+        int,
+        typer.Option(
+            min=1, help="In which timed steps are taken; with several, all have memory at once."
+        ),
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train on the GPU under a plan: the same bits, how much memory, how long.
@@ -90,61 +106,75 @@ def train_model(
     Every allocator has processes of its own. Exits with 1 where losses, gradients or parameters
     differ or no step was served by the plan, and 2 after an error.
     """
-    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    if timed_steps % turns:
+        raise GaplessError(f"--turns: {timed_steps} timed steps are to be split evenly, found "
+                           f"{turns}")  # fmt: skip
     loop: dict[str, Any] = given(
         microbatches=microbatches, precision=precision, optimizer=optimizer
     )
-    comparison = AllocatorComparison()
-    chosen = _parse_allocators(allocators)
-    specification = RunSpecification(
-        purpose=Purpose.CHECK,
-        allocator=chosen[0],
-        model=model,
-        shape=shape,
-        settings=TraceSettings(steps, **loop),
-        warm_up=warm_up,
-        timed_steps=timed_steps,
-        seed=seed,
-        planner=planner,
-        time_limit=time_limit,
-        models=tuple(str(file) for file in models or ()),
+    its = RegisteredModel(
+        model,
+        given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing),
+        TraceSettings(steps, **loop),
+        tuple(str(file) for file in models or ()),
     )
-    require_sound(specification)
+    chosen = _parse_allocators(allocators)
+    options: dict[str, Any] = {"seed": seed, "planner": planner, "time_limit": time_limit}
+    timed = replace(
+        model_run(Purpose.TIME, its),
+        warm_up=warm_up, turns=turns, turn_steps=timed_steps // turns, **options,
+    )  # fmt: skip
+    require_sound(timed, its)
+    findings = AllocatorComparison()
     try:
-        compare_allocators(specification, chosen, comparison, _progress)
+        _compare(replace(model_run(Purpose.CHECK, its), **options), timed, chosen, findings)
     except KeyboardInterrupt:
-        typer.echo(err=True)  # below the line of what was running
-        _print(specification, comparison, as_json)
+        show_progress("")
+        _print(timed, its, findings, as_json)
         raise
-    _print(specification, comparison, as_json)
-    for label, message in comparison.failures.items():
+    show_progress("")
+    _print(timed, its, findings, as_json)
+    for label, message in findings.failures.items():
         complain(GaplessError(f"{label}: {message}"))
-    code = EXIT_ERROR if comparison.failures else 0 if comparison.passed else EXIT_DIFFERENT
+    code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
     raise typer.Exit(code)
 
 
-def require_sound(specification: RunSpecification) -> None:
+def _compare(
+    check: TrainingRun,
+    timed: TrainingRun,
+    allocators: tuple[Allocator, ...],
+    findings: AllocatorComparison,
+) -> None:
+    """Check bits, then take time; an interrupt leaves what there is."""
+    check_bits(under(allocators, check), findings, _progress, start=waiting_run)
+    runs = under(allocators, timed)
+    # One after the other where no turns are taken: each may then have all memory.
+    groups = [runs] if timed.turns > 1 else [[run] for run in runs]
+    for answers in time_in_turns(groups, _progress, start=waiting_run):
+        for run, answer in answers:
+            findings.keep(run, answer)
+
+
+def require_sound(run: TrainingRun, model: RegisteredModel) -> None:
     """Raise what every worker would fail for, before any is started."""
-    register_own_models(map(Path, specification.models))
-    model = find_model(specification.model)
-    model.settings(**specification.shape, precision=specification.settings.weights_precision)
-    choose_one(specification.planner)
+    register_own_models(map(Path, model.files))
+    find_model(model.name).settings(**model.shape, precision=model.settings.weights_precision)
+    choose_one(run.planner)
     for option, value, least in (
-        ("--warm-up", specification.warm_up, FEWEST_WARM_UP),
-        ("--timed-steps", specification.timed_steps, 1),
+        ("--warm-up", run.warm_up, FEWEST_WARM_UP),
+        ("--timed-steps", run.turn_steps, 1),
     ):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
-    if not 0 <= specification.seed < 1 << 31:
-        raise GaplessError(f"--seed: 0 to 2**31 - 1 is needed, found {specification.seed}")
-    if not (math.isfinite(specification.time_limit) and specification.time_limit > 0):
-        raise GaplessError(
-            f"--time-limit: more than 0 seconds is needed, found {specification.time_limit}"
-        )
+    if not 0 <= run.seed < 1 << 31:
+        raise GaplessError(f"--seed: 0 to 2**31 - 1 is needed, found {run.seed}")
+    if not (math.isfinite(run.time_limit) and run.time_limit > 0):
+        raise GaplessError(f"--time-limit: more than 0 seconds is needed, found {run.time_limit}")
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingDependencyError(f"training needs {package}", "torch")
-    if specification.device == "cuda":
+    if run.device == "cuda":
         require_gpu()
 
 
@@ -160,20 +190,20 @@ def _parse_allocators(text: str) -> tuple[Allocator, ...]:
     return tuple(map(Allocator, names))
 
 
-def _progress(specification: RunSpecification, seconds: float | None) -> None:
-    if seconds is None:
-        typer.echo(f"{specification.label} ... ", err=True, nl=False)
-    else:
-        typer.echo(f"{seconds:.1f} s", err=True)
+def _progress(run: TrainingRun) -> None:
+    show_progress(f"{run.program}, {run.label}")
 
 
-def _print(specification: RunSpecification, comparison: AllocatorComparison, as_json: bool) -> None:
+def _print(
+    run: TrainingRun, model: RegisteredModel, findings: AllocatorComparison, as_json: bool
+) -> None:
     if as_json:
-        standard_output.write(json.dumps(study_record(specification, comparison), indent=1) + "\n")
+        record = study_record(run, model, findings)
+        standard_output.write(json.dumps(record, indent=1) + "\n")
         return
-    below = [f"{note}\n" for note in notes(comparison)]
-    if comparison.timings:
-        standard_output.write_table(study_table(comparison), below="".join([f"{UNITS}\n", *below]))
+    below = [f"{note}\n" for note in notes(findings)]
+    if findings.timings:
+        standard_output.write_table(study_table(findings), below="".join([f"{UNITS}\n", *below]))
     else:
         standard_output.write("".join(below))
 

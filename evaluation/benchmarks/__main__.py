@@ -9,42 +9,28 @@ if __name__ == "__main__":
 
 import json
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evaluation.benchmarks.fits.fit_cases import find_cases
-from evaluation.benchmarks.fits.fit_study import FitStudy, read_fit_study
-from evaluation.benchmarks.measuring.fit_runs import predict_again, study_fits
-from evaluation.benchmarks.measuring.program_turns import ProgramSettings, study_programs
-from evaluation.benchmarks.pages.device_calls_page import (
+from evaluation.benchmarks.device_calls import (
     device_calls_page,
     piece_sizes,
     study_device_calls,
 )
-from evaluation.benchmarks.pages.fit_page import fit_page
-from evaluation.benchmarks.pages.programs_page import programs_page
-from evaluation.benchmarks.pages.responsiveness_page import responsiveness_page
-from evaluation.benchmarks.pages.training_page import PARTS, training_page
-from evaluation.benchmarks.pages.verification_page import verification_page
-from evaluation.benchmarks.pages.worded_page import WordedPage
-from evaluation.benchmarks.programs.program_list import GROUPS, find_programs
-from evaluation.benchmarks.programs.program_specification import Scale
-from evaluation.benchmarks.programs.program_study import ProgramStudy, read_study
-from evaluation.measuring.cores import pin_to_one_core, use_every_core
-from evaluation.measuring.environment import measured_now
+from evaluation.benchmarks.responsiveness import responsiveness_page
+from evaluation.benchmarks.verification import verification_page
+from evaluation.benchmarks.worded_page import WordedPage
+from evaluation.measuring.cores import pin_to_one_core
 from gpu_runtime.replaying.replay_device import open_gpu
-from gpu_runtime.training.run_specification import ONLINE, Allocator
-from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.instance_folders import file_of
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
-from planners.errors import GaplessError, near_names
+from planners.errors import GaplessError
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
 from planners.text.byte_units import parse_bytes
@@ -52,8 +38,8 @@ from planners.text.byte_units import parse_bytes
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
-# Timed steps of each program where a look is enough.
-QUICK_STEPS = 10
+# What was measured here before, and is a study now.
+STUDIES = ("training", "programs", "pairs", "fit")
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
 
@@ -93,152 +79,19 @@ def device_calls(
     _publish(page, output)
 
 
-@app.command()
-def training(
-    timed_steps: Annotated[int, typer.Option(min=1, help="Of each model and allocator.")] = 30,
-    only: Annotated[
-        list[str] | None, typer.Option(help=f"A part of the page: {', '.join(PARTS)}.")
-    ] = None,
-    checks_at_once: Annotated[
-        bool, typer.Option("--checks-at-once", help="Compare bits side by side; needs the memory.")
-    ] = False,
-    output: Output = None,
-) -> None:
-    """Real training steps under a plan and under PyTorch's allocators (needs a GPU)."""
-    # The worker processes inherit the cores: backward passes run in threads of their own.
-    use_every_core()
-    options = [f"--timed-steps {timed_steps}", *(f"--only {part}" for part in only or [])]
-    options += ["--checks-at-once"] if checks_at_once else []
-    command = _command("training", *options)
-    _publish(
-        lambda: training_page(command, timed_steps, only or PARTS, checks_at_once=checks_at_once),
-        output,
-    )
+def _is_a_study(name: str) -> Callable[[], None]:
+    def refuse() -> None:
+        raise GaplessError(
+            f"{name} is a study now, which goes on where it ended: python -m evaluation.study run "
+            f"{name} (show {name} says what it runs)"
+        )
+
+    return refuse
 
 
-@app.command()
-def programs(
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME,...", help="Of these programs alone.")
-    ] = None,
-    gpus: Annotated[
-        int, typer.Option(min=1, max=2, help="Those that need so many, where none is named.")
-    ] = 1,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help=f"A third of the layers, and {QUICK_STEPS} timed steps."),
-    ] = False,
-    timed_steps: Annotated[int, typer.Option(min=1, help="Of each program and allocator.")] = 20,
-    turns: Annotated[
-        int, typer.Option(min=1, help="In which the timed steps are taken, allocators in turn.")
-    ] = 5,
-    programs_at_once: Annotated[
-        int, typer.Option(min=1, help="Programs warmed up while one is timed, itself included.")
-    ] = 1,
-    checks_at_once: Annotated[
-        int, typer.Option(min=1, help="Processes that compare bits; up to 6 GiB each.")
-    ] = 4,
-    online: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME,...", help=f"Under these as well: {', '.join(ONLINE)}."),
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option("--json", help="Keep every figure here, program by program.")
-    ] = None,
-    recorded: Annotated[
-        list[Path] | None,
-        typer.Option("--from", help="Measure nothing: a file that --json wrote; several make one."),
-    ] = None,
-    output: Output = None,
-) -> None:
-    """Training scripts of many kinds under a plan and under PyTorch's allocators (needs a GPU)."""
-    files = recorded or []
-    if files:
-        _publish(lambda: programs_page(_read_studies(files)), output, *files)
-        return
-    require_targets({"-o": output, "--json": record}, ())
-    names = _names(only)
-    beside = _parse_online(online or [])
-    chosen = find_programs(names) if names else GROUPS[gpus]
-    steps = QUICK_STEPS if quick else timed_steps
-    if steps % turns:
-        raise GaplessError(f"--turns: {steps} timed steps are to be split evenly, found {turns}")
-    require_gpu()
-    use_every_core()
-    settings = ProgramSettings(
-        scale=Scale.QUICK if quick else Scale.FULL,
-        turns=turns,
-        turn_steps=steps // turns,
-        programs_at_once=programs_at_once,
-        checks_at_once=checks_at_once,
-        online=beside,
-    )
-    options = [f"--only {','.join(names)}"] if names else [f"--gpus {gpus}"]
-    options += ["--quick"] if quick else [f"--timed-steps {timed_steps}"]
-    options += [f"--turns {turns}"]
-    options += [f"--programs-at-once {programs_at_once}"] if programs_at_once > 1 else []
-    options += [f"--online {','.join(beside)}"] if beside else []
-    study = ProgramStudy(_command("programs", *options), measured_now())
-
-    def keep() -> None:
-        if record is not None:
-            write_output(record, study.to_json().encode())
-
-    def page() -> WordedPage:
-        study_programs(chosen, settings, study, lambda its: show_progress(its.label), keep)
-        return programs_page([study])
-
-    _publish(page, output)
-
-
-@app.command()
-def fit(
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL,...", help="Of these models alone.")
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option(min=1, help="Processes side by side; the GPU needs memory for all.")
-    ] = 4,
-    record: Annotated[
-        Path | None, typer.Option("--json", help="Keep every figure here, process by process.")
-    ] = None,
-    recorded: Annotated[
-        Path | None, typer.Option("--from", help="Measure nothing: a file that --json wrote.")
-    ] = None,
-    predict: Annotated[
-        bool, typer.Option("--predict", help="With --from: predict again, which needs no GPU.")
-    ] = False,
-    output: Output = None,
-) -> None:
-    """Memory of trainings as predicted without a GPU and as measured (needs a GPU)."""
-    if predict and recorded is None:
-        raise GaplessError("--predict: only with --from; without it everything is predicted")
-    files = [] if recorded is None else [recorded]
-    require_targets({"-o": output, "--json": record}, files)
-    names = _names(only)
-    cases = find_cases(names)
-    if recorded is not None:
-        study = read_fit_study(recorded.read_text(), recorded.name)
-    else:
-        require_gpu()
-        use_every_core()
-        options = [f"--only {','.join(names)}"] if names else []
-        study = FitStudy(_command("fit", *options), measured_now())
-
-    def keep(what: str) -> None:
-        show_progress(what)
-        if record is not None:
-            write_output(record, study.to_json().encode())
-
-    def page() -> WordedPage:
-        if recorded is None:
-            study_fits(cases, study, at_once, keep)
-        elif predict:
-            study.predicted_again = _predicting_now()
-            predict_again(cases, study, at_once, keep)
-        return fit_page(study)
-
-    _publish(page, output, *files)
+for _name in STUDIES:
+    _any = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(_name, hidden=True, context_settings=_any)(_is_a_study(_name))
 
 
 @app.command()
@@ -258,30 +111,6 @@ def verify(
     _publish(
         lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
     )
-
-
-def _predicting_now() -> str:
-    versions = "; ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
-    return f"{measured_now()}; {versions}"
-
-
-def _names(parts: Sequence[str] | None) -> list[str]:
-    return [name for part in parts or [] for name in part.split(",")]
-
-
-def _parse_online(parts: Sequence[str]) -> tuple[Allocator, ...]:
-    """Return online allocators in the order in which pages have them."""
-    names = [name.strip() for part in parts for name in part.split(",")]
-    for name in names:
-        if name not in ONLINE:
-            raise GaplessError(
-                f"--online: none is called {name!r}; {near_names(name, map(str, ONLINE))}"
-            )
-    return tuple(its for its in ONLINE if its in names)
-
-
-def _read_studies(files: Sequence[Path]) -> list[ProgramStudy]:
-    return [read_study(file.read_text(), file.name) for file in files]
 
 
 def _committed(name: str) -> Path:

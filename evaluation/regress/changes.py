@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import median, median_low
 
 from evaluation.study.gaps import has_plan
-from evaluation.study.record import Machine, Record, RunStatus
+from evaluation.study.record import InstanceRecord, Machine, OffsetsRecord, Record, RunStatus
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
 from planners.text.byte_units import exact_bytes
@@ -104,7 +104,9 @@ class _Run:
     @property
     def bound(self) -> int:
         return min(
-            max([record.lower_bound or 0, *record.bounds.values()]) for record in self.records
+            max([record.lower_bound or 0, *record.bounds.values()])
+            for record in self.records
+            if isinstance(record, InstanceRecord)
         )
 
     @property
@@ -167,7 +169,7 @@ def _runs(records: Iterable[Record]) -> dict[str, _Run]:
 
 
 def _peak_of(record: Record) -> int | None:
-    return record.peak if record.kind == "online" or has_plan(record) else None
+    return record.peak if has_plan(record) or not isinstance(record, OffsetsRecord) else None
 
 
 def _best_peaks(runs: Sequence[_Run]) -> dict[str, int]:

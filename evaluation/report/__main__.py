@@ -15,7 +15,7 @@ import typer
 
 from evaluation.report.document import IMAGES, ReportMap, write_pictures, write_report
 from evaluation.report.slots import PageMaterial, fill
-from evaluation.study.record import Record
+from evaluation.study.record import AnyRecord, Record
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
 from planners.command_line import standard_output
@@ -89,7 +89,7 @@ def _maps(paths: Sequence[Path], material: PageMaterial) -> dict[str, ReportMap]
     return {name: map_of_file(path, material.cases, name) for name, path in names.items()}
 
 
-def read_all(paths: Sequence[Path]) -> list[Record]:
+def read_all(paths: Sequence[Path]) -> list[AnyRecord]:
     """Return the records of files, of which there is at least one."""
     records = [record for path in paths for record in read_records(path)]
     if not records:

@@ -21,6 +21,7 @@ from evaluation.report.drawing import (
     plain_label,
 )
 from evaluation.report.time_figure import LEAST_SECONDS, seconds_text
+from evaluation.study.record import OffsetsRecord
 
 MOST_PANELS = 6
 COLUMNS = 2
@@ -53,8 +54,9 @@ def anytime_curves(cases: Sequence[Case]) -> dict[str, list[AnytimeCurve]]:
 
 def _curve(case: Case) -> AnytimeCurve | None:
     best = case.facts.best_known
-    first = next((record for record in case.records if record.incumbents), None)
-    if not best or first is None or case.is_online:
+    records = (record for record in case.records if isinstance(record, OffsetsRecord))
+    first = next((record for record in records if record.incumbents), None)
+    if not best or first is None:
         return None
     seconds, gaps = [], []
     reached = math.inf

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median, median_low
 
 from evaluation.study.gaps import NO_GAPS, Gaps, InstanceFacts, facts_of, gaps_of_peak, has_plan
-from evaluation.study.record import Record, RunStatus
+from evaluation.study.record import OffsetsRecord, Record, RunStatus
 
 # How bad an ending is. Of repetitions that ended differently a case has the worst.
 _FROM_BEST = (
@@ -48,9 +48,9 @@ class Case:
     seconds: float | None
 
     @property
-    def is_online(self) -> bool:
-        """Whether it is an online allocator, which has a reserved peak and no gaps."""
-        return self.records[0].kind == "online"
+    def has_plans(self) -> bool:
+        """Whether a planner placed tensors; other kinds of run have a peak, and no gap."""
+        return isinstance(self.records[0], OffsetsRecord)
 
 
 def cases_of(records: Sequence[Record]) -> list[Case]:
@@ -91,11 +91,11 @@ def by_planner(cases: Iterable[Case]) -> dict[str, list[Case]]:
 
 def _case(facts: InstanceFacts, label: str, records: Sequence[Record]) -> Case:
     status = max((record.status for record in records), key=_FROM_BEST.index)
-    is_online = records[0].kind == "online"
+    has_plans = isinstance(records[0], OffsetsRecord)
     peaks = [
         record.peak
         for record in records
-        if record.peak is not None and (is_online or has_plan(record))
+        if record.peak is not None and (has_plan(record) or not has_plans)
     ]
     peak = median_low(peaks) if len(peaks) == len(records) else None
     seconds = [
@@ -103,7 +103,7 @@ def _case(facts: InstanceFacts, label: str, records: Sequence[Record]) -> Case:
         for record in records
         if record.timed and record.processor_seconds is not None
     ]
-    gaps = NO_GAPS if peak is None or is_online else gaps_of_peak(peak, facts)
+    gaps = NO_GAPS if peak is None or not has_plans else gaps_of_peak(peak, facts)
     return Case(facts, label, records, status, peak, gaps, median(seconds) if seconds else None)
 
 

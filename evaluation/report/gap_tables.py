@@ -12,7 +12,7 @@ from statistics import mean
 from evaluation.report.cases import Case, by_planner
 from evaluation.report.time_figure import seconds_text
 from evaluation.study.gaps import Gaps, InstanceFacts
-from evaluation.study.record import ANSWERED, FAILED, Record, RunStatus
+from evaluation.study.record import ANSWERED, FAILED, OnlineRecord, Record, RunStatus
 from planners.compare.report import percent
 from planners.text.byte_units import exact_bytes, human_bytes
 from planners.text.plain_text import one_line
@@ -26,7 +26,7 @@ GAP_HEADINGS = ("gap to bound", "gap to optimum", "gap to best")
 def planner_table(cases: Sequence[Case]) -> Table:
     """Return a line a planner: how often it is best, proven or without a plan, and its gaps."""
     lines = []
-    for label, its in by_planner(case for case in cases if not case.is_online).items():
+    for label, its in by_planner(case for case in cases if case.has_plans).items():
         planned = [case for case in its if case.peak is not None]
         best = [case for case in planned if case.gaps.to_best == 0]
         proven = [case for case in its if case.status is RunStatus.OPTIMAL]
@@ -134,8 +134,9 @@ def online_table(cases: Sequence[Case]) -> Table:
     """
     rows = []
     for case in cases:
-        allocated = case.records[0].allocated
-        if case.is_online and case.peak and allocated is not None:
+        first = case.records[0]
+        allocated = first.allocated if isinstance(first, OnlineRecord) else None
+        if case.peak and allocated is not None:
             best = case.facts.best_known
             rows.append(
                 Row((
@@ -158,7 +159,7 @@ def by_instance(cases: Iterable[Case]) -> dict[str, list[Case]]:
     """Return the cases of plans by the digest of their instance."""
     grouped: dict[str, list[Case]] = {}
     for case in cases:
-        if not case.is_online:
+        if case.has_plans:
             grouped.setdefault(case.facts.digest, []).append(case)
     return grouped
 

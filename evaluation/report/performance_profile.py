@@ -38,7 +38,7 @@ def profile_lines(cases: Sequence[Case]) -> dict[str, ProfileLine]:
 
     Only instances count that some planner has a plan of.
     """
-    counted = [case for case in cases if not case.is_online and case.facts.best_known is not None]
+    counted = [case for case in cases if case.has_plans and case.facts.best_known is not None]
     lines = {
         label: ProfileLine(
             np.sort([np.inf if case.gaps.to_best is None else case.gaps.to_best for case in its])

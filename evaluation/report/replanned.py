@@ -46,7 +46,7 @@ def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
             f"they have {', '.join(sorted(known.values())[:10])}"
         )
     placed = [
-        case for case in cases if case.facts.digest == digest and not case.is_online and case.peak
+        case for case in cases if case.facts.digest == digest and case.has_plans and case.peak
     ]
     quick = [case for case in placed if _seconds(case) <= MOST_SECONDS]
     if not quick:

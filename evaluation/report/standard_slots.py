@@ -45,7 +45,7 @@ def _run_counts(material: PageMaterial) -> str:
 @slot("made-on")
 def _made_on(material: PageMaterial) -> str:
     """Return the days, machines, versions and commits of the records, each once."""
-    days = sorted({record.moment[:10] for record in material.records})
+    days = sorted({f"{record.moment:%Y-%m-%d}" for record in material.records})
     machines = {str(record.machine): None for record in material.records}
     versions = {
         f"{name} {version}": None

@@ -7,20 +7,27 @@ from planners.command_line.starting import start
 if __name__ == "__main__":
     start()
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from evaluation.measuring.cores import use_every_core
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
 from evaluation.study.planned_runs import PlannedRun, runs_of
+from evaluation.study.record_age import age_of_records
 from evaluation.study.records_file import records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
+from evaluation.study.schema import Typed, schema_of
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
 from evaluation.study.study_instances import Folders
+from evaluation.study.training_grid import trained_programs
+from evaluation.study.training_runner import programs_without_record, train_all
+from gpu_runtime.training.run_processes import waiting_run
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -55,9 +62,20 @@ Given = Annotated[
 
 @app.command("list")
 def list_studies() -> None:
-    """List the studies that ship, one line each."""
-    pairs = [(name, find_study(name).question) for name in studies()]
+    """List the studies that ship: what each asks, how old its records are, what changed since."""
+    pairs = []
+    for name in studies():
+        study = find_study(name)
+        pairs += [(name, study.question), ("", age_of_records(study, RESULTS))]
     standard_output.write(aligned_pairs(pairs))
+
+
+@app.command()
+def schema(
+    what: Annotated[Typed, typer.Argument(help="Of a record, or of a study's file.")],
+) -> None:
+    """Print the JSON schema of a record, which is a line of results, or of a study's file."""
+    standard_output.write(json.dumps(schema_of(what), indent=1) + "\n")
 
 
 @app.command()
@@ -70,13 +88,16 @@ def show(
     """Show what a study runs; its own Python files are not executed for that."""
     study = find_study(which)
     folders = _folders(which, folder)
+    if study.training:
+        _show_training(study, _patterns(only), keys)
+        return
     runs = runs_of(study, folders, _patterns(only), executes_plugins=False)
     if keys:
         standard_output.write("".join(f"{printable(run.key)}\n" for run in runs))
         return
     longest = sum(run.limits.seconds for run in runs)
     instances = {run.instance.name for run in runs}
-    planners = {(run.kind, run.label) for run in runs}
+    planners = {(run.kind.name, run.named.label) for run in runs}
     memory = max(run.limits.memory_bytes for run in runs)
     pairs = [
         ("study", study.name),
@@ -90,6 +111,22 @@ def show(
     if study.plugins:
         files = ", ".join(str(plugin.path) for plugin in study.plugins)
         pairs.append(("executes", f"{files}; not executed here: what it brings counts as written"))
+    standard_output.write(aligned_pairs(pairs))
+
+
+def _show_training(study: Study, only: Sequence[str], keys: bool) -> None:
+    programs = trained_programs(study.training, only)
+    runs = [program.key(its.allocator) for program in programs for its in program.timed]
+    if keys:
+        standard_output.write("".join(f"{printable(key)}\n" for key in runs))
+        return
+    allocators = dict.fromkeys(its.allocator for program in programs for its in program.timed)
+    pairs = [
+        ("study", study.name),
+        ("question", study.question),
+        ("runs", f"{len(runs)}: {counted(len(programs), 'program')} under {', '.join(allocators)}"),
+        ("times count", "yes, allocators in turns on a GPU on which nothing else runs"),
+    ]
     standard_output.write(aligned_pairs(pairs))
 
 
@@ -129,8 +166,16 @@ def run(
     if study.plugins:
         files = ", ".join(printable(str(plugin.path)) for plugin in study.plugins)
         typer.echo(f"executes {files}", err=True)
-    runs = runs_of(study, _folders(which, folder), _patterns(only))
     path = output or RESULTS / f"{study.name}.jsonl"
+    if study.training:
+        for option, value in (("--jobs", jobs), ("--scheduler", scheduler), ("--folder", folder)):
+            if value:
+                raise GaplessError(
+                    f"{option}: a study of training takes the GPUs of this machine, found {value}"
+                )
+        _train(study, path, _patterns(only), drop_changed=drop_changed)
+        return
+    runs = runs_of(study, _folders(which, folder), _patterns(only))
     with records_file(path, _inputs(study, runs)) as file:
         try:
             left, progress = runs_without_record(study, runs, file)
@@ -154,6 +199,31 @@ def run(
             finally:
                 show_progress("")
     standard_output.write(f"{progress.line(study.name)}: {path}\n")
+
+
+def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool) -> None:
+    """Train what has no record; worker processes may use every core."""
+    programs = trained_programs(study.training, only)
+    use_every_core()
+    with records_file(path, {study.path}) as file:
+        try:
+            left = programs_without_record(programs, file, study.name)
+        except StaleRecordsError as stale:
+            if not drop_changed:
+                raise
+            file.drop(stale.lines)
+            left = programs_without_record(programs, file, study.name)
+        try:
+            failed = train_all(study.name, left, file, show_progress, waiting_run)
+        except BaseException:
+            _say_how_to_go_on(path)
+            raise
+        finally:
+            show_progress("")
+    standard_output.write(
+        f"{study.name}: {counted(len(programs), 'program')}, {len(left)} trained now, "
+        f"{counted(failed, 'run')} failed: {path}\n"
+    )
 
 
 @app.command()

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from evaluation.study.record import ANSWERED, Record, RunStatus
+from evaluation.study.record import ANSWERED, InstanceRecord, OffsetsRecord, Record, RunStatus
 from instances.catalogue.catalogue_entry import Best
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
@@ -115,7 +115,9 @@ def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
 
 def has_plan(record: Record) -> bool:
     """Return whether a record is of a valid plan."""
-    return record.kind == "offsets" and record.status in ANSWERED and record.peak is not None
+    return (
+        isinstance(record, OffsetsRecord) and record.status in ANSWERED and record.peak is not None
+    )
 
 
 def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
@@ -161,9 +163,13 @@ def _facts(records: Sequence[Record], *, is_name_shared: bool) -> InstanceFacts:
         )
     optimum = best_known if best_known == lower_bound else None
     return InstanceFacts(
-        name, digest, first.tensors, first.family, lower_bound,
+        name, digest, *_size_and_family(first), lower_bound,
         certificate, optimum, best_known, best_planner,
     )  # fmt: skip
+
+
+def _size_and_family(record: Record) -> tuple[int, str | None]:
+    return (record.tensors, record.family) if isinstance(record, InstanceRecord) else (0, None)
 
 
 @cache
@@ -190,7 +196,7 @@ def _best_bound(records: Sequence[Record]) -> tuple[int, str, str]:
         (bytes_, name, f"{record.study}: {record.run}")
         for record in records
         # Nothing that a refuted planner says counts, and what is proven of plans is not of others.
-        if record.kind == "offsets" and record.status is not RunStatus.INVALID
+        if isinstance(record, OffsetsRecord) and record.status is not RunStatus.INVALID
         for name, bytes_ in [*record.bounds.items(), *_own_bound(record)]
     ]
     entry = _catalogued().get(records[0].instance_digest)
@@ -200,7 +206,7 @@ def _best_bound(records: Sequence[Record]) -> tuple[int, str, str]:
     return max(known, key=lambda bound: bound[0], default=(0, "", ""))
 
 
-def _own_bound(record: Record) -> list[tuple[str, int]]:
+def _own_bound(record: InstanceRecord) -> list[tuple[str, int]]:
     if record.lower_bound is None:
         return []
     return [(record.certificate or record.planner, record.lower_bound)]

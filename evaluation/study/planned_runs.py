@@ -10,37 +10,33 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
 from typing import Any
 
+from evaluation.study.kinds import KINDS
 from evaluation.study.plugins import load_plugins, plugin_of
-from evaluation.study.record import Kind
-from evaluation.study.study import Grid, Plugin, RunLimits, Study
-from evaluation.study.study_instances import Folders, StudyInstance, instances_of
+from evaluation.study.run_kind import Named, RunKind
+from evaluation.study.sent_instance import SentTraining
+from evaluation.study.study import Grid, Plugin, RunLimits, Study, TrainingChoice
+from evaluation.study.study_instances import Folders, StudyInstance, StudyTraining, subjects_of
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.files.json_file import compact_json
 from planners.model.online_result import OnlineDevice
-from planners.model.problem import Scalar
-from planners.processes.planner_answer import plain_parameters
-from planners.registry import Chosen, choose, choose_online
 
 # A run takes a kilobyte of the runner, and its key besides.
 MOST_RUNS = 500_000
 MOST_KEY_CHARACTERS = 100_000_000
 
 
-# Kind, planner, label, parameters and plugin, as a run has them.
-Choice = tuple[Kind, str, str, Mapping[str, Scalar], Plugin | None]
-Chooser = Callable[[Kind, str], Sequence[Choice]]
+# Kind, who answers, and the plugin that brings it.
+Choice = tuple[RunKind[Any], Named, Plugin | None]
+Chooser = Callable[[str, str], Sequence[Choice]]
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
     """One run that a study asks for."""
 
-    instance: StudyInstance
-    kind: Kind
-    planner: str
-    # Those that differ from the planner's own, as on the command line; and all of them.
-    label: str
-    parameters: Mapping[str, Scalar]
+    instance: StudyInstance | StudyTraining
+    kind: RunKind[Any]
+    named: Named
     # The file of the study that registers it.
     plugin: Plugin | None
     seed: int
@@ -50,12 +46,18 @@ class PlannedRun:
     # What it has in common with all runs of the study.
     of_study: Mapping[str, Any]
 
+    @property
+    def _asks_device(self) -> bool:
+        return self.kind.asks_device and self.device is not OnlineDevice.LEDGER
+
     @cached_property
     def key(self) -> str:
         """What it is called; a study has each key once."""
-        online = "online/" if self.kind == "online" else ""
+        kind = self.kind
+        # What is predicted stands beside what was measured, in one file.
+        device = f"{self.device}/" if kind.names_device and self._asks_device else ""
         return (
-            f"{self.instance.name}/{online}{self.label}"
+            f"{self.instance.name}/{kind.prefix}{device}{self.named.label}"
             f"/seed={self.seed}/repetition={self.repetition}"
         )
 
@@ -67,13 +69,13 @@ class PlannedRun:
             **self.of_study,
             "plugins": [{"name": plugin.name, "source": plugin.source}] if plugin else [],
             "instance": asdict(self.instance.question),
-            "kind": self.kind,
-            "planner": self.planner,
-            "parameters": dict(self.parameters),
+            "kind": self.kind.name,
+            "planner": self.named.planner,
+            "parameters": dict(self.named.parameters),
             "seed": self.seed,
             "limits": asdict(self.limits),
         }
-        if self.kind == "online" and self.device is not OnlineDevice.LEDGER:
+        if self._asks_device:
             question["device"] = self.device
         return "sha256:" + hashlib.sha256(compact_json(question).encode()).hexdigest()
 
@@ -140,36 +142,38 @@ def _matches(key: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(key, pattern) for pattern in patterns)
 
 
-def _choices(may_be_unseen: bool, kind: Kind, text: str) -> list[Choice]:
+def _choices(may_be_unseen: bool, kind_name: str, text: str) -> list[Choice]:
     """Choose by a text as on the command line, and believe it of what is not registered yet."""
-    choose_all: Callable[[str], Sequence[Chosen[Any]]]
-    choose_all = choose_online if kind == "online" else choose
+    kind = KINDS[kind_name]
     try:
-        found = choose_all(text)
+        return [(kind, each, plugin_of(kind.name, each.planner)) for each in kind.choose(text)]
     except UnknownPlannerError:
         if not may_be_unseen:
             raise
-        return [(kind, text.partition(":")[0], text, {}, None)]
-    return [
-        (
-            kind,
-            each.info.name,
-            each.label,
-            plain_parameters({**each.info.defaults, **each.parameters}),
-            plugin_of(kind, each.info.name),
-        )
-        for each in found
-    ]
+        return [(kind, Named(text.partition(":")[0], text), None)]
 
 
 def _runs_of_grid(
     study: Study, grid: Grid, folders: Folders, chosen_by: Chooser
 ) -> Iterator[PlannedRun]:
     of_study = {"timed": study.timed, "bounds_seconds": study.bounds_seconds}
-    chosen = [each for name in grid.planners for each in chosen_by("offsets", name)]
-    chosen += [each for name in grid.online for each in chosen_by("online", name)]
+    chosen = [
+        each
+        for kind, names in grid.named.items()
+        for name in names
+        for each in chosen_by(kind, name)
+    ]
+    limits = grid.limits
     for choice in grid.instances:
-        for instance in instances_of(choice, folders):
+        is_training = isinstance(choice, TrainingChoice)
+        for kind, _, _ in chosen:
+            if (kind.runs_on is SentTraining) is not is_training:
+                raise GaplessError(
+                    f"study {study.name}: what {kind.in_grid} names runs on "
+                    f"{'instances' if is_training else 'trainings'}, found "
+                    f"{'trainings' if is_training else 'instances'} in its grid"
+                )
+        for instance in subjects_of(choice, folders):
             for seed in grid.seeds:
                 for repetition in range(grid.repetitions):
                     for each in chosen:
@@ -178,7 +182,7 @@ def _runs_of_grid(
                             *each,
                             seed,
                             repetition,
-                            grid.limits,
+                            limits,
                             grid.device,
                             of_study,
                         )

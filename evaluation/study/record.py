@@ -5,8 +5,9 @@ Note: a record stands alone
 Rationale. Records of one study are gathered over days, machines and versions; whoever reads them
 has neither the study nor the machine at hand.
 
-Approach. A line says all that is known of its run. What a comparison needs, such as a gap, is not
-in it: that is computed from records, in one place, and cannot disagree with them.
+Approach. A line says all that is known of its run, and its ``kind`` says which fields it has
+besides those of every run. What a comparison needs, such as a gap, is not in it: that is computed
+from records, in one place, and cannot disagree with them.
 
 Limits. Machine, versions and commit are said again in every line; gzip takes that back.
 """
@@ -14,28 +15,38 @@ Limits. Machine, versions and commit are said again in every line; gzip takes th
 from __future__ import annotations
 
 import enum
-import json
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from planners.errors import InstanceError, errors_at, near_names
-from planners.files.json_file import compact_json, refuse
+import msgspec
+from msgspec import Meta
+
+from evaluation.study.typed_values import typed
+from planners.errors import InstanceError, errors_at
 from planners.model.columns import INT64_MAX
 from planners.model.plan import Status
-from planners.model.problem import Scalar
 from planners.text.byte_units import counted
 
-SCHEMA = 1
-# How the line of each record begins.
-FIRST_OF_A_LINE = f'{{"schema":{SCHEMA},"study":"'.encode()
+SCHEMA: Literal[1] = 1
 # A planner may tell a thousand statistics and ten thousand incumbents.
 MOST_LINE_BYTES = 1 << 24
-MOST_TEXT_CHARACTERS = 4000
 
-Kind = Literal["offsets", "online"]
+Text = Annotated[str, Meta(max_length=4000, description="a text of at most 4000 characters")]
+Count = Annotated[
+    int, Meta(ge=0, le=INT64_MAX, description="a whole number of at least 0 that fits int64")
+]
+Seconds = Annotated[
+    float, Meta(ge=0, le=sys.float_info.max, description="a number of seconds of at least 0")
+]
+Value = Annotated[
+    Text
+    | Annotated[int, Meta(ge=-INT64_MAX, le=INT64_MAX)]
+    | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+    | bool,
+    Meta(description="a text, a number, true or false"),
+]
 
 
 class RunStatus(enum.StrEnum):
@@ -64,8 +75,7 @@ FAILED = (
 """The statuses of a run in which a planner broke a rule or a limit."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a run was made.
 
     Parameters
@@ -80,10 +90,10 @@ class Machine:
         Name and release of the operating system.
     """
 
-    processor: str
-    cores: int
-    memory_bytes: int
-    system: str
+    processor: Text
+    cores: Count
+    memory_bytes: Count
+    system: Text
 
     def is_like(self, other: Machine) -> bool:
         """Return whether times of both compare; how much memory the system tells may differ."""
@@ -94,9 +104,10 @@ class Machine:
         return f"{self.processor}, {counted(self.cores, 'core')}, {self.system}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """What is kept of one run.
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
+):
+    """What is kept of one run of any kind.
 
     Parameters
     ----------
@@ -105,23 +116,16 @@ class Record:
     asked
         Digest of all that decides the answer: instance, planner, limits. A record answers for a
         run of a study only where both ask the same.
-    instance, instance_digest, tensors, family
-        The problem: its name, digest and number of tensors; its family where it was generated.
-    planner, kind, parameters, seed, budget_seconds, repetition
+    instance, instance_digest
+        What it was run on: an instance, a recording or a training, and the digest of its content.
+    planner, parameters, seed, budget_seconds, repetition
         What was run on it.
     status, reason
         How that ended, and why where it needs saying.
     peak
-        Bytes of the plan, or the peak that an online allocator reserved; None without one.
-    allocated
-        Peak that an online allocator had in blocks, bytes.
-    lower_bound, certificate, bounds
-        Bytes that no plan stays below, and what proves that; all quick bounds by name.
+        Bytes of the plan, or the peak that an allocator reserved; None without one.
     processor_seconds, wall_seconds, peak_resident_bytes
         What the planner alone took, and the memory that the run added; None where it did not end.
-    incumbents
-        Pairs of seconds since the begin and the peak that was reached then; empty where a planner
-        tells none.
     statistics
         Counters of the planner.
     plugin
@@ -132,37 +136,35 @@ class Record:
         Where, with what, and when it began.
     """
 
-    study: str
-    run: str
-    asked: str
-    instance: str
-    instance_digest: str
-    tensors: int
-    planner: str
-    kind: Kind
-    seed: int
-    repetition: int
+    schema: Literal[1] = SCHEMA
+    study: Text
+    run: Text
+    asked: Text
+    instance: Text
+    instance_digest: Text
+    planner: Text
+    seed: Count
+    repetition: Count
     status: RunStatus
     timed: bool
     machine: Machine
-    versions: Mapping[str, str]
-    moment: str
-    family: str | None = None
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    budget_seconds: float | None = None
-    reason: str | None = None
-    peak: int | None = None
-    allocated: int | None = None
-    lower_bound: int | None = None
-    certificate: str | None = None
-    bounds: Mapping[str, int] = field(default_factory=dict)
-    processor_seconds: float | None = None
-    wall_seconds: float | None = None
-    peak_resident_bytes: int | None = None
-    incumbents: tuple[tuple[float, int], ...] = ()
-    statistics: Mapping[str, Scalar] = field(default_factory=dict)
-    plugin: Mapping[str, str] = field(default_factory=dict)
-    commit: str | None = None
+    versions: Mapping[str, Text]
+    moment: datetime
+    parameters: Mapping[str, Value] = {}
+    budget_seconds: Seconds | None = None
+    reason: Text | None = None
+    peak: Count | None = None
+    processor_seconds: Seconds | None = None
+    wall_seconds: Seconds | None = None
+    peak_resident_bytes: Count | None = None
+    statistics: Mapping[str, Value] = {}
+    plugin: Mapping[str, Text] = {}
+    commit: Text | None = None
+
+    @property
+    def kind(self) -> str:
+        """What was run: the name of one of :data:`evaluation.study.kinds.KINDS`."""
+        return str(self.__struct_config__.tag)
 
     @property
     def failed(self) -> bool:
@@ -177,13 +179,10 @@ class Record:
 
     def to_json(self) -> str:
         """Return the record as one line, without its end."""
-        plain: dict[str, Any] = {"schema": SCHEMA}
-        plain |= {field.name: getattr(self, field.name) for field in fields(self)}
-        machine = {field.name: getattr(self.machine, field.name) for field in fields(Machine)}
-        return compact_json(plain | {"machine": machine})
+        return msgspec.json.encode(self).decode()
 
-    @classmethod
-    def from_json(cls, text: str | bytes, where: object) -> Record:
+    @staticmethod
+    def from_json(text: str | bytes, where: object) -> AnyRecord:
         """Read a record from its line.
 
         Parameters
@@ -196,162 +195,124 @@ class Record:
         Returns
         -------
         Record
-            With a value of the right type in every field.
+            Of the kind that the line names, with a value of the right type in every field.
 
         Raises
         ------
         InstanceError
             The line is no record; the message says which rule it breaks.
         """
-        with errors_at(where):
-            return cls(**_values(_parsed(text)))
+        try:
+            return _DECODER.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            with errors_at(where):
+                return _read_slowly(text)
 
 
-def _parsed(text: str | bytes) -> dict[str, Any]:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InstanceError(f"the line is no whole JSON text: {error}") from None
-    if not isinstance(parsed, dict):
-        refuse("record", "an object", parsed)
-    return parsed
+class InstanceRecord(Record, frozen=True, kw_only=True):
+    """What is kept of a run on an instance: of a planner, or of an online allocator.
+
+    Parameters
+    ----------
+    tensors, family
+        Number of tensors; what generated the instance, None where that is a file.
+    lower_bound, certificate, bounds
+        Bytes that no plan stays below, and what proves that; all quick bounds by name.
+    """
+
+    tensors: Count
+    family: Text | None = None
+    lower_bound: Count | None = None
+    certificate: Text | None = None
+    bounds: Mapping[str, Count] = {}
 
 
-def _values(parsed: dict[str, Any]) -> dict[str, Any]:
-    if parsed.get("schema") != SCHEMA:
-        refuse("schema", f"{SCHEMA}", parsed.get("schema"))
-    for key in sorted(parsed.keys() - _READERS.keys() - {"schema"}):
-        raise InstanceError(f"field {key}: unknown; {near_names(key, _READERS)}")
-    parsed = {**_NOT_IN_OLD_RECORDS, **parsed}
-    for key in _READERS.keys() - parsed.keys():
-        raise InstanceError(f"field {key}: missing, and every record needs it")
-    return {key: read(key, parsed[key]) for key, read in _READERS.items()}
+class OffsetsRecord(InstanceRecord, frozen=True, kw_only=True, tag="offsets"):
+    """A planner on an instance.
+
+    Parameters
+    ----------
+    incumbents
+        Pairs of seconds since the begin and the peak that was reached then; empty where a planner
+        tells none.
+    """
+
+    incumbents: tuple[
+        Annotated[tuple[Seconds, Count], Meta(description="a pair of seconds and bytes")], ...
+    ] = ()
 
 
-_Reader = Callable[[str, Any], Any]
+class OnlineRecord(InstanceRecord, frozen=True, kw_only=True, tag="online"):
+    """An online allocator on a recording.
+
+    Parameters
+    ----------
+    allocated
+        Peak that it had in blocks, bytes.
+    """
+
+    allocated: Count | None = None
 
 
-def _text(key: str, value: Any) -> str:
-    if type(value) is not str or len(value) > MOST_TEXT_CHARACTERS:
-        refuse(key, f"a text, of at most {MOST_TEXT_CHARACTERS} characters,", value)
-    return value
+class FitRecord(Record, frozen=True, kw_only=True, tag="fit"):
+    """The memory of a training under an allocator, which is the planner of the record.
+
+    Parameters
+    ----------
+    measured
+        Whether the training was run on a GPU; what it takes is predicted without one otherwise.
+    requested
+        Live peak: bytes that the training had asked for at once.
+    """
+
+    measured: bool
+    requested: Count | None = None
 
 
-def _truth(key: str, value: Any) -> bool:
-    if type(value) is not bool:
-        refuse(key, "true or false", value)
-    return value
+class TrainingRecord(Record, frozen=True, kw_only=True, tag="training"):
+    """A program that was trained under an allocator, which is the planner of the record.
+
+    Parameters
+    ----------
+    allocated
+        Peak that the allocator had in blocks, bytes.
+    """
+
+    allocated: Count | None = None
 
 
-def _count(key: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= INT64_MAX:
-        refuse(key, "a whole number of at least 0 that fits int64", value)
-    return value
+# A record of another kind is one more class above, and one more name here; what makes it is a
+# `RunKind` of `evaluation.study.kinds`.
+AnyRecord = OffsetsRecord | OnlineRecord | FitRecord | TrainingRecord
 
+RECORDS: dict[str, type[AnyRecord]] = {
+    "offsets": OffsetsRecord, "online": OnlineRecord, "fit": FitRecord,
+    "training": TrainingRecord,
+}  # fmt: skip
+# How the line of each record begins; the last one is that of records before they had a kind first.
+FIRST_OF_A_LINE = (
+    *(f'{{"kind":"{kind}","schema":{SCHEMA},"study":"'.encode() for kind in RECORDS),
+    f'{{"schema":{SCHEMA},"study":"'.encode(),
+)
+_DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
-def _seconds(key: str, value: Any) -> float:
-    # What JSON has as NaN or as infinite compares as neither.
-    if type(value) not in (int, float) or not 0 <= value < float("inf"):
-        refuse(key, "a number of seconds of at least 0", value)
-    return float(value)
-
-
-def _scalar(key: str, value: Any) -> Scalar:
-    if type(value) is str:
-        return _text(key, value)
-    # NaN, as JSON may have it, is at most nothing.
-    most = INT64_MAX if type(value) is int else sys.float_info.max
-    if type(value) not in (int, float, bool) or not abs(value) <= most:
-        refuse(key, "a text, a number, true or false", value)
-    return value  # type: ignore[no-any-return]
-
-
-def _moment(key: str, value: Any) -> str:
-    try:
-        datetime.fromisoformat(_text(key, value))
-    except ValueError:
-        refuse(key, "a date and time as ISO 8601 has them", value)
-    return _text(key, value)
-
-
-def _one_of(known: type[enum.StrEnum] | tuple[str, ...]) -> _Reader:
-    names = [str(name) for name in known]
-
-    def read(key: str, value: Any) -> Any:
-        if value not in names:
-            refuse(key, f"one of {', '.join(names)}", value)
-        return value if isinstance(known, tuple) else known(value)
-
-    return read
-
-
-def _optional(read: _Reader) -> _Reader:
-    return lambda key, value: None if value is None else read(key, value)
-
-
-def _mapping(read: _Reader) -> _Reader:
-    def read_all(key: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            refuse(key, "an object", value)
-        return {name: read(f"{key}.{name}", each) for name, each in value.items()}
-
-    return read_all
-
-
-def _incumbents(key: str, value: Any) -> tuple[tuple[float, int], ...]:
-    if not isinstance(value, list):
-        refuse(key, "a list", value)
-    for index, pair in enumerate(value):
-        if not isinstance(pair, list) or len(pair) != 2:
-            refuse(f"{key}[{index}]", "a pair of seconds and bytes", pair)
-    return tuple(
-        (_seconds(f"{key}[{index}]", seconds), _count(f"{key}[{index}]", peak))
-        for index, (seconds, peak) in enumerate(value)
-    )
-
-
-_MACHINE: dict[str, _Reader] = {
-    "processor": _text, "cores": _count, "memory_bytes": _count, "system": _text,
+# What records said in fields of another kind, before each kind had its own.
+_SAID_NOTHING: dict[object, dict[str, Any]] = {
+    "offsets": {"allocated": None}, "online": {"incumbents": []},
 }  # fmt: skip
 
 
-def _machine(key: str, value: Any) -> Machine:
-    if not isinstance(value, dict) or value.keys() != _MACHINE.keys():
-        refuse(key, f"an object of {', '.join(_MACHINE)}", value)
-    return Machine(**{name: read(f"{key}.{name}", value[name]) for name, read in _MACHINE.items()})
-
-
-_READERS: dict[str, _Reader] = {
-    "study": _text,
-    "run": _text,
-    "asked": _text,
-    "instance": _text,
-    "instance_digest": _text,
-    "tensors": _count,
-    "planner": _text,
-    "kind": _one_of(("offsets", "online")),
-    "seed": _count,
-    "repetition": _count,
-    "status": _one_of(RunStatus),
-    "timed": _truth,
-    "machine": _machine,
-    "versions": _mapping(_text),
-    "moment": _moment,
-    "family": _optional(_text),
-    "parameters": _mapping(_scalar),
-    "budget_seconds": _optional(_seconds),
-    "reason": _optional(_text),
-    "peak": _optional(_count),
-    "allocated": _optional(_count),
-    "lower_bound": _optional(_count),
-    "certificate": _optional(_text),
-    "bounds": _mapping(_count),
-    "processor_seconds": _optional(_seconds),
-    "wall_seconds": _optional(_seconds),
-    "peak_resident_bytes": _optional(_count),
-    "incumbents": _incumbents,
-    "statistics": _mapping(_scalar),
-    "plugin": _mapping(_text),
-    "commit": _optional(_text),
-}
-_NOT_IN_OLD_RECORDS: dict[str, Any] = {"plugin": {}}
+def _read_slowly(text: str | bytes) -> AnyRecord:
+    """Read a record of before, or say what is wrong with a line."""
+    try:
+        parsed = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InstanceError(f"the line is no whole JSON text: {error}") from None
+    if isinstance(parsed, dict):
+        if "schema" not in parsed:
+            raise InstanceError(f"field schema: {SCHEMA} is needed, found nothing")
+        kind = parsed.get("kind")
+        for field, value in _SAID_NOTHING.get(kind if type(kind) is str else "", {}).items():
+            if field in parsed and parsed[field] == value:
+                del parsed[field]
+    return typed(parsed, AnyRecord)

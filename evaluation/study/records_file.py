@@ -26,7 +26,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.study.record import FIRST_OF_A_LINE, MOST_LINE_BYTES, Machine, Record
+from evaluation.study.record import FIRST_OF_A_LINE, MOST_LINE_BYTES, AnyRecord, Machine, Record
 from planners.errors import GaplessError, InstanceError
 from planners.files.output_file import replacing, require_targets
 from planners.text.plain_text import shown
@@ -46,7 +46,7 @@ class KnownRecord:
     plugin: Mapping[str, str]
 
 
-def read_records(path: Path) -> Iterator[Record]:
+def read_records(path: Path) -> Iterator[AnyRecord]:
     """Read the records of a file, whole lines only.
 
     Parameters
@@ -195,7 +195,7 @@ def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _require_torn(line: bytes, where: str) -> None:
     """Refuse what is not the begin of a record, which only a kill leaves at the end of a file."""
-    if not (line.startswith(FIRST_OF_A_LINE) or FIRST_OF_A_LINE.startswith(line)):
+    if not any(line.startswith(begin) or begin.startswith(line) for begin in FIRST_OF_A_LINE):
         raise InstanceError(
             f"{where}: a record is needed, found {shown(line[:60])}; write to another file with -o"
         )

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from evaluation.study.executors import Workforce
+from evaluation.study.kinds import carry_out, crashed
 from evaluation.study.planned_runs import PlannedRun
 from evaluation.study.plugins import digest_of
-from evaluation.study.record import Machine, Record, RunStatus
+from evaluation.study.record import AnyRecord, Machine, Record
 from evaluation.study.records_file import KnownRecord, RecordsFile
-from evaluation.study.run_task import RunTask, blank_record, carry_out, now
-from evaluation.study.sent_instance import SentInstance
+from evaluation.study.run_task import RunTask
 from evaluation.study.study import Study
-from evaluation.study.study_instances import StudyInstance
+from evaluation.study.study_instances import StudyInstance, StudyTraining
 from evaluation.study.surroundings import this_machine
 from planners.errors import GaplessError
 from planners.text.byte_units import counted
@@ -172,12 +172,12 @@ def _require_like(machine: Machine, other: Machine, file: RecordsFile) -> None:
         )
 
 
-def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tuple[str, Record]:
+def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tuple[str, AnyRecord]:
     try:
         line = future.result()
         return line, Record.from_json(line, task.run)
     except workforce.died as error:
-        record = blank_record(task, now(), RunStatus.CRASHED, str(error))
+        record = crashed(task, str(error))
         return record.to_json(), record
     except CancelledError:
         raise GaplessError("the scheduler has gone, and what it was at is not recorded") from None
@@ -185,19 +185,19 @@ def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tupl
 
 def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
     """Make the tasks as they are needed; an instance is packed once for its runs in a row."""
-    instance: StudyInstance | None = None
+    instance: StudyInstance | StudyTraining | None = None
     for run in runs:
         if run.instance is not instance:
-            instance, sent = run.instance, _packed(run.instance)
+            instance, sent = run.instance, run.instance.sent()
         yield RunTask(
             study=study.name,
             run=run.key,
             asked=run.asked,
             instance=sent,
-            kind=run.kind,
-            planner=run.planner,
-            label=run.label,
-            parameters=dict(run.parameters),
+            kind=run.kind.name,
+            planner=run.named.planner,
+            label=run.named.label,
+            parameters=dict(run.named.parameters),
             plugin=digest_of(run.plugin),
             seed=run.seed,
             repetition=run.repetition,
@@ -207,9 +207,3 @@ def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
             bounds_seconds=study.bounds_seconds,
             plugins=study.plugins,
         )
-
-
-def _packed(instance: StudyInstance) -> SentInstance:
-    problem, requests = instance.content()
-    digest = instance.question.digest
-    return SentInstance.of(problem, requests, family=instance.family, digest=digest)

@@ -6,14 +6,17 @@ import io
 import json
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from instances.formats.numpy_archive import arrays_in
 from planners.errors import InstanceError, errors_at
 from planners.files.json_file import compact_json
 from planners.files.problem_file import problem_from_fields, problem_to_fields
+from planners.model.bounds import Bound, bounds_of
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 
@@ -66,6 +69,30 @@ class SentInstance:
             return unpacked_requests(self.requests)
 
 
+class _Said(msgspec.Struct, forbid_unknown_fields=True):
+    """What stands beside the columns of requests."""
+
+    name: str
+    recorded: bool
+    modules: list[Any]
+
+
+@dataclass(frozen=True)
+class SentTraining:
+    """A training, which its name says whole, as on the command line."""
+
+    name: str
+    digest: str
+
+
+# Of the instance at hand: the runs of one come one after the other.
+@lru_cache(maxsize=2)
+def known_of(instance: SentInstance, bounds_seconds: float) -> tuple[Problem, tuple[Bound, ...]]:
+    """Return the problem of an instance and its bounds, which take so many seconds at most."""
+    problem = instance.unpacked()
+    return problem, tuple(bounds_of(problem, bounds_seconds))
+
+
 def packed_requests(requests: RequestSequence) -> bytes:
     """Return the columns of a sequence as an archive of arrays."""
     names = {"name": requests.name, "recorded": requests.is_recorded}
@@ -86,25 +113,18 @@ def unpacked_requests(sent: bytes) -> RequestSequence:
             raise InstanceError(f"array {name}: missing, and every sequence of requests needs it")
     said = _names(arrays.pop(NAMES).tobytes())
     return RequestSequence(
-        said["name"],
-        is_recorded=said["recorded"],
-        module_names=tuple(said["modules"]),
+        said.name,
+        is_recorded=said.recorded,
+        module_names=tuple(said.modules),
         **arrays,
     )
 
 
-def _names(text: bytes) -> dict[str, Any]:
+def _names(text: bytes) -> _Said:
     try:
-        said = json.loads(text)
-        kinds = {key: type(value) for key, value in said.items()}
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise InstanceError(f"array {NAMES}: a JSON object is needed, found {error}") from None
-    if kinds != {"name": str, "recorded": bool, "modules": list}:
-        raise InstanceError(
-            f"array {NAMES}: a name, whether it is recorded and a list of modules are needed, "
-            f"found {', '.join(kinds)}"
-        )
-    return said  # type: ignore[no-any-return]
+        return msgspec.json.decode(text, type=_Said)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InstanceError(f"array {NAMES}: {error}") from None
 
 
 def _unfolded(sent: bytes) -> Any:

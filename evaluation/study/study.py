@@ -1,18 +1,52 @@
-"""A study: which planners run on which instances, under which limits; plain data."""
+"""A study: which planners run on which instances, under which limits; typed as its file has it."""
 
 from __future__ import annotations
 
 import enum
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from evaluation.study.recording_part import RecordingPart
+from evaluation.study.training_grid import TrainingGrid
 from instances.catalogue.catalogue_entry import Kind as InstanceKind
-from instances.extract.parallel.streams import StreamScheme
-from instances.synthetic.family import Parameter
+from instances.synthetic import FAMILIES
+from instances.synthetic.variations import VARIATIONS
+from planners.errors import GaplessError, near_names
+from planners.model.columns import INT64_MAX
 from planners.model.online_result import OnlineDevice
+from planners.text.byte_units import parse_bytes
+from planners.text.plain_text import shown
+
+# What a process may take longer than the planner's own limit, to read its problem among others.
+GRACE_SECONDS = 5.0
+
+Count = Annotated[int, Meta(ge=0, le=INT64_MAX, description="a whole number of at least 0")]
+OneOrMore = Annotated[int, Meta(ge=1, le=INT64_MAX, description="a whole number of at least 1")]
+Seconds = Annotated[float, Meta(ge=0, le=sys.float_info.max, description="a number of at least 0")]
+Texts = Annotated[tuple[str, ...], Meta(min_length=1, description="a list of texts")]
+Counts = Annotated[
+    tuple[Count, ...], Meta(min_length=1, description="a list of whole numbers of at least 0")
+]
+Number = int | float
+Numbers = Annotated[
+    Number | Annotated[tuple[Number, ...], Meta(min_length=1)],
+    Meta(description="a number or a list of numbers"),
+]
+Options = Annotated[
+    Number | str | Annotated[tuple[Number | str, ...], Meta(min_length=1)],
+    Meta(description="a number, a text, or a list of them"),
+]
+
+# What begins with a name in braces is in the folder of that name.
+_IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
+# What would look through a disk, or through a folder again and again.
+_WALKS_TOO_FAR = re.compile(r"\*\*.*(\*\*|\.\.)|\.\..*\*\*|(?<!\.\.)/+\.\.(/|$)")
 
 
 class CapacityFrom(enum.Enum):
@@ -27,68 +61,156 @@ class CapacityFrom(enum.Enum):
 Capacity = int | CapacityFrom | None
 
 
-@dataclass(frozen=True)
-class CatalogueChoice:
+class _Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="choice"):
+    """Instances of a grid: the key that a table has says which kind it is of."""
+
+
+class _Given(_Choice, frozen=True, kw_only=True):
+    capacity: Annotated[
+        bool | Count | Literal["name"],
+        Meta(description='a whole number of bytes, "name", true or false'),
+    ] = True
+
+    def __post_init__(self) -> None:
+        if self.capacity == "name" and not isinstance(self, FileChoice):
+            raise ValueError(
+                "field capacity: a whole number of bytes, true or false is needed, found 'name'"
+            )
+
+    @property
+    def asked_capacity(self) -> Capacity:
+        """What a plan has to fit."""
+        if isinstance(self.capacity, bool):
+            return CapacityFrom.INSTANCE if self.capacity else None
+        return CapacityFrom.NAME if self.capacity == "name" else self.capacity
+
+
+class _MayVary(_Given, frozen=True, kw_only=True):
+    """What may be replaced by variants: each variation with each seed, or once if it draws none."""
+
+    variations: Texts = ()
+    seeds: Counts = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.variations and self.seeds:
+            raise ValueError(
+                "field variations: a list of texts, for the seeds that are given, is needed, "
+                "found nothing"
+            )
+        for name in self.variations:
+            if name not in VARIATIONS:
+                raise ValueError(
+                    f"field variations: none is called {shown(name)}; "
+                    f"{near_names(name, VARIATIONS)}"
+                )
+
+
+class CatalogueChoice(_MayVary, frozen=True, kw_only=True, tag="names"):
     """Instances of the catalogue: those that meet every condition."""
 
     # Names or wildcards; one of them is enough.
-    names: tuple[str, ...] = ("*",)
+    names: Texts = ("*",)
     # Every one of them is needed.
-    tags: tuple[str, ...] = ()
+    tags: Texts = ()
     kind: InstanceKind | None = None
-    least_tensors: int = 0
-    most_tensors: int | None = None
-    capacity: Capacity = CapacityFrom.INSTANCE
+    least_tensors: Count = 0
+    most_tensors: Count | None = None
     # Deals the nodes of a graph again to streams that are full after so many, once for each; chains
     # are left out. Streams as they are where it is empty.
-    nodes_per_stream: tuple[int, ...] = ()
+    nodes_per_stream: Counts = ()
     # What orders a stream that is dealt so and the full one that it follows.
-    streams: StreamScheme = StreamScheme.CATEGORY
+    streams: Literal["category", "succession"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.streams and not self.nodes_per_stream:
+            raise ValueError(
+                "field nodes_per_stream: a list of numbers, where streams is given, is needed, "
+                "found nothing"
+            )
 
 
-@dataclass(frozen=True)
-class FamilyChoice:
+class FamilyChoice(_Given, frozen=True, kw_only=True, tag="family"):
     """Problems of a synthetic family, one for every combination of parameters and seeds."""
 
     family: str
     # The values that each parameter takes in turn.
-    parameters: Mapping[str, tuple[Parameter, ...]]
-    seeds: tuple[int, ...] = (0,)
-    capacity: Capacity = CapacityFrom.INSTANCE
+    parameters: Mapping[str, Numbers] = {}
+    seeds: Counts = (0,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.family_name not in FAMILIES:
+            raise ValueError(
+                f"field family: no family is called {shown(self.family)}; "
+                f"{near_names(self.family_name, FAMILIES)}"
+            )
+
+    @property
+    def family_name(self) -> str:
+        """The name of its function."""
+        return self.family.replace("-", "_")
 
 
-@dataclass(frozen=True)
-class FileChoice:
+class FileChoice(_MayVary, frozen=True, kw_only=True, tag="files"):
     """Instance files of any format: names or wildcards, seen from a folder."""
 
-    files: tuple[str, ...]
-    # Name of the folder that whoever runs the study has to give; None for the study's own.
-    folder: str | None = None
-    # What of each file is a problem, one for each.
-    parts: tuple[RecordingPart, ...] = (RecordingPart(),)
-    capacity: Capacity = CapacityFrom.INSTANCE
+    files: Texts
+    # What of each file is a problem.
+    iteration: str = "all"
+    persistent: bool = True
+    static: bool = False
+    microbatches: Counts = (1,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for _, pattern in self.patterns:
+            if not Path(pattern).parts:
+                raise ValueError(
+                    f"field files: the name of a file, or wildcards, is needed, found "
+                    f"{shown(pattern)}"
+                )
+            if _WALKS_TOO_FAR.search(pattern):
+                raise ValueError(
+                    f"field files: ** is needed at most once, and .. at the begin alone and "
+                    f"without **, found {shown(pattern)}"
+                )
+        try:
+            _ = self.parts
+        except GaplessError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def patterns(self) -> list[tuple[str | None, str]]:
+        """Patterns with the name of the folder that they are seen from, None for the study's."""
+        found = ((_IN_A_FOLDER.fullmatch(pattern), pattern) for pattern in self.files)
+        return [(None, pattern) if its is None else (its[1], its[2]) for its, pattern in found]
+
+    @property
+    def parts(self) -> tuple[RecordingPart, ...]:
+        """What of each file is a problem: one for each number of microbatches."""
+        return tuple(
+            RecordingPart(self.iteration, self.persistent, self.static, number)
+            for number in self.microbatches
+        )
 
 
-@dataclass(frozen=True)
-class ExtractionChoice:
+class ExtractionChoice(_Given, frozen=True, kw_only=True, tag="extract"):
     """Steps of a model, extracted for every combination of parameters; needs PyTorch."""
 
     # Name and options, as of ``python -m instances.extract``.
-    extract: str
-    parameters: Mapping[str, tuple[Parameter | str, ...]]
-    capacity: Capacity = CapacityFrom.INSTANCE
+    extract: Annotated[str, Meta(pattern=r"\S", description="a model with its options")]
+    parameters: Mapping[str, Options] = {}
 
 
-@dataclass(frozen=True)
-class VariedChoice:
-    """Variants of other instances: each variation with each seed, or once where it draws none."""
+class TrainingChoice(_Choice, frozen=True, kw_only=True, tag="trainings"):
+    """Trainings of models, each as on the command line, such as ``bert-base --batch 32``."""
 
-    of: CatalogueChoice | FileChoice
-    variations: tuple[str, ...]
-    seeds: tuple[int, ...] = (0,)
+    trainings: Texts
 
 
-InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | VariedChoice
+InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice | TrainingChoice
 
 
 @dataclass(frozen=True)
@@ -116,31 +238,104 @@ class RunLimits:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Grid:
+class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a grid says, or the study for all of its grids.
+
+    Parameters
+    ----------
+    planners, online, fit
+        Who answers, by kind of run: planners, online allocators, or the allocators under which
+        memory is predicted. As on the command line: names or wildcards, ``NAME:KEY=VALUE`` sets a
+        parameter.
+    seeds, repetitions
+        Each combination is run with each seed, so many times.
+    budget_seconds, node_limit, threads, memory, seconds
+        What each run may take, as in :class:`RunLimits`.
+    device
+        What allocators take their memory from; times in it count but on the ledger.
+    """
+
+    planners: Texts = ()
+    online: Texts = ()
+    fit: Texts = ()
+    seeds: Counts = (0,)
+    repetitions: OneOrMore = 1
+    budget_seconds: Seconds | None = None
+    node_limit: Count | None = None
+    threads: OneOrMore = 1
+    memory: str = "4GiB"
+    seconds: Seconds | None = None
+    device: OnlineDevice = OnlineDevice.LEDGER
+
+
+class Grid(GridSettings, frozen=True, kw_only=True):
     """Every planner on every instance, with every seed, so many times.
 
     Parameters
     ----------
     instances
         Which, of the catalogue, of synthetic families, of models, or in files.
-    planners, online
-        Planners and online allocators as on the command line: names or wildcards,
-        ``NAME:KEY=VALUE`` sets a parameter.
-    seeds, repetitions
-        Each combination is run with each seed, so many times.
-    limits
-        What each run may take.
     """
 
-    instances: tuple[InstanceChoice, ...]
-    planners: tuple[str, ...]
-    online: tuple[str, ...]
-    seeds: tuple[int, ...]
-    repetitions: int
-    limits: RunLimits
-    # What online allocators take their memory from; times in it count but on the ledger.
-    device: OnlineDevice = OnlineDevice.LEDGER
+    instances: Annotated[
+        tuple[InstanceChoice, ...], Meta(min_length=1, description="a list of tables")
+    ]
+
+    def __post_init__(self) -> None:
+        budget, seconds = self.budget_seconds, self.seconds
+        if budget is None and seconds is None:
+            raise ValueError(
+                "field seconds: a limit of each run, where there is no budget_seconds, is needed, "
+                "found nothing"
+            )
+        if budget is not None and seconds is not None and seconds < budget:
+            raise ValueError(
+                f"field seconds: at least the budget of {budget:g} is needed, found {seconds}"
+            )
+        if not any(self.named.values()):
+            raise ValueError(
+                "field planners: a list of planners, or of online allocators in online, is "
+                "needed, found nothing"
+            )
+        try:
+            parse_bytes("field memory", self.memory)
+        except GaplessError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """Who answers, by kind of run."""
+        return {"offsets": self.planners, "online": self.online, "fit": self.fit}
+
+    @property
+    def limits(self) -> RunLimits:
+        """What each run may take."""
+        budget = self.budget_seconds
+        return RunLimits(
+            budget_seconds=budget,
+            node_limit=self.node_limit,
+            threads=self.threads,
+            memory_bytes=parse_bytes("field memory", self.memory),
+            seconds=(budget or 0.0) + GRACE_SECONDS if self.seconds is None else self.seconds,
+        )
+
+
+class StudyFile(GridSettings, frozen=True, kw_only=True):
+    """What the file of a study says; what a grid leaves out, the study says for all of them."""
+
+    question: str
+    grid: Annotated[tuple[Grid, ...], Meta(min_length=1, description="a list of tables")] = ()
+    training: tuple[TrainingGrid, ...] = ()
+    timed: bool = False
+    bounds_seconds: Seconds = 10.0
+    plugins: Texts = ()
+    folders: Mapping[str, str] = {}
+    page: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if bool(self.grid) == bool(self.training):
+            found = "both" if self.grid else "neither"
+            raise ValueError(f"field grid or training: one of the two is needed, found {found}")
 
 
 @dataclass(frozen=True)
@@ -182,6 +377,8 @@ class Study:
         What reports read of it; no run depends on it.
     path
         Its file.
+    training
+        Grids of programs that are trained on a GPU under allocators.
     """
 
     name: str
@@ -193,3 +390,4 @@ class Study:
     folders: Mapping[str, str] = field(default_factory=dict)
     page: Mapping[str, Any] = field(default_factory=dict)
     path: Path = Path()
+    training: tuple[TrainingGrid, ...] = ()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from evaluation.study.instance_name import name_with
+from evaluation.study.sent_instance import SentInstance, SentTraining
 from evaluation.study.study import (
     Capacity,
     CapacityFrom,
@@ -23,7 +25,7 @@ from evaluation.study.study import (
     FamilyChoice,
     FileChoice,
     InstanceChoice,
-    VariedChoice,
+    TrainingChoice,
 )
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue
@@ -109,6 +111,30 @@ class StudyInstance:
         """Return the capacity that is asked for, of an instance with one of its own or without."""
         return own if isinstance(self.capacity, CapacityFrom) else self.capacity
 
+    def sent(self) -> SentInstance:
+        """Return it as it travels to who makes the runs on it."""
+        problem, requests = self.content()
+        digest = self.question.digest
+        return SentInstance.of(problem, requests, family=self.family, digest=digest)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTraining:
+    """A training of a model, as on the command line."""
+
+    name: str
+    capacity: Capacity = None
+    file: Path | None = None
+
+    @cached_property
+    def question(self) -> Question:
+        """What runs of it answer."""
+        return Question("sha256:" + hashlib.sha256(self.name.encode()).hexdigest(), None)
+
+    def sent(self) -> SentTraining:
+        """Return it as it travels to who runs it."""
+        return SentTraining(self.name, self.question.digest)
+
 
 @dataclass(frozen=True)
 class Folders:
@@ -135,28 +161,26 @@ class Folders:
                     f"--folder {name}=PATH is needed, found none: {what.strip().rstrip('.')}"
                 )
 
-    def of(self, choice: FileChoice) -> Path:
-        """Return the folder from which the files of a choice are named."""
-        return self.own if choice.folder is None else self.given[choice.folder]
+    def of(self, name: str | None) -> Path:
+        """Return the folder of a name from which files are named; the study's own for None."""
+        return self.own if name is None else self.given[name]
 
 
-def instances_of(choice: InstanceChoice, folders: Folders) -> Iterator[StudyInstance]:
-    """Make the instances of a choice as they are asked for: a line can choose any number."""
-    if isinstance(choice, VariedChoice):
-        return _variants(choice, folders)
-    return map(_named_by_capacity, _as_they_are(choice, folders))
-
-
-def _as_they_are(
-    choice: CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice, folders: Folders
-) -> Iterator[StudyInstance]:
-    if isinstance(choice, CatalogueChoice):
-        return _of_catalogue(choice)
+def subjects_of(
+    choice: InstanceChoice, folders: Folders
+) -> Iterator[StudyInstance] | Iterator[StudyTraining]:
+    """Make what a choice is of as it is asked for: a line can choose any number."""
+    if isinstance(choice, TrainingChoice):
+        return map(StudyTraining, choice.trainings)
     if isinstance(choice, FamilyChoice):
-        return _of_family(choice)
+        return map(_named_by_capacity, _of_family(choice))
     if isinstance(choice, ExtractionChoice):
-        return _of_extractions(choice)
-    return _of_files(choice, folders.of(choice))
+        return map(_named_by_capacity, _of_extractions(choice))
+    found = _of_files(choice, folders) if isinstance(choice, FileChoice) else _of_catalogue(choice)
+    instances = map(_named_by_capacity, found)
+    if not choice.variations:
+        return instances
+    return (variant for each in instances for variant in _variants(each, choice))
 
 
 def _named_by_capacity(instance: StudyInstance) -> StudyInstance:
@@ -180,16 +204,17 @@ def _capacity_in(name: str) -> int:
     return int(found[1])
 
 
-def _variants(choice: VariedChoice, folders: Folders) -> Iterator[StudyInstance]:
-    for instance in instances_of(choice.of, folders):
-        for variation in choice.variations:
-            for seed in choice.seeds if is_drawn(variation) else (None,):
-                drawn = {} if seed is None else {"seed": seed}
-                name = name_with(instance.name, {"variation": variation, **drawn})
-                make = partial(_varied, instance, variation, seed or 0)
-                yield StudyInstance(
-                    name, instance.name, CapacityFrom.INSTANCE, make, file=instance.file
-                )
+def _variants(
+    instance: StudyInstance, choice: CatalogueChoice | FileChoice
+) -> Iterator[StudyInstance]:
+    for variation in choice.variations:
+        for seed in choice.seeds or (0,) if is_drawn(variation) else (None,):
+            drawn = {} if seed is None else {"seed": seed}
+            name = name_with(instance.name, {"variation": variation, **drawn})
+            make = partial(_varied, instance, variation, seed or 0)
+            yield StudyInstance(
+                name, instance.name, CapacityFrom.INSTANCE, make, file=instance.file
+            )
 
 
 def _varied(instance: StudyInstance, variation: str, seed: int) -> Content:
@@ -214,14 +239,15 @@ def _of_catalogue(choice: CatalogueChoice) -> Iterator[StudyInstance]:
         question = Question(entry.facts.digest, entry.facts.capacity)
         read, file = partial(_read_entry, entry), place_of(entry, folders_of(CATALOGUE))
         if not choice.nodes_per_stream:
-            yield StudyInstance(entry.name, None, choice.capacity, read, question, file)
+            yield StudyInstance(entry.name, None, choice.asked_capacity, read, question, file)
         for nodes in choice.nodes_per_stream:
             settings: dict[str, object] = {"nodes_per_stream": nodes}
-            if choice.streams is not StreamScheme.CATEGORY:
-                settings["streams"] = choice.streams.value
+            scheme = StreamScheme(choice.streams or StreamScheme.CATEGORY)
+            if scheme is not StreamScheme.CATEGORY:
+                settings["streams"] = scheme.value
             name = name_with(entry.name, settings)
-            deal = partial(_dealt_again, entry, nodes, choice.streams)
-            yield StudyInstance(name, entry.name, choice.capacity, deal, file=file)
+            deal = partial(_dealt_again, entry, nodes, scheme)
+            yield StudyInstance(name, entry.name, choice.asked_capacity, deal, file=file)
 
 
 def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
@@ -247,24 +273,27 @@ def _dealt_again(entry: CatalogueEntry, nodes: int, scheme: StreamScheme) -> Con
 
 
 def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:
-    family = FAMILIES[choice.family]
+    family = FAMILIES[choice.family_name]
     parameters = inspect.signature(family).parameters.keys()
     known, has_seed = parameters - {"seed"}, "seed" in parameters
     for name in choice.parameters:
         if name not in known:
             raise InstanceError(
-                f"family {choice.family} has no parameter {name!r}; {near_names(name, known)}"
+                f"family {choice.family_name} has no parameter {name!r}; {near_names(name, known)}"
             )
-    name = choice.family.replace("_", "-")
+    name = choice.family_name.replace("_", "-")
     for given in _combinations(choice.parameters):
         for seed in choice.seeds if has_seed else (None,):
             settings = given if seed is None else {**given, "seed": seed}
             make = partial(_make, family, settings)
-            yield StudyInstance(name_with(name, settings), name, choice.capacity, make)
+            yield StudyInstance(name_with(name, settings), name, choice.asked_capacity, make)
 
 
-def _combinations(parameters: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
-    for values in itertools.product(*parameters.values()):
+def _combinations(
+    parameters: Mapping[str, Value | tuple[Value, ...]],
+) -> Iterator[dict[str, Value]]:
+    listed = (its if isinstance(its, tuple) else (its,) for its in parameters.values())
+    for values in itertools.product(*listed):
         yield dict(zip(parameters, values, strict=True))
 
 
@@ -273,7 +302,7 @@ def _of_extractions(choice: ExtractionChoice) -> Iterator[StudyInstance]:
     for given in _combinations(choice.parameters):
         options = [word for key, value in given.items() for word in (f"--{key}", str(value))]
         extract = partial(_extracted, (*choice.extract.split(), *options))
-        yield StudyInstance(name_with(model, given), model, choice.capacity, extract)
+        yield StudyInstance(name_with(model, given), model, choice.asked_capacity, extract)
 
 
 @cache
@@ -298,8 +327,9 @@ def _make(family: Callable[..., Problem], settings: dict[str, int | float]) -> C
         raise InstanceError(f"family {family.__name__}: {error}") from None
 
 
-def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
-    for pattern in choice.files:
+def _of_files(choice: FileChoice, folders: Folders) -> Iterator[StudyInstance]:
+    for folder_name, pattern in choice.patterns:
+        folder = folders.of(folder_name)
         found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]
         if not found and instance_file(Path(pattern)) != Path(pattern):
             found = [Path(pattern)]
@@ -310,4 +340,4 @@ def _of_files(choice: FileChoice, folder: Path) -> Iterator[StudyInstance]:
             for part in choice.parts:
                 name = printable(part.name_of(file_label(path)))
                 read = partial(part.read, path)
-                yield StudyInstance(name, None, choice.capacity, read, file=path)
+                yield StudyInstance(name, None, choice.asked_capacity, read, file=path)

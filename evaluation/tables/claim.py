@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import mean
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 # A figure of one case, such as a network; None where it was not measured.
 Figures = Mapping[str, float | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+Text = Annotated[str, Meta(min_length=1, description="a text")]
+Cases = Annotated[tuple[str, ...], Meta(description="a list of names of cases")]
+
+
+class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a paper says, in our words, and what has to be so for it to be true.
 
     Parameters
@@ -37,17 +42,19 @@ class Claim:
         Whether the mean of all cases has to agree instead of every case.
     """
 
-    key: str
-    says: str
-    where: str
-    paper: str
+    key: str = ""
+    says: Text
+    where: Text
+    paper: Text
     figure: str = ""
-    unit: str = "percent"
+    unit: Literal["percent", "times", "seconds", "count", "yes"] = "percent"
     at_least: float | None = None
     at_most: float | None = None
-    cases_needed: int | None = None
-    only: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    cases_needed: Annotated[int, Meta(ge=1, description="a whole number of at least 1")] | None = (
+        None
+    )
+    only: Cases = ()
+    without: Cases = ()
     of_mean: bool = False
     says_why: str = ""
 
@@ -81,8 +88,7 @@ class Claim:
         return None if len(agreeing) + len(about) - len(known) >= needed else False
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What came out of a claim."""
 
     claim: Claim

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from evaluation.report.cases import Case
 from evaluation.study.gaps import ContradictionError, InstanceFacts
 from evaluation.study.instance_name import settings_in
-from evaluation.study.record import ANSWERED, Record
+from evaluation.study.record import ANSWERED, RECORDS, Record
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.text.byte_units import exact_bytes
@@ -19,7 +18,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _MAPPINGS = ("parameters", "statistics", "bounds")
-_LEFT_OUT = (*_MAPPINGS, "machine", "versions", "incumbents", "certificate")
+_LEFT_OUT = (*_MAPPINGS, "machine", "versions", "schema", "incumbents", "certificate")
+# Of records of every kind: a column is there, and unknown, where no record has the field.
+_FIELDS = [
+    name
+    for name in dict.fromkeys(name for kind in RECORDS.values() for name in kind.__struct_fields__)
+    if name not in _LEFT_OUT
+]
 
 
 def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
@@ -78,17 +83,14 @@ def _of_all_runs(case: Case, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _row(record: Record) -> dict[str, Any]:
-    row = {
-        field.name: getattr(record, field.name)
-        for field in fields(Record)
-        if field.name not in _LEFT_OUT
-    }
+    row = {name: getattr(record, name, None) for name in _FIELDS}
     for name in _MAPPINGS:
-        row |= {f"{name}.{key}": value for key, value in getattr(record, name).items()}
+        row |= {f"{name}.{key}": value for key, value in getattr(record, name, {}).items()}
     of_it, settings = settings_in(record.instance)
     row |= {f"settings.{key}": _number(value) for key, value in settings.items()}
     its = record.statistics
     return row | {
+        "kind": record.kind,
         "status": record.status.value,
         "answered": record.status in ANSWERED,
         "peak": record.peak if record.status in ANSWERED else None,

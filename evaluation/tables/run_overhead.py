@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
-from datetime import datetime
 from statistics import mean
 
 from evaluation.report.slots import PageMaterial, slot
-from evaluation.study.record import Record
+from evaluation.study.record import InstanceRecord
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
 
@@ -21,15 +20,16 @@ SECONDS_PER_HOUR = 3600
 
 @slot("overhead-table")
 def _overhead_table(material: PageMaterial) -> str:
-    by_instance: dict[str, list[Record]] = {}
+    by_instance: dict[str, list[InstanceRecord]] = {}
     for record in material.records:
-        by_instance.setdefault(record.instance, []).append(record)
+        if isinstance(record, InstanceRecord):
+            by_instance.setdefault(record.instance, []).append(record)
     rows = [Row(_cells(records)) for records in by_instance.values() if len(records) > 1]
     return Table(columns_of(*HEADINGS), rows).markdown() if rows else ""
 
 
-def _cells(records: Sequence[Record]) -> list[str]:
-    moments = [datetime.fromisoformat(record.moment) for record in records]
+def _cells(records: Sequence[InstanceRecord]) -> list[str]:
+    moments = [record.moment for record in records]
     # From the first begin to the last: one run less than there are.
     between = len(records) - 1
     planning = mean(record.wall_seconds or 0.0 for record in records)

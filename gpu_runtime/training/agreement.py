@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 
-from gpu_runtime.training.run_specification import Allocator
-from gpu_runtime.training.worker_result import CheckResult
+from gpu_runtime.training.run_result import RunResult
+from gpu_runtime.training.training_run import Allocator
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Agreement:
 _SHOWN = 16
 
 
-def compare(results: Mapping[Allocator, CheckResult]) -> Agreement:
+def compare(results: Mapping[Allocator, RunResult]) -> Agreement:
     """Compare every run with the first, value by value in the order in which a run has them."""
     reference, first = next(iter(results.items()))
     expected = _values(first)
@@ -78,7 +78,7 @@ def compare(results: Mapping[Allocator, CheckResult]) -> Agreement:
 
 
 def _is_not_finite(loss: str) -> bool:
-    # As in :class:`CheckResult`, where a NaN also has its bits.
+    # As in :class:`RunResult`, where a NaN also has its bits.
     return loss.lstrip("-").startswith(("nan", "inf"))
 
 
@@ -97,15 +97,15 @@ def _shown(value: str | None) -> str:
     return "nothing" if value is None else value[:_SHOWN]
 
 
-def _values(result: CheckResult) -> dict[str, str]:
+def _values(result: RunResult) -> dict[str, str]:
     """Return what was computed by where, in the order in which it was computed."""
     values = {}
     for step, (losses, gradients) in enumerate(
-        zip(result.losses, result.gradients, strict=True), start=1
+        zip_longest(result.losses, result.gradients, fillvalue=()), start=1
     ):
         for microbatch, loss in enumerate(losses, start=1):
             values[f"step {step}, loss of microbatch {microbatch}"] = loss
-        for name, digest in gradients.items():
+        for name, digest in dict(gradients).items():
             values[f"step {step}, gradient of {name}"] = digest
     for kind, named in (("parameter", result.parameters), ("buffer", result.buffers)):
         for name, digest in named.items():

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import Agreement
-from gpu_runtime.training.allocator_comparison import AllocatorComparison
-from gpu_runtime.training.run_specification import Allocator, RunSpecification
-from gpu_runtime.training.worker_result import PeakFigures, TimeResult
+from gpu_runtime.training.comparison import AllocatorComparison
+from gpu_runtime.training.run_result import PeakFigures, RunResult
+from gpu_runtime.training.training_run import Allocator, RegisteredModel, TrainingRun
 from planners.text.table import Row, Table, and_more, columns_of
 
-SCHEMA_VERSION = 1
+# 2: step times by turn.
+SCHEMA_VERSION = 2
 GIB = 1 << 30
 
 NOTHING = "-"
@@ -65,18 +68,26 @@ def notes(findings: AllocatorComparison) -> list[str]:
     return lines
 
 
-def study_record(job: RunSpecification, findings: AllocatorComparison) -> dict[str, Any]:
+def study_record(
+    run: TrainingRun, model: RegisteredModel, findings: AllocatorComparison
+) -> dict[str, Any]:
     """Return everything that was run and found, as scalars, lists and objects."""
     agreement = findings.agreement
     environments = [timing.environment for timing in findings.timings.values()]
-    described = asdict(job)
-    for chosen_by_study in ("purpose", "allocator", "strict", "device"):
-        del described[chosen_by_study]
     return {
         "schema": "gapless-training",
         "version": SCHEMA_VERSION,
-        "command": job.command,
-        **described,
+        "command": f"python -m gpu_runtime.train {model.arguments}",
+        "model": model.name,
+        "shape": model.shape,
+        "settings": asdict(model.settings),
+        "warm_up": run.warm_up,
+        "timed_steps": run.turns * run.turn_steps,
+        "turns": run.turns,
+        "seed": run.seed,
+        "planner": run.planner,
+        "time_limit": run.time_limit,
+        "models": list(model.files),
         "environment": environments[0] if environments else {},
         "passed": findings.passed,
         "bit_identical": None if agreement is None else agreement.is_bit_identical,
@@ -93,12 +104,20 @@ def study_record(job: RunSpecification, findings: AllocatorComparison) -> dict[s
     }
 
 
+def step_ratio(timing: RunResult, other: RunResult) -> float:
+    """Return the median over turns of what the median step is to that of another run."""
+    pairs = zip(timing.step_seconds, other.step_seconds, strict=True)
+    return statistics.median(
+        statistics.median(its) / statistics.median(theirs) for its, theirs in pairs
+    )
+
+
 def gib(size: int | None) -> str:
     """Return bytes in GiB with three decimals."""
     return NOTHING if size is None else f"{size / GIB:,.3f}"
 
 
-def over_plan(timing: TimeResult) -> float | None:
+def over_plan(timing: RunResult) -> float | None:
     """Return by what part reserved memory exceeds the plan."""
     if timing.plan is None or timing.peaks is None or not timing.plan.planned_bytes:
         return None
@@ -106,10 +125,10 @@ def over_plan(timing: TimeResult) -> float | None:
 
 
 def _cells(
-    allocator: Allocator, timing: TimeResult, findings: AllocatorComparison
+    allocator: Allocator, timing: RunResult, findings: AllocatorComparison
 ) -> tuple[str, ...]:
     peaks, plan, excess = timing.peaks, timing.plan, over_plan(timing)
-    median = statistics.median(timing.step_seconds)
+    every = timing.every_step
     default = findings.timings.get(Allocator.DEFAULT)
     return (
         str(allocator),
@@ -118,11 +137,9 @@ def _cells(
         NOTHING if excess is None else f"{excess:.4%}",
         gib(timing.whole_run_reserved),
         gib(timing.device_bytes),
-        f"{median * 1e3:.3f}",
-        f"{max(timing.step_seconds) * 1e3:.3f}",
-        NOTHING
-        if default is None
-        else f"{median / statistics.median(default.step_seconds) - 1:+.2%}",
+        f"{statistics.median(every) * 1e3:.3f}",
+        f"{max(every) * 1e3:.3f}",
+        NOTHING if default is None else f"{step_ratio(timing, default) - 1:+.2%}",
         NOTHING if plan is None else f"{plan.fallback_requests:,}",
         NOTHING if plan is None else _mismatch_cell(plan),
     )
@@ -167,13 +184,13 @@ def _verdict(agreement: Agreement) -> Sequence[str]:
     return [f"NOT bit-identical ({compared}):", *map(str, agreement.differences)]
 
 
-def _timing_record(timing: TimeResult) -> dict[str, Any]:
+def _timing_record(timing: RunResult) -> dict[str, Any]:
     return {
-        **asdict(timing),
+        **msgspec.to_builtins(timing),
         "efficiency": None if timing.peaks is None else timing.peaks.efficiency,
         "over_plan": over_plan(timing),
-        "median_step_seconds": statistics.median(timing.step_seconds),
-        "worst_step_seconds": max(timing.step_seconds),
+        "median_step_seconds": statistics.median(timing.every_step),
+        "worst_step_seconds": max(timing.every_step),
     }
 
 

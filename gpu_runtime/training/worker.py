@@ -1,46 +1,59 @@
-"""``python -m gpu_runtime.training.worker``: a run on standard input, its result as one line.
+"""``python -m gpu_runtime.training.worker MODULE``: a run on standard input, one line out.
 
-An allocator is chosen once in the life of a process, so each has processes of its own.
+An allocator is chosen once in the life of a process, so each has processes of its own. What is
+imported before the run is read, the module of the program among it, is imported while another
+process is measured. Where time is taken, a line is written before each turn, and one is read that
+lets it begin.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
-from gpu_runtime.training.run_specification import Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Failure, WorkerResult, write_result
+from gpu_runtime.training.run_processes import WAITS_FOR_ITS_TURN
+from gpu_runtime.training.run_result import Answer, Failure, write_answer
+from gpu_runtime.training.training_run import Purpose, TrainingRun
 from instances.extract.models.required_packages import require_packages
 from planners.command_line import standard_output
 from planners.errors import GaplessError
 
 
-def result_of(specification: RunSpecification) -> WorkerResult:
-    """Do a run; whatever happens, there is a result."""
+def answer_to(line: str) -> Answer:
+    """Do a run; whatever happens, there is an answer."""
     try:
         require_packages()
         # Imported here because they need PyTorch.
-        from gpu_runtime.training.allocator_probe import open_probe, require_device
-        from gpu_runtime.training.check_run import UndeterminedError, run_check
-        from gpu_runtime.training.timed_run import run_timed
+        import torch
 
-        require_device(specification.device)
+        from gpu_runtime.training.allocator_probe import open_probe, require_device
+        from gpu_runtime.training.determinism import UndeterminedError
+        from gpu_runtime.training.program_run import run_program
+
+        run = TrainingRun.from_json(line)
+        require_device(run.device)
     except GaplessError as error:
         return Failure(_line(error), is_general=True)
-    run = run_check if specification.purpose is Purpose.CHECK else run_timed
     try:
+        if run.device == "cuda":
+            torch.cuda.set_device(run.rank)
         probe = open_probe(
-            specification.allocator,
-            specification.device,
-            specification.planner,
-            specification.time_limit,
-            # Few steps are compared, and all that are timed are to be the plan's.
-            planning="between",
+            run.allocator, run.device, run.planner, run.time_limit, run.rank, run.planning
         )
-        return run(specification, probe)
+        if run.purpose is Purpose.CHECK:
+            return run_program(run, probe)
+        return run_program(run, probe, wait_for_turn)
     except UndeterminedError as error:
         return Failure(_line(error), undetermined=error.operator)
     except Exception as error:
         return failure_of(error)
+
+
+def wait_for_turn() -> None:
+    """Say that this process waits, until a line lets it go on."""
+    standard_output.write_before_the_answer(WAITS_FOR_ITS_TURN)
+    if not sys.stdin.readline():
+        raise EOFError("nobody is there to say whose turn it is")
 
 
 def failure_of(error: Exception) -> Failure:
@@ -61,12 +74,26 @@ def _line(error: Exception) -> str:
     return " ".join(lines[0].split()) if lines else "no message"
 
 
+def _answer() -> Answer:
+    try:
+        require_packages()
+        for module in ("gpu_runtime.training.program_run", *sys.argv[1:]):
+            import_module(module)
+    except GaplessError as error:
+        return Failure(_line(error), is_general=True)
+    except ImportError as error:
+        return failure_of(error)
+    return answer_to(sys.stdin.readline())
+
+
 def main() -> None:
-    """Read the specification, do the run, write the result."""
-    specification = RunSpecification.from_json(sys.stdin.readline())
+    """Import what takes long, read the run, do it, write the answer."""
     with standard_output.kept_for_the_answer():
-        result = result_of(specification)
-    standard_output.write(write_result(result) + "\n")
+        answer = _answer()
+    standard_output.write(write_answer(answer) + "\n")
+    # After an error, threads of a library may wait for what never comes.
+    if isinstance(answer, Failure):
+        standard_output.leave_at_once(0)
 
 
 if __name__ == "__main__":

@@ -5,31 +5,37 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace as changed
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from gpu_runtime import train
-from gpu_runtime.training.allocator_comparison import (
-    AllocatorComparison,
-    Listen,
-    compare_allocators,
-)
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_result import Failure, WorkerResult
+from gpu_runtime.training.run_processes import RunProcesses
+from gpu_runtime.training.run_result import Answer, Failure
+from gpu_runtime.training.training_run import TrainingRun
 from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from planners.command_line import standard_output
-from tests.gpu_runtime.training.worker_results import CHECK, PLAN, TIME, planned_check, planned_time
+from tests.gpu_runtime.training.run_results import CHECK, PLAN, planned_check, succeed
 
-Worker = Callable[[RunSpecification], WorkerResult]
+Worker = Callable[[TrainingRun], Answer]
 
 
-def succeed(specification: RunSpecification) -> WorkerResult:
-    if specification.allocator is Allocator.PLANNED:
-        return planned_check() if specification.purpose is Purpose.CHECK else planned_time()
-    return CHECK if specification.purpose is Purpose.CHECK else TIME
+class StandIn(RunProcesses):
+    """A process that waits for all its turns and then answers."""
+
+    def __init__(self, run: TrainingRun, worker: Worker) -> None:
+        super().__init__((), ())
+        self._run, self._worker = run, worker
+
+    def wait_for_pause(self) -> None:
+        """Wait no time."""
+
+    def answer(self) -> Answer:
+        return self._worker(self._run)
 
 
 @pytest.fixture
@@ -40,15 +46,11 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setattr(train, "require_gpu", lambda: None)
 
     def run(*arguments: str, worker: Worker = succeed) -> Result:
-        def study(
-            specification: RunSpecification,
-            allocators: tuple[Allocator, ...],
-            comparison: AllocatorComparison,
-            listen: Listen,
-        ) -> None:
-            compare_allocators(specification, allocators, comparison, listen, worker)
+        @contextmanager
+        def start(run: TrainingRun) -> Iterator[RunProcesses]:
+            yield StandIn(run, worker)
 
-        monkeypatch.setattr(train, "compare_allocators", study)
+        monkeypatch.setattr(train, "waiting_run", start)
         return CliRunner().invoke(train.app, ["bert-base", *arguments])
 
     return run
@@ -62,7 +64,7 @@ def test_equal_bits_exit_0(command: Callable[..., Result]) -> None:
     assert [line[3:].split()[0] for line in lines[1:4]] == ["default", "expandable", "planned"]
     assert lines[4].startswith("memory in GiB, ")
     assert lines[-1].startswith("bit-identical: 4 losses, ")
-    assert "check default ... " in result.stderr
+    assert result.stderr == ""
     assert "\x1b" not in result.stdout
 
 
@@ -75,39 +77,38 @@ def test_json_is_one_object(command: Callable[..., Result]) -> None:
 
 
 def test_every_option_reaches_the_workers(command: Callable[..., Result]) -> None:
-    specifications: list[RunSpecification] = []
+    runs: list[TrainingRun] = []
 
-    def worker(specification: RunSpecification) -> WorkerResult:
-        specifications.append(specification)
-        return succeed(specification)
+    def worker(run: TrainingRun) -> Answer:
+        runs.append(run)
+        return succeed(run)
 
     command(
         "--planner", "pressure", "--steps", "7", "--timed-steps", "40", "--warm-up", "9",
-        "--time-limit", "2.5", "--seed", "3", "--seq", "64", "--layers", "2",
+        "--time-limit", "2.5", "--seed", "3", "--seq", "64", "--layers", "2", "--turns", "5",
         "--microbatches", "4", "--precision", "bfloat16", "--optimizer", "sgd",
         "--allocators", "planned,default", worker=worker,
     )  # fmt: skip
-    assert [specification.label for specification in specifications] == [
+    assert [run.label for run in runs] == [
         "check planned", "check default", "time planned", "time default",
     ]  # fmt: skip
-    specification = specifications[0]
-    assert (specification.planner, specification.warm_up, specification.timed_steps) == (
-        "pressure",
-        9,
-        40,
-    )
-    assert (specification.time_limit, specification.seed, specification.device) == (2.5, 3, "cuda")
-    assert specification.shape == {"seq": 64, "layers": 2}
-    settings = specification.settings
-    assert (settings.steps, settings.microbatches) == (7, 4)
-    assert (settings.precision, settings.optimizer) == ("bfloat16", "sgd")
+    check, _, timed, _ = runs
+    assert (timed.warm_up, timed.turns, timed.turn_steps) == (9, 5, 8)
+    assert (check.steps, check.turns) == (7, 0)
+    for run in runs:
+        assert (run.planner, run.time_limit, run.seed, run.device) == ("pressure", 2.5, 3, "cuda")
+        assert run.planning == "between"
+        assert run.model is not None
+        assert run.model.arguments == (
+            "bert-base --seq 64 --layers 2 --microbatches 4 --precision bfloat16 --optimizer sgd"
+        )
 
 
 def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
-    def worker(specification: RunSpecification) -> WorkerResult:
-        if specification.label == "check planned":
+    def worker(run: TrainingRun) -> Answer:
+        if run.label == "check planned":
             return replace(planned_check(), losses=(("0x1p+0", "0x1p+0"), CHECK.losses[1]))
-        return succeed(specification)
+        return succeed(run)
 
     result = command(worker=worker)
     assert result.exit_code == 1
@@ -117,10 +118,10 @@ def test_other_bits_exit_1(command: Callable[..., Result]) -> None:
 
 
 def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> None:
-    def worker(specification: RunSpecification) -> WorkerResult:
-        if specification.label == "check planned":
-            return replace(CHECK, plan=replace(PLAN, planned_steps=0))
-        return succeed(specification)
+    def worker(run: TrainingRun) -> Answer:
+        if run.label == "check planned":
+            return replace(CHECK, plan=changed(PLAN, planned_steps=0))
+        return succeed(run)
 
     result = command("--steps", "3", worker=worker)
     assert result.exit_code == 1
@@ -128,12 +129,8 @@ def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> N
 
 
 def test_a_worker_that_fails_exits_2_after_the_rest(command: Callable[..., Result]) -> None:
-    def worker(specification: RunSpecification) -> WorkerResult:
-        return (
-            Failure("out of memory: much")
-            if specification.label == "time default"
-            else succeed(specification)
-        )
+    def worker(run: TrainingRun) -> Answer:
+        return Failure("out of memory: much") if run.label == "time default" else succeed(run)
 
     result = command(worker=worker)
     assert result.exit_code == 2
@@ -143,16 +140,16 @@ def test_a_worker_that_fails_exits_2_after_the_rest(command: Callable[..., Resul
 
 
 def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
-    def worker(specification: RunSpecification) -> WorkerResult:
-        if specification.label == "time planned":
+    def worker(run: TrainingRun) -> Answer:
+        if run.label == "time planned":
             raise KeyboardInterrupt
-        return succeed(specification)
+        return succeed(run)
 
     result = command(worker=worker)
     assert result.exit_code == 130
     assert "default" in result.stdout
     assert "bit-identical: " in result.stdout
-    assert result.stderr.endswith("time planned ... \ninterrupted\n")
+    assert result.stderr.endswith("interrupted\n")
 
 
 def test_a_reader_that_leaves_is_no_error(
@@ -180,6 +177,7 @@ def test_a_reader_that_leaves_is_no_error(
         (["--seed", str(1 << 64)], "--seed: 0 to 2**31 - 1 is needed, found 18446744073709551616"),
         (["--time-limit", "0"], "--time-limit: more than 0 seconds is needed, found 0.0"),
         (["--time-limit", "nan"], "--time-limit: more than 0 seconds is needed, found nan"),
+        (["--turns", "7"], "--turns: 30 timed steps are to be split evenly, found 7"),
         (["--image", "8"], "setting image: bert-base does not have it"),
         (["--optimizer", "adam"], "setting optimizer: no optimizer is called 'adam'"),
         (["--allocators", "plan"], "--allocators: none is called 'plan'; did you mean 'planned'"),
@@ -232,8 +230,8 @@ def test_without_a_gpu_nothing_is_started(
     def no_driver() -> None:
         require_gpu("nowhere.so.1")
 
-    def worker(specification: RunSpecification) -> WorkerResult:
-        raise AssertionError(f"{specification.label} was started")
+    def worker(run: TrainingRun) -> Answer:
+        raise AssertionError(f"{run.label} was started")
 
     monkeypatch.setattr(train, "require_gpu", no_driver)
     result = command(worker=worker)

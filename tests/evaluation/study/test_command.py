@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from evaluation.study.__main__ import app
 from evaluation.study.records_file import read_records
+from evaluation.study.study_file import studies
 from planners import Problem, write_problem
 from tests.evaluation.study.conftest import MISBEHAVING
 from tests.evaluation.study.test_record import RECORD
@@ -302,5 +304,10 @@ def test_a_mistake_is_one_line(study_folder: Path, words: tuple[str, ...], messa
 def test_the_studies_that_ship_are_listed() -> None:
     ended = call("list")
     assert ended.exit_code == 0
-    lines = dict(line.split(maxsplit=1) for line in ended.stdout.splitlines())
-    assert lines["regression"] == "Is any plan worse than it was?"
+    lines = ended.stdout.splitlines()
+    names = [line.split()[0] for line in lines if line[0] != " "]
+    assert names == list(studies())
+    asked = next(line for line in lines if line.startswith("regression"))
+    age = lines[lines.index(asked) + 1].strip()
+    assert asked.split(maxsplit=1)[1] == "Is any plan worse than it was?"
+    assert re.match(r"records of 20\d\d-\d\d-\d\d, commit [0-9a-f]{12}(\+changes)?(;|$)", age)

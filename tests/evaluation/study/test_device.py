@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.study.kinds import carry_out
 from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.record import Record, RunStatus
-from evaluation.study.run_task import carry_out
 from evaluation.study.runner import tasks_of
 from evaluation.study.study_file import read_study
 from evaluation.study.study_instances import Folders

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from evaluation.study.record import Machine, Record, RunStatus
+from evaluation.study.record import Machine, OffsetsRecord, Record, RunStatus
 from planners.errors import InstanceError
 
-RECORD = Record(
+RECORD = OffsetsRecord(
     study="large",
     run="pair naive seed=0 repetition=1",
     asked="sha256:2",
@@ -20,7 +20,6 @@ RECORD = Record(
     tensors=2,
     family="best-fit-traps",
     planner="greedy",
-    kind="offsets",
     parameters={"order": "size", "tries": 3, "share": 0.5, "deep": True},
     seed=7,
     budget_seconds=2.5,
@@ -28,7 +27,6 @@ RECORD = Record(
     status=RunStatus.FEASIBLE,
     reason="its time was over",
     peak=12,
-    allocated=11,
     lower_bound=10,
     certificate="lifetime",
     bounds={"lifetime": 10, "block": 4},
@@ -41,7 +39,7 @@ RECORD = Record(
     machine=Machine("a processor", 4, 1 << 30, "Linux 6"),
     versions={"python": "3.11"},
     commit="0123456789ab",
-    moment="2026-01-02T03:04:05+00:00",
+    moment=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
 )
 
 
@@ -53,8 +51,9 @@ def test_a_record_comes_back_from_its_one_line() -> None:
 
 def test_every_field_is_in_the_line_beside_the_version_of_the_schema() -> None:
     line = json.loads(RECORD.to_json())
-    assert line.pop("schema") == 1
-    assert line.keys() == {field.name for field in fields(Record)}
+    assert line.pop("kind") == "offsets"
+    assert line["schema"] == 1
+    assert line.keys() == set(OffsetsRecord.__struct_fields__)
 
 
 def test_a_label_is_what_the_command_line_takes() -> None:
@@ -70,19 +69,23 @@ def test_a_label_is_what_the_command_line_takes() -> None:
         ({"peak": 1 << 63}, "field peak: a whole number"),
         ({"status": "optimum"}, "field status: one of optimal, feasible"),
         ({"status": []}, "field status: one of optimal, feasible"),
-        ({"kind": "both"}, "field kind: one of offsets, online is needed, found 'both'"),
+        (
+            {"kind": "both"},
+            "field kind: one of offsets, online, fit, training is needed, found 'both'",
+        ),
         ({"timed": 1}, "field timed: true or false is needed, found 1"),
-        ({"wall_seconds": float("nan")}, "field wall_seconds: a number of seconds"),
-        ({"wall_seconds": float("inf")}, "field wall_seconds: a number of seconds"),
+        ({"wall_seconds": float("nan")}, "the line is no whole JSON text"),
+        ({"wall_seconds": -1}, "field wall_seconds: a number of seconds of at least 0"),
+        ({"wall_seconds": 10**400}, "field wall_seconds: a number of seconds"),
         ({"bounds": {"lifetime": "10"}}, "field bounds.lifetime: a whole number"),
-        ({"parameters": [1]}, "field parameters: an object is needed"),
+        ({"parameters": [1]}, "field parameters: an object, or a table, is needed"),
         ({"parameters": {"a": None}}, "field parameters.a: a text, a number, true or false"),
         ({"incumbents": [[1]]}, "field incumbents[0]: a pair of seconds and bytes"),
-        ({"incumbents": [[1, 2.5]]}, "field incumbents[0]: a whole number"),
-        ({"machine": {"cores": 1}}, "field machine: an object of processor, cores"),
+        ({"incumbents": [[1, 2.5]]}, "field incumbents[0][1]: a whole number"),
+        ({"machine": {"cores": 1}}, "field machine.processor: missing"),
         ({"moment": "yesterday"}, "field moment: a date and time"),
-        ({"study": None}, "field study: a text, of at most 4000 characters, is needed, found None"),
-        ({"peek": 3}, "field peek: unknown; did you mean 'peak'"),
+        ({"study": None}, "field study: a text of at most 4000 characters is needed, found None"),
+        ({"peek": 3}, "field 'peek': unknown; did you mean 'peak'"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], message: str) -> None:
@@ -94,8 +97,8 @@ def test_a_wrong_field_is_named(change: dict[str, Any], message: str) -> None:
 
 def test_a_field_that_is_missing_is_named() -> None:
     line = json.loads(RECORD.to_json())
-    del line["peak"]
-    with pytest.raises(InstanceError, match=r"^f: field peak: missing"):
+    del line["asked"]
+    with pytest.raises(InstanceError, match=r"^f: field asked: missing"):
         Record.from_json(json.dumps(line), "f")
 
 

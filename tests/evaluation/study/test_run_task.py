@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.study.kinds import carry_out
 from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import Record, RunStatus
-from evaluation.study.run_task import RunTask, carry_out
+from evaluation.study.run_task import RunTask
 from evaluation.study.runner import tasks_of
 from evaluation.study.study import Study
 from evaluation.study.study_file import read_study

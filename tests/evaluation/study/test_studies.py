@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from evaluation.study.planned_runs import runs_of
-from evaluation.study.study import FileChoice, Study, VariedChoice
+from evaluation.study.study import FileChoice, Study
 from evaluation.study.study_file import FOLDER, find_study, studies
 from evaluation.study.study_instances import Folders
+from evaluation.study.training_grid import trained_programs
 
 
 @pytest.mark.parametrize("name", studies())
 def test_a_study_asks_a_question_and_plans_runs(name: str, tmp_path: Path) -> None:
     study = find_study(name)
     assert study.question.endswith("?")
-    assert runs_of(study, made_up_folders(study, tmp_path))
+    if study.training:
+        assert trained_programs(study.training)
+    else:
+        assert runs_of(study, made_up_folders(study, tmp_path))
 
 
 def made_up_folders(study: Study, within: Path) -> Folders:
@@ -27,11 +31,11 @@ def made_up_folders(study: Study, within: Path) -> Folders:
         folder.mkdir()
     for grid in study.grids:
         for choice in grid.instances:
-            files = choice.of if isinstance(choice, VariedChoice) else choice
-            if isinstance(files, FileChoice) and files.folder is not None:
-                for pattern in files.files:
+            patterns = choice.patterns if isinstance(choice, FileChoice) else ()
+            for folder_name, pattern in patterns:
+                if folder_name is not None:
                     name = re.sub(r"\[(.).*?\]", r"\1", re.sub(r"[*?]", "1048576", pattern))
-                    (folders.of(files) / name).touch()
+                    (folders.of(folder_name) / name).touch()
     return folders
 
 

@@ -14,7 +14,6 @@ from evaluation.study.study import (
     FamilyChoice,
     FileChoice,
     RunLimits,
-    VariedChoice,
 )
 from evaluation.study.study_file import find_study, read_study
 from planners.errors import GaplessError, InstanceError
@@ -83,37 +82,46 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
     assert [(plugin.name, plugin.source) for plugin in study.plugins] == [("own.py", "# none")]
     assert study.page == {"title": "A page"}
     first, second = study.grids
-    assert first.planners == ("greedy-*", "auto")
+    assert first.named["offsets"] == ("greedy-*", "auto")
     assert (first.seeds, first.repetitions) == ((3, 4), 5)
     assert first.limits == RunLimits(2.0, 7, 2, 1 << 30, 7.0)
-    assert first.instances == (
-        CatalogueChoice(
-            ("bert*", "tiny-bert"), ("streams",), "extracted graph", 10, 5000, capacity=None
-        ),
-    )
-    assert (second.planners, second.online, second.repetitions) == ((), ("pytorch-caching",), 1)
+    [chosen] = first.instances
+    assert isinstance(chosen, CatalogueChoice)
+    assert (chosen.names, chosen.tags) == (("bert*", "tiny-bert"), ("streams",))
+    assert (chosen.kind, chosen.least_tensors, chosen.most_tensors) == (
+        "extracted graph", 10, 5000,
+    )  # fmt: skip
+    assert chosen.asked_capacity is None
+    assert (second.named["online"], second.repetitions) == (("pytorch-caching",), 1)
     assert second.limits == RunLimits(3.0, None, 1, 1 << 30, 60.0)
-    assert second.instances == (
-        FamilyChoice("guillotine_packing", {"tensors": (60, 80), "pinned": (2,)}, (1,)),
-        FileChoice(("own/*.json",)),
-        VariedChoice(
-            FileChoice(("*.csv",), capacity=CapacityFrom.NAME), ("mirrored", "smaller"), (1, 2)
-        ),
-        CatalogueChoice(("bert",), capacity=1 << 20),
-    )
+    family, files, varied, named = second.instances
+    assert isinstance(family, FamilyChoice)
+    assert family.family_name == "guillotine_packing"
+    assert (family.parameters, family.seeds) == ({"tensors": (60, 80), "pinned": 2}, (1,))
+    assert isinstance(files, FileChoice)
+    assert files.patterns == [(None, "own/*.json")]
+    assert isinstance(varied, FileChoice)
+    assert varied.asked_capacity is CapacityFrom.NAME
+    assert (varied.variations, varied.seeds) == (("mirrored", "smaller"), (1, 2))
+    assert isinstance(named, CatalogueChoice)
+    assert named.asked_capacity == 1 << 20
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("question", "quesiton", "field 'quesiton': unknown; did you mean 'question'"),
-        ('question = "?"', "", "field question: a text is needed, found nothing"),
+        ('question = "?"', "", "field question: missing, and it is needed"),
         ("seconds = 1", "", "grid 1, field seconds: a limit of each run"),
         ("seconds = 1", "seconds = true", "field seconds: a number of at least 0"),
         ("seconds = 1", "seconds = nan", "field seconds: a number of at least 0"),
         ("seconds = 1", "seconds = 1\nbudget_seconds = 2", "at least the budget of 2 is needed"),
         ("seconds = 1", 'seconds = 1\nmemory = "big"', "field memory"),
-        ("seconds = 1", "seconds = 1\nseeds = [-1]", "a list of whole numbers of at least 0"),
+        (
+            "seconds = 1",
+            "seconds = 1\nseeds = [-1]",
+            "field seeds[0]: a whole number of at least 0",
+        ),
         ("seconds = 1", "seconds = 1\nseeds = []", "a list of whole numbers of at least 0"),
         ("seconds = 1", "seconds = 1\nrepetitions = 0", "a whole number of at least 1"),
         ("seconds = 1", "seconds = 1\nthreads = 0", "a whole number of at least 1"),
@@ -121,7 +129,7 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
         ('planners = ["naive"]', "", "grid 1, field planners: a list of planners"),
         ('planners = ["naive"]', 'planners = "naive"', "field planners: a list of texts"),
         ("[[grid]]", "[[gird]]", "field 'gird': unknown; did you mean 'grid'"),
-        ("[[grid.instances]]", "", "grid 1, field instances: a list of tables"),
+        ("[[grid.instances]]", "", "grid 1, field instances: missing, and it is needed"),
         ("instances]]", 'instances]]\nname = "bert"', "instances 1, field 'name': unknown; did"),
         ("instances]]", 'instances]]\nkind = "real"', "instances 1, field kind: one of extracted"),
         (
@@ -138,12 +146,12 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
         (
             "instances]]",
             'instances]]\nfamily = "training-trace"\nparameters = { tensors = "9" }',
-            "parameters, field tensors: a number or a list of numbers",
+            "instances 1, field parameters.tensors: a number or a list of numbers",
         ),
         (
             "instances]]",
             'instances]]\nextract = "bert"\nparameters = { streams = ["roles", true] }',
-            "parameters, field streams: a number, a text, or a list of them",
+            "instances 1, field parameters.streams: a number, a text, or a list of them",
         ),
         (
             "instances]]",
@@ -172,7 +180,7 @@ def test_everything_that_a_file_says_is_read(tmp_path: Path) -> None:
             'instances]]\nextract = "bert-base"\nvariations = ["mirrored"]',
             "field 'variations': unknown",
         ),
-        ("[[grid]]", "folders = { sets = 1 }\n[[grid]]", "folders, field sets: a text is needed"),
+        ("[[grid]]", "folders = { sets = 1 }\n[[grid]]", "field folders.sets: a text is needed"),
         ("[[grid]]", "grid = [[", "the file is no TOML"),
     ],
 )

@@ -47,9 +47,8 @@ def page_of(study: str, records: Sequence[Record]) -> str:
 def _record(line: dict[str, object]) -> Record:
     if "status" in line:
         line["status"] = RunStatus(str(line["status"]))
-    incumbents = line.get("incumbents", [])
-    assert isinstance(incumbents, list)
-    line["incumbents"] = tuple(map(tuple, incumbents))
+    if isinstance(line.get("incumbents"), list):
+        line["incumbents"] = tuple(map(tuple, line["incumbents"]))
     return record(**line)  # type: ignore[arg-type]
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from evaluation.study.gaps import ContradictionError
 from evaluation.study.record import Record

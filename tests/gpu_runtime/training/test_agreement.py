@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpu_runtime.training.agreement import compare
-from gpu_runtime.training.run_specification import Allocator
-from gpu_runtime.training.worker_result import CheckResult
-from tests.gpu_runtime.training.worker_results import CHECK, planned_check
+from gpu_runtime.training.run_result import RunResult
+from gpu_runtime.training.training_run import Allocator
+from tests.gpu_runtime.training.run_results import CHECK, planned_check
 
 OTHER = "ff" * 32
 
 
-def changed_gradient(step: int, name: str) -> CheckResult:
+def changed_gradient(step: int, name: str) -> RunResult:
     gradients = [dict(named) for named in CHECK.gradients]
     gradients[step][name] = OTHER
     return replace(CHECK, gradients=tuple(gradients))
@@ -39,7 +38,7 @@ def test_equal_runs_agree_and_are_counted() -> None:
         (replace(CHECK, buffers={"norm.mean": OTHER}), "buffer norm.mean at the end"),
     ],
 )  # fmt: skip
-def test_a_difference_is_named(result: CheckResult, where: str) -> None:
+def test_a_difference_is_named(result: RunResult, where: str) -> None:
     found = compare({Allocator.DEFAULT: CHECK, Allocator.EXPANDABLE: result})
     assert not found.is_bit_identical
     (difference,) = found.differences

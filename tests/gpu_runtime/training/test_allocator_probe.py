@@ -6,8 +6,8 @@ import pytest
 
 from gpu_runtime import OnlineMemory, PlannedMemory
 from gpu_runtime._core import PlannedAllocator, SimulatedMemory
-from gpu_runtime.training.run_specification import ONLINE, Allocator
-from gpu_runtime.training.worker_result import PeakFigures
+from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
+from gpu_runtime.training.training_run import ONLINE, Allocator
 from planners.errors import DeviceError
 
 pytestmark = pytest.mark.torch
@@ -70,7 +70,7 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
 def test_a_plan_in_the_making_is_waited_for(
     allocator: PlannedAllocator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpu_runtime.training.allocator_probe import HostProbe, NativeProbe, open_probe
+    from gpu_runtime.training.allocator_probe import AllocatorProbe, NativeProbe, open_probe
 
     waited: list[PlannedMemory] = []
 
@@ -78,7 +78,7 @@ def test_a_plan_in_the_making_is_waited_for(
         waited.append(memory)
 
     monkeypatch.setattr(PlannedMemory, "wait_for_planning", wait)
-    HostProbe().wait_for_planning()
+    AllocatorProbe().wait_for_planning()
     NativeProbe().wait_for_planning()
     assert not waited
     open_probe(Allocator.PLANNED, "cuda").wait_for_planning()
@@ -109,12 +109,19 @@ def test_pytorchs_peaks_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
     figures = {f"{kind}_bytes.all.{which}": number * (10 if which == "peak" else 1)
                for number, kind in enumerate(("requested", "allocated", "reserved", "active"), 1)
                for which in ("peak", "current")}  # fmt: skip
+    figures |= {"num_device_alloc": 4, "num_device_free": 1, "num_sync_all_streams": 1}
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda: figures)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
     for allocator in (Allocator.DEFAULT, Allocator.EXPANDABLE):
         probe = open_probe(allocator, "cuda")
         assert isinstance(probe, NativeProbe)
         assert probe.peaks() == PeakFigures(10, 20, 30)
         assert probe.plan() is None
+        assert probe.counts() == DeviceCounts(5, 1)
+        probe.reset_peaks()
+        figures["num_device_alloc"] += 2
+        assert probe.counts() == DeviceCounts(2, 0)
+        figures["num_device_alloc"] -= 2
 
 
 @pytest.mark.parametrize("allocator", ONLINE)
@@ -134,16 +141,19 @@ def test_an_online_allocator_is_installed_at_once(
     assert isinstance(probe, OnlineProbe)
     assert installed == [(1, allocator)]
     assert probe.plan() is None
+    assert probe.counts() in (DeviceCounts(0, 0), DeviceCounts(1, 0))
     with probe.step():
         pass
 
 
 def test_the_processor_has_no_allocator_to_choose() -> None:
-    from gpu_runtime.training.allocator_probe import HostProbe, open_probe, require_device
+    from gpu_runtime.training.allocator_probe import AllocatorProbe, open_probe, require_device
 
     require_device("cpu")
     for allocator in Allocator:
-        assert isinstance(open_probe(allocator, "cpu"), HostProbe)
+        probe = open_probe(allocator, "cpu")
+        assert type(probe) is AllocatorProbe
+        assert (probe.peaks(), probe.counts(), probe.plan()) == (None, None, None)
 
 
 def test_without_a_device_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

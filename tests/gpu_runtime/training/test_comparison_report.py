@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
-from dataclasses import replace
+from dataclasses import replace as changed
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.training.allocator_comparison import AllocatorComparison
+from gpu_runtime.training.comparison import AllocatorComparison
 from gpu_runtime.training.comparison_report import (
     COLUMNS,
     notes,
@@ -18,13 +19,13 @@ from gpu_runtime.training.comparison_report import (
     study_record,
     study_table,
 )
-from gpu_runtime.training.run_specification import Allocator
-from tests.gpu_runtime.training.worker_results import (
+from gpu_runtime.training.training_run import Allocator, Purpose, model_run
+from tests.gpu_runtime.training.run_results import (
     CHECK,
     GIB,
     MISMATCHES,
+    MODEL,
     PLAN,
-    SPECIFICATION,
     TIME,
     planned_check,
     planned_time,
@@ -136,7 +137,7 @@ def with_plan(plan: MemoryReport) -> AllocatorComparison:
 
 def test_mismatches_are_told_but_not_all() -> None:
     counts = {"size": 1000, "extra": 234}
-    plan = replace(PLAN, mismatches=MISMATCHES, mismatch_counts=counts, missing_requests=3)
+    plan = changed(PLAN, mismatches=MISMATCHES, mismatch_counts=counts, missing_requests=3)
     lines = notes(with_plan(plan))
     assert lines[1:7] == [
         *(f"mismatch: {mismatch}" for mismatch in MISMATCHES[:5]), "... and 1,229 more",
@@ -146,16 +147,16 @@ def test_mismatches_are_told_but_not_all() -> None:
 
 def test_only_a_plan_made_anew_is_told_from_the_first() -> None:
     assert notes(with_plan(PLAN))[0].startswith("plan by auto, optimal: arena")
-    anew = with_plan(replace(PLAN, plans=2))
+    anew = with_plan(changed(PLAN, plans=2))
     assert notes(anew)[0].startswith("plan by auto, optimal (the last of 2): arena")
 
 
 def test_a_plan_that_served_nothing_is_told() -> None:
-    lines = notes(with_plan(replace(PLAN, planned_steps=0, planned_bytes=0)))
+    lines = notes(with_plan(changed(PLAN, planned_steps=0, planned_bytes=0)))
     assert lines[0].startswith("no step was served by the plan: one is made after the third step")
-    lines = notes(with_plan(replace(PLAN, planned_steps=0, reason="an arena cannot be had")))
+    lines = notes(with_plan(changed(PLAN, planned_steps=0, reason="an arena cannot be had")))
     assert lines[1] == "time: an arena cannot be had"
-    assert over_plan(with_plan(replace(PLAN, planned_bytes=0)).timings[Allocator.PLANNED]) is None
+    assert over_plan(with_plan(changed(PLAN, planned_bytes=0)).timings[Allocator.PLANNED]) is None
 
 
 def test_what_is_not_deterministic_is_told() -> None:
@@ -174,10 +175,10 @@ def test_without_figures_of_memory_there_is_a_row_all_the_same() -> None:
 def test_the_record_is_json_and_says_everything() -> None:
     found = findings()
     found.failures["time expandable"] = "out of memory: much"
-    record = json.loads(json.dumps(study_record(SPECIFICATION, found)))
+    record = json.loads(json.dumps(study_record(model_run(Purpose.TIME, MODEL), MODEL, found)))
     assert record["schema"] == "gapless-training"
     assert record["model"] == "bert-base"
-    assert record["command"] == SPECIFICATION.command
+    assert record["command"].startswith("python -m gpu_runtime.train bert-base --batch 2 ")
     assert record["settings"]["microbatches"] == 2
     assert record["environment"] == TIME.environment
     assert record["passed"] is False

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import replace as changed
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
-from evaluation.benchmarks.measuring.checks_at_once import ChecksAtOnce
-from gpu_runtime.training.allocator_comparison import AllocatorComparison, compare_allocators
+from gpu_runtime.training.comparison import (
+    AllocatorComparison,
+    check_bits,
+    time_in_turns,
+    under,
+)
 from gpu_runtime.training.comparison_report import notes, study_table
-from gpu_runtime.training.run_specification import JUDGED, Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_processes import run_worker
-from gpu_runtime.training.worker_result import CheckResult, Failure, TimeResult
+from gpu_runtime.training.run_processes import answer_of
+from gpu_runtime.training.run_result import Failure, RunResult
+from gpu_runtime.training.training_run import (
+    JUDGED,
+    Allocator,
+    Purpose,
+    RegisteredModel,
+    model_run,
+)
 from instances.extract.eager.trace_settings import TraceSettings
 
 pytestmark = pytest.mark.gpu
@@ -22,13 +33,14 @@ PAGE_BYTES = 2 << 20
 PART_PAGES = 3
 
 
-def small(model: str, settings: TraceSettings, **shape: int | bool) -> RunSpecification:
-    return RunSpecification(
-        Purpose.CHECK, Allocator.DEFAULT, model, shape, replace(settings, steps=6), timed_steps=10
-    )
+TIMED_STEPS = 10
 
 
-SPECIFICATIONS = {
+def small(model: str, settings: TraceSettings, **shape: int | bool) -> RegisteredModel:
+    return RegisteredModel(model, shape, changed(settings, steps=6))
+
+
+MODELS = {
     "bert-base": small("bert-base", TraceSettings(), layers=2, batch=8, seq=128),
     "gpt2-medium": small(
         "gpt2-medium", TraceSettings(microbatches=2), layers=3, batch=2, seq=128, checkpointing=True
@@ -37,25 +49,25 @@ SPECIFICATIONS = {
     "mobilenet-v2": small("mobilenet-v2", TraceSettings(optimizer="sgd"), batch=8, image=64),
 }
 
-each_model = pytest.mark.parametrize("model", list(SPECIFICATIONS))
+each_model = pytest.mark.parametrize("model", list(MODELS))
 
 
 @cache
 def comparison_of(model: str) -> AllocatorComparison:
     """Run every worker once; the tests look at what came out."""
     comparison = AllocatorComparison()
-    compare_allocators(
-        SPECIFICATIONS[model],
-        JUDGED,
-        comparison,
-        lambda *_: None,
-        ChecksAtOnce(run_worker),
+    check_bits(
+        under(JUDGED, model_run(Purpose.CHECK, MODELS[model])), comparison, lambda _: None, 3
     )
+    run = replace(model_run(Purpose.TIME, MODELS[model]), warm_up=6, turn_steps=TIMED_STEPS)
+    for answers in time_in_turns([[its] for its in under(JUDGED, run)], lambda _: None):
+        for its, answer in answers:
+            comparison.keep(its, answer)
     print(study_table(comparison).plain(), *notes(comparison), sep="\n")
     return comparison
 
 
-def timing(model: str, allocator: Allocator) -> TimeResult:
+def timing(model: str, allocator: Allocator) -> RunResult:
     comparison = comparison_of(model)
     assert not comparison.failures
     return comparison.timings[allocator]
@@ -70,7 +82,7 @@ def test_the_same_bits_come_out(model: str) -> None:
     assert agreement.compared == JUDGED
     assert agreement.is_bit_identical, [str(found) for found in agreement.differences]
     assert agreement.steps == 6
-    assert agreement.losses == 6 * SPECIFICATIONS[model].settings.microbatches
+    assert agreement.losses == 6 * MODELS[model].settings.microbatches
     assert agreement.gradients == 6 * agreement.parameters > 0
 
 
@@ -97,7 +109,7 @@ def test_reserved_memory_is_the_plans(model: str) -> None:
 def test_no_steady_step_falls_back(model: str) -> None:
     plan = timing(model, Allocator.PLANNED).plan
     assert plan is not None
-    assert plan.planned_steps >= SPECIFICATIONS[model].timed_steps
+    assert plan.planned_steps >= TIMED_STEPS
     assert plan.fallback_requests == 0
     assert plan.fallback_bytes == 0
     assert plan.missing_requests == 0
@@ -124,25 +136,23 @@ def test_the_driver_and_the_whole_run_account_for_the_memory(model: str) -> None
         assert found.device_bytes is not None
         assert found.whole_run_reserved >= found.peaks.reserved
         assert found.environment["device"]
-        assert len(found.step_seconds) == SPECIFICATIONS[model].timed_steps
-        assert min(found.step_seconds) > 0
+        assert len(found.every_step) == TIMED_STEPS
+        assert min(found.every_step) > 0
 
 
 def test_another_seed_gives_other_bits() -> None:
     one = comparison_of("bert-base").checks[Allocator.PLANNED]
-    specification = replace(SPECIFICATIONS["bert-base"], allocator=Allocator.PLANNED, seed=1)
-    other = run_worker(specification)
-    assert isinstance(other, CheckResult), other
+    run = model_run(Purpose.CHECK, MODELS["bert-base"], Allocator.PLANNED)
+    other = answer_of(replace(run, seed=1))
+    assert isinstance(other, RunResult), other
     assert one.losses[0] != other.losses[0]
     assert one.parameters != other.parameters
 
 
 def test_a_step_that_does_not_fit_is_one_line() -> None:
-    specification = replace(
-        SPECIFICATIONS["bert-base"], shape={"batch": 1 << 13, "seq": 512, "layers": 12}
-    )
+    large = replace(MODELS["bert-base"], shape={"batch": 1 << 13, "seq": 512, "layers": 12})
     for allocator in JUDGED:
-        result = run_worker(replace(specification, allocator=allocator))
+        result = answer_of(model_run(Purpose.CHECK, large, allocator))
         assert isinstance(result, Failure), allocator
         assert "\n" not in result.message
         assert not result.is_general

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
+from gpu_runtime.training.training_run import Purpose, RegisteredModel, TrainingRun, model_run
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import MODELS, Model
 from instances.extract.models.tokens import token_batch
@@ -37,9 +38,7 @@ def register_tiny_bert(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "tiny", model)
 
 
-def tiny_specification(purpose: Purpose, **shape: int | bool) -> RunSpecification:
+def tiny_run(purpose: Purpose = Purpose.CHECK, **shape: int | bool) -> TrainingRun:
     settings = TraceSettings(steps=2, microbatches=2, precision="float32")
-    return RunSpecification(
-        purpose, Allocator.DEFAULT, "tiny", shape, settings,
-        warm_up=2, timed_steps=3, device="cpu",
-    )  # fmt: skip
+    run = replace(model_run(purpose, RegisteredModel("tiny", shape, settings)), device="cpu")
+    return run if purpose is Purpose.CHECK else replace(run, warm_up=2, turn_steps=3)

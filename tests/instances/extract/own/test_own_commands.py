@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_runtime.train import require_sound
-from gpu_runtime.training.run_specification import Allocator, Purpose, RunSpecification
-from gpu_runtime.training.worker_processes import run_worker
-from gpu_runtime.training.worker_result import Failure
+from gpu_runtime.training.run_processes import answer_of
+from gpu_runtime.training.run_result import Failure
+from gpu_runtime.training.training_run import Purpose, RegisteredModel, TrainingRun, model_run
 from instances.extract.__main__ import extract_model
 from instances.extract.eager.trace_command import trace
 from instances.extract.models import MODELS
@@ -109,15 +110,18 @@ def test_a_file_that_fails_registers_nothing(tmp_path: Path) -> None:
 def test_training_wants_a_registered_model(tmp_path: Path) -> None:
     name = f"{written(tmp_path, STEP)}:make_step"
     with pytest.raises(InstanceError, match="register a model in the file and give it by --models"):
-        require_sound(RunSpecification(Purpose.CHECK, Allocator.DEFAULT, name, device="cpu"))
+        require_sound(*_run_of(RegisteredModel(name)))
 
 
 @pytest.mark.torch
 def test_a_worker_trains_a_model_of_a_file(tmp_path: Path) -> None:
-    specification = RunSpecification(
-        Purpose.TIME, Allocator.DEFAULT, "small-bert", {}, warm_up=6, timed_steps=1,
-        device="cpu", models=(str(written(tmp_path, MODEL, "my_models.py")),),
-    )  # fmt: skip
-    require_sound(specification)
-    assert not isinstance(run_worker(specification), Failure)
-    assert f"--models {tmp_path}" in specification.command
+    files = (str(written(tmp_path, MODEL, "my_models.py")),)
+    run, model = _run_of(RegisteredModel("small-bert", files=files))
+    require_sound(run, model)
+    assert not isinstance(answer_of(run), Failure)
+    assert f"--models {tmp_path}" in model.arguments
+
+
+def _run_of(model: RegisteredModel) -> tuple[TrainingRun, RegisteredModel]:
+    run = model_run(Purpose.TIME, model)
+    return replace(run, warm_up=6, turn_steps=1, device="cpu"), model

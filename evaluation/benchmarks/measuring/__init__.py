@@ -1,1 +1,0 @@
-"""How a call is measured: processor seconds, memory, turns, fresh processes."""

@@ -1,1 +1,0 @@
-"""The pages of ``python -m evaluation.benchmarks``, one file a page."""

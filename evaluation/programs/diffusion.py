@@ -1,0 +1,126 @@
+"""A diffusion model: a network that is asked for the noise in a picture."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evaluation.programs.decoder_loop import descend
+from gpu_runtime.training.scene import Scene
+
+TIMES = 1000
+BATCH = 32
+# Groups of channels that are normalised together, and channels of a head of attention.
+GROUPS = 8
+HEAD = 32
+
+
+class Residual(nn.Module):
+    """Two convolutions, told the time in between."""
+
+    def __init__(self, into: int, out: int, time: int) -> None:
+        super().__init__()
+        self.first = nn.Sequential(
+            nn.GroupNorm(GROUPS, into), nn.SiLU(), nn.Conv2d(into, out, 3, padding=1)
+        )
+        self.time = nn.Linear(time, out)
+        self.second = nn.Sequential(
+            nn.GroupNorm(GROUPS, out), nn.SiLU(), nn.Dropout(0.1), nn.Conv2d(out, out, 3, padding=1)
+        )
+        self.skip = nn.Identity() if into == out else nn.Conv2d(into, out, 1)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        """Return the sum of what came in and what was made of it."""
+        between = self.first(x) + self.time(functional.silu(time))[:, :, None, None]
+        out: Tensor = self.second(between) + self.skip(x)
+        return out
+
+
+class Attention(nn.Module):
+    """Every place of a picture looks at every other."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(GROUPS, width)
+        self.qkv, self.out = nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the sum of what came in and what was seen."""
+        batch, width, height, columns = x.shape
+        parts = self.qkv(self.norm(x)).view(batch, 3, width // HEAD, HEAD, height * columns)
+        query, key, value = (part.transpose(-1, -2) for part in parts.unbind(1))
+        seen = functional.scaled_dot_product_attention(query, key, value)
+        out: Tensor = x + self.out(seen.transpose(-1, -2).reshape(x.shape))
+        return out
+
+
+class Level(nn.Module):
+    """A residual block at one size, and attention where that is small."""
+
+    def __init__(self, into: int, out: int, time: int, *, looks: bool) -> None:
+        super().__init__()
+        self.block = Residual(into, out, time)
+        self.look = Attention(out) if looks else nn.Identity()
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        """Return what both make of a picture."""
+        seen: Tensor = self.look(self.block(x, time))
+        return seen
+
+
+class UNet(nn.Module):
+    """Down to a sixteenth of the side and up again, with attention in the smaller half of sizes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        widths = [width, 2 * width, 3 * width, 4 * width]
+        time = 4 * width
+        self.time = nn.Sequential(nn.Embedding(TIMES, time), nn.Linear(time, time), nn.SiLU())
+        self.enter = nn.Conv2d(3, width, 3, padding=1)
+        self.down, self.shrink = nn.ModuleList(), nn.ModuleList()
+        self.up, self.grow = nn.ModuleList(), nn.ModuleList()
+        for level, (into, out) in enumerate(zip([width, *widths[:-1]], widths, strict=True)):
+            self.down.append(Level(into, out, time, looks=level >= 2))
+            self.shrink.append(nn.Conv2d(out, out, 3, stride=2, padding=1))
+            self.up.insert(0, Level(2 * out, into, time, looks=level >= 2))
+            self.grow.insert(0, nn.Conv2d(out, out, 3, padding=1))
+        self.middle = Residual(widths[-1], widths[-1], time)
+        self.leave = nn.Sequential(
+            nn.GroupNorm(GROUPS, width), nn.SiLU(), nn.Conv2d(width, 3, 3, padding=1)
+        )
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        """Return the noise."""
+        told = self.time(time)
+        x = self.enter(x)
+        kept = []
+        for down, shrink in zip(self.down, self.shrink, strict=True):
+            x = down(x, told)
+            kept.append(x)
+            x = shrink(x)
+        x = self.middle(x, told)
+        for up, grow in zip(self.up, self.grow, strict=True):
+            x = grow(functional.interpolate(x, scale_factor=2.0))
+            x = up(torch.cat([x, kept.pop()], 1), told)
+        noise: Tensor = self.leave(x)
+        return noise
+
+
+def unet(scene: Scene) -> nn.Module:
+    """Train a UNet to find the noise that pictures were given, more of it at later times."""
+    with torch.device(scene.device):
+        model = UNet(scene.wide(128, 32))
+    optimizer = scene.adamw(model.parameters())
+    batch, side = scene.batch(BATCH), scene.wide(64, 16)
+    for _ in scene.rounds:
+        pictures = scene.normal(batch, 3, side, side)
+        with scene.step():
+            time = torch.randint(TIMES, (batch,), device=scene.device)
+            noise = torch.randn_like(pictures)
+            share = (time / TIMES)[:, None, None, None]
+            noisy = (1 - share).sqrt() * pictures + share.sqrt() * noise
+            with scene.autocast():
+                loss = functional.mse_loss(model(noisy, time).float(), noise)
+            descend(scene, optimizer, loss)
+    return model

@@ -1,0 +1,77 @@
+"""Loops whose sequences are not all of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count, cycle
+
+from torch import nn
+
+from evaluation.programs.decoder_loop import descend, train_decoder
+from evaluation.programs.language_models import (
+    WORDS,
+    checkpointed,
+    gpt2,
+    llama,
+    t5,
+    words,
+)
+from gpu_runtime.training.scene import Scene
+
+BATCH = 8
+IN_TURN = (256, 512, 384, 640)
+STAGE_STEPS = 8
+
+
+def four_in_turn(scene: Scene) -> nn.Module:
+    """Train on buckets."""
+    lengths = cycle(map(scene.length, IN_TURN))
+    return _decoder(scene, gpt2(scene), WORDS, lambda: next(lengths))
+
+
+def at_random(scene: Scene) -> nn.Module:
+    """Train on batches as long as they happen to be."""
+    return _decoder(scene, gpt2(scene), WORDS, lambda: scene.length_between(128, 768))
+
+
+def longer_and_longer(scene: Scene) -> nn.Module:
+    """Train on short batches first."""
+    numbers = count()
+
+    def next_length() -> int:
+        return scene.length(min(128 * (1 + next(numbers) // STAGE_STEPS), 768))
+
+    return _decoder(scene, gpt2(scene), WORDS, next_length)
+
+
+def llama_checkpointed_at_random(scene: Scene) -> nn.Module:
+    """Train a Llama on batches of random lengths, activations computed twice."""
+    model = checkpointed(llama(scene, 1536))
+    return _decoder(scene, model, 32_000, lambda: scene.length_between(512, 2048), batch=4)
+
+
+def encoder_decoder_at_random(scene: Scene) -> nn.Module:
+    """Train a T5 whose sources and targets have random lengths."""
+    model = t5(scene)
+    optimizer = scene.adamw(model.parameters())
+    number_of_words = words(scene, 32_128)
+    for _ in scene.rounds:
+        source = scene.tokens(BATCH, scene.length_between(64, 512), number_of_words)
+        target = scene.tokens(BATCH, scene.length_between(32, 256), number_of_words)
+        with scene.step():
+            with scene.autocast():
+                loss = model(input_ids=source, labels=target).loss
+            descend(scene, optimizer, loss)
+    return model
+
+
+def _decoder(
+    scene: Scene,
+    model: nn.Module,
+    language: int,
+    next_length: Callable[[], int],
+    batch: int = BATCH,
+) -> nn.Module:
+    return train_decoder(
+        scene, model, lambda: scene.tokens(batch, next_length(), words(scene, language))
+    )

@@ -1,0 +1,113 @@
+"""Mixtures of experts: how many tokens each expert gets is known when the router has spoken."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evaluation.programs.decoder_loop import descend, train_decoder
+from evaluation.programs.language_models import qwen2_moe, words
+from gpu_runtime.training.scene import Scene
+
+LANGUAGE = 32_000
+BATCH, LENGTH = 8, 1024
+
+
+class LoopOverExperts(nn.Module):
+    """A block in which each token goes through two experts, taken one after the other."""
+
+    def __init__(self, width: int, hidden: int, experts: int, chosen: int = 2) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.router = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
+            for _ in range(experts)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the weighted sum of what the chosen experts make of each token."""
+        flat = x.reshape(-1, x.shape[-1])
+        weights, chosen = self.router(flat).softmax(-1).topk(self.chosen)
+        out = torch.zeros_like(flat)
+        for number, expert in enumerate(self.experts):
+            token, place = (chosen == number).nonzero(as_tuple=True)
+            its = expert(flat[token]) * weights[token, place, None]
+            out.index_add_(0, token, its.to(out.dtype))
+        return out.view_as(x)
+
+
+class SparseLayer(nn.Module):
+    """Attention, then experts."""
+
+    def __init__(self, width: int, heads: int, hidden: int, experts: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_experts = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.experts = LoopOverExperts(width, hidden, experts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the sum of what came in and both parts."""
+        batch, length, width = x.shape
+        parts = self.qkv(self.before_attention(x)).view(batch, length, 3, self.heads, -1)
+        query, key, value = (part.transpose(1, 2) for part in parts.unbind(2))
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        out: Tensor = x + self.experts(self.before_experts(x))
+        return out
+
+
+class SparseDecoder(nn.Module):
+    """A language model of sparse layers."""
+
+    def __init__(
+        self, number_of_words: int, layers: int, width: int, heads: int, hidden: int, experts: int
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(number_of_words, width)
+        self.layers = nn.Sequential(
+            *(SparseLayer(width, heads, hidden, experts) for _ in range(layers))
+        )
+        self.head = nn.Linear(width, number_of_words, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the loss of predicting each next token."""
+        scores = self.head(self.layers(self.embedding(tokens)))[:, :-1]
+        return functional.cross_entropy(scores.flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def loop_over_experts(scene: Scene) -> nn.Module:
+    """Train a decoder of our own whose experts take what the router gives them."""
+    with torch.device(scene.device):
+        model = SparseDecoder(
+            words(scene, LANGUAGE),
+            layers=scene.layers(6),
+            width=scene.wide(1024, 32),
+            heads=scene.wide(16, 2),
+            hidden=scene.wide(2048, 64),
+            experts=scene.wide(16, 4),
+        )
+    optimizer = scene.adamw(model.parameters())
+    for _ in scene.rounds:
+        tokens = _tokens(scene)
+        with scene.step():
+            with scene.autocast():
+                loss = model(tokens)
+            descend(scene, optimizer, loss)
+    return model
+
+
+def qwen2_moe_eager(scene: Scene) -> nn.Module:
+    """Train a Qwen2-MoE whose experts are a loop."""
+    return train_decoder(scene, qwen2_moe(scene, "eager"), lambda: _tokens(scene))
+
+
+def qwen2_moe_grouped(scene: Scene) -> nn.Module:
+    """Train a Qwen2-MoE whose experts are one grouped product."""
+    return train_decoder(scene, qwen2_moe(scene, "grouped_mm"), lambda: _tokens(scene))
+
+
+def _tokens(scene: Scene) -> Tensor:
+    return scene.tokens(BATCH, scene.length(LENGTH), words(scene, LANGUAGE))

@@ -1,0 +1,115 @@
+"""Every program by name, known without PyTorch: what it does and what a plan may cost it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from gpu_runtime.training.training_run import Allocator, Purpose, Scale, TrainingRun
+from planners.errors import GaplessError, MissingDependencyError, near_names
+from planners.text.plain_text import shown
+
+SCRIPTS = "scripts"
+FILE = Path(__file__).with_name("programs.toml")
+
+# Steps of a check after those in which kinds of step are learnt.
+CHECKED_STEPS = 4
+# Of programs on several GPUs, whose streams wait for each other.
+PROFILED_STEPS = 2
+
+
+class Steps(enum.StrEnum):
+    """How unlike the steps of a program are."""
+
+    FEW_KINDS = "steps of a few kinds"
+    RANDOM_LENGTHS = "random lengths"
+    DYNAMIC = "sizes of the moment"
+
+    @property
+    def most_over_live(self) -> float:
+        """By how much planned memory may exceed live memory, as a share."""
+        return {Steps.FEW_KINDS: 0.01, Steps.RANDOM_LENGTHS: 0.05, Steps.DYNAMIC: 0.10}[self]
+
+
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A training script, to be run in processes of its own."""
+
+    name: str
+    sentence: str
+    # ``module:function`` in this package; the function trains in a scene and returns the model.
+    entry: str
+    # Which programs are run together where a wildcard names them.
+    group: str = SCRIPTS
+    steps: Steps = Steps.FEW_KINDS
+    gpus: int = 1
+    # Before those that are timed: random lengths take longer until all have been seen.
+    warm_up: int = 10
+    # Whether PyTorch keeps the memory of its graphs apart, which is not live by its counting.
+    has_private_pool: bool = False
+    # Imported by it, beside PyTorch and transformers.
+    packages: tuple[str, ...] = ()
+
+    def require_packages(self) -> None:
+        """Raise one line for a package that is not installed."""
+        for package in self.packages:
+            if find_spec(package) is None:
+                raise MissingDependencyError(f"program {self.name} needs {package}", "programs")
+
+    def check_run(self, scale: Scale = Scale.QUICK, device: str = "cuda") -> TrainingRun:
+        """Return a check; bits do not depend on how many layers there are."""
+        return self._run(Purpose.CHECK, scale, 1, CHECKED_STEPS, 0, device)
+
+    def timed_run(
+        self, scale: Scale, turns: int, turn_steps: int, device: str = "cuda"
+    ) -> TrainingRun:
+        """Return a run that takes time."""
+        profiled = PROFILED_STEPS if self.gpus > 1 else 0
+        return self._run(Purpose.TIME, scale, turns, turn_steps, profiled, device)
+
+    def _run(
+        self, purpose: Purpose, scale: Scale, turns: int, turn_steps: int, profiled: int,
+        device: str,
+    ) -> TrainingRun:  # fmt: skip
+        return TrainingRun(
+            purpose=purpose,
+            allocator=Allocator.DEFAULT,
+            program=self.name,
+            entry=f"evaluation.programs.{self.entry}",
+            scale=scale,
+            warm_up=self.warm_up,
+            turns=turns,
+            turn_steps=turn_steps,
+            profiled_steps=profiled,
+            device=device,
+            # Most programs have an operator without a deterministic algorithm.
+            strict=False,
+            ranks=self.gpus,
+        )
+
+
+class _ProgramFile(msgspec.Struct, forbid_unknown_fields=True):
+    program: list[Program]
+
+
+PROGRAMS = {
+    program.name: program
+    for program in msgspec.toml.decode(FILE.read_bytes(), type=_ProgramFile).program
+}
+
+
+def find_programs(patterns: Sequence[str], group: str = SCRIPTS, gpus: int = 1) -> list[Program]:
+    """Return the programs of a group on so many GPUs that match a wildcard, in their order."""
+    of_group = [its for its in PROGRAMS.values() if its.group == group and its.gpus == gpus]
+    names = [its.name for its in of_group]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise GaplessError(
+                f"no program of the group {shown(group)} on {gpus} GPU(s) is called "
+                f"{shown(pattern)}; {near_names(pattern, names or PROGRAMS)}"
+            )
+    return [its for its in of_group if any(fnmatchcase(its.name, each) for each in patterns)]

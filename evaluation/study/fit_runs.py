@@ -1,0 +1,152 @@
+"""Runs that say what memory a training takes: predicted without a GPU, or taken on one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from evaluation.study.record import FitRecord, RunStatus
+from evaluation.study.run_kind import Named, RunKind
+from evaluation.study.run_task import (
+    Cost,
+    RunTask,
+    in_a_process,
+    measured,
+    status_of,
+    with_cost,
+)
+from evaluation.study.sent_instance import SentTraining
+from evaluation.study.study import RunLimits
+from gpu_runtime.fitting.fit_check import LIVE
+from gpu_runtime.training.run_processes import answer_of
+from gpu_runtime.training.run_result import Failure
+from gpu_runtime.training.training_run import (
+    Allocator,
+    Purpose,
+    RegisteredModel,
+    TrainingRun,
+    model_run,
+)
+from planners.errors import GaplessError, near_names
+from planners.model.online_result import OnlineDevice
+from planners.processes.child_process import run_to_end
+from planners.processes.isolated_process import Ended
+
+# As `gpu_runtime.fit` calls them, and as a training does.
+ALLOCATORS = {
+    "pytorch-caching": Allocator.DEFAULT,
+    "pytorch-expandable": Allocator.EXPANDABLE,
+    "planned": Allocator.PLANNED,
+}
+# Steps of a run: a plan is in force from the fourth on, and whether it stays as it is, is seen.
+WARM_UP = 6
+STEPS = 4
+# What a process sends: peaks and versions of packages.
+MOST_ANSWER_BYTES = 1 << 16
+
+# Fields of the record.
+Found = dict[str, Any]
+
+
+class FitRuns(RunKind[FitRecord]):
+    """A prediction of a training's memory; where the device is a GPU, what the training takes."""
+
+    name = "fit"
+    record = FitRecord
+    in_grid = "fit"
+    prefix = "fit/"
+    asks_device = True
+    names_device = True
+    runs_on = SentTraining
+
+    def choose(self, text: str) -> Sequence[Named]:
+        if text == "*":
+            return [Named(name, name) for name in ALLOCATORS]
+        if text not in ALLOCATORS:
+            raise GaplessError(
+                f"field fit: no allocator is called {text!r}; {near_names(text, ALLOCATORS)}"
+            )
+        return [Named(text, text)]
+
+    def own_fields(self, task: RunTask) -> dict[str, Any]:
+        return {"measured": task.device is OnlineDevice.CUDA}
+
+    def carry_out(self, task: RunTask, moment: datetime) -> FitRecord:
+        training = task.instance.name
+        if task.device is OnlineDevice.CUDA:
+            sent = in_a_process(
+                task.limits,
+                MOST_ANSWER_BYTES,
+                lambda: _measured(lambda: _taken(training, task.planner, task.seed)),
+            )
+        else:
+            sent = _predicted(training, task.limits)
+        if isinstance(sent, Ended):
+            return self.blank(task, moment, *status_of(sent, task.limits))
+        cost, answer = sent
+        found: Found = json.loads(answer)
+        its: Found = found.get(task.planner, found)
+        if its.pop("ends_all", False):
+            raise GaplessError(its["reason"])
+        record = self.blank(task, moment, RunStatus(its.pop("status")), its.pop("reason", None))
+        return with_cost(msgspec.structs.replace(record, **its), cost)
+
+
+@lru_cache(maxsize=2)
+def _predicted(training: str, limits: RunLimits) -> tuple[Cost, bytes] | Ended:
+    """Ask ``gpu_runtime.fit``, which sees no GPU, once for all allocators of a training."""
+    return in_a_process(limits, MOST_ANSWER_BYTES, lambda: _measured(lambda: _asked(training)))
+
+
+def _measured(call: Callable[[], Found]) -> tuple[Cost, bytes]:
+    cost, found = measured(call)
+    return cost, json.dumps(found).encode()
+
+
+def _asked(training: str) -> Found:
+    done = run_to_end(
+        [sys.executable, "-m", "gpu_runtime.fit", *training.split(), "--json"],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        reason = said[-1].strip() if said else f"exit code {done.returncode}"
+        return {"status": RunStatus.UNSUPPORTED, "reason": reason.removeprefix("error: ")}
+    rows = {row["label"]: row["reserved_peak"] for row in json.loads(done.stdout)["allocators"]}
+    live = rows.pop(LIVE)
+    return {
+        name: {"status": RunStatus.FEASIBLE, "peak": peak, "requested": live}
+        for name, peak in rows.items()
+    }
+
+
+def _taken(training: str, allocator: str, seed: int, device: str = "cuda") -> Found:
+    """Train on the GPU, in a process of the allocator."""
+    result = answer_of(run_of(training, ALLOCATORS[allocator], seed, device))
+    if isinstance(result, Failure):
+        no_memory = result.message.startswith("out of memory")
+        status = RunStatus.OUT_OF_MEMORY if no_memory else RunStatus.CRASHED
+        return {"status": status, "reason": result.message, "ends_all": result.is_general}
+    if result.peaks is None:
+        return {"status": RunStatus.UNSUPPORTED, "reason": "nobody counted its memory"}
+    return {
+        "status": RunStatus.FEASIBLE,
+        "peak": result.whole_run_reserved,
+        "requested": result.peaks.requested,
+        "statistics": dict(result.environment),
+    }
+
+
+def run_of(training: str, allocator: Allocator, seed: int = 0, device: str = "cuda") -> TrainingRun:
+    """Return what a training, written as on the command line, asks of its process."""
+    run = model_run(Purpose.TIME, RegisteredModel.read(training), allocator)
+    return msgspec.structs.replace(run, warm_up=WARM_UP, turn_steps=STEPS, seed=seed, device=device)

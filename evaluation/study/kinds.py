@@ -1,0 +1,38 @@
+"""Every kind of run; another kind is a class of its own, one name here and one in `record`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from evaluation.measuring.cores import a_core_of_its_own
+from evaluation.study.fit_runs import FitRuns
+from evaluation.study.offsets_runs import OffsetsRuns
+from evaluation.study.online_runs import OnlineRuns
+from evaluation.study.plugins import load_plugins
+from evaluation.study.record import AnyRecord, RunStatus
+from evaluation.study.run_kind import RunKind
+from evaluation.study.run_task import RunTask, now
+from evaluation.study.surroundings import this_machine
+
+KINDS: dict[str, RunKind[Any]] = {
+    kind.name: kind for kind in (OffsetsRuns(), OnlineRuns(), FitRuns())
+}
+
+
+def carry_out(task: RunTask) -> str:
+    """Make a run in a process of its own, and return its record as a line."""
+    # Told and kept before the run is held to one of the machine's cores.
+    this_machine()
+    with ExitStack() as stack:
+        if task.timed:
+            stack.enter_context(a_core_of_its_own())
+        moment = now()
+        load_plugins(task.plugins)
+        return str(KINDS[task.kind].carry_out(task, moment).to_json())
+
+
+def crashed(task: RunTask, reason: str) -> AnyRecord:
+    """Return the record of a run whose worker died."""
+    record: AnyRecord = KINDS[task.kind].blank(task, now(), RunStatus.CRASHED, reason)
+    return record

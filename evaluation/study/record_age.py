@@ -1,0 +1,126 @@
+"""How old the records of a study are, and which of its planners changed since they were made."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+from functools import cache, partial
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from evaluation.study.kinds import KINDS
+from evaluation.study.records_file import read_records
+from evaluation.study.study import Study
+from planners.errors import GaplessError
+from planners.registry import Chosen, choose, choose_online
+
+ROOT = Path(__file__).parents[2]
+# Those that come with the sources; what a study writes by default stands in the folder of results.
+COMMITTED = ROOT / "evaluation" / "records"
+# Planners that changed.
+MOST_NAMED = 8
+# Of studies without a GPU, and of those on one.
+PAGES = (ROOT / "docs" / "studies", ROOT / "docs" / "benchmarks")
+
+
+def age_of_records(study: Study, results: Path) -> str:
+    """Return a line: day and commit of the last record, and which planners changed since.
+
+    Where no records are here, those are meant that the committed page of the study was made of.
+    """
+    found = _last_record(f"{study.name}.jsonl", results) or _on_page(f"{study.name}.md")
+    if found is None:
+        return "no records"
+    kept, moment, commit = found
+    made = f"{kept} of {moment:.10}, commit {commit or 'unknown'}"
+    base = _commit_of(moment, commit.partition("+")[0])
+    if base is None:
+        return made
+    paths = {planner: _paths_of(planner) for planner in _planners(study)}
+    paths |= {plugin.name: (str(plugin.path),) for plugin in study.plugins}
+    changed = [name for name, its in paths.items() if its and _differ(base, its)]
+    if not changed:
+        return f"{made}; nothing changed"
+    more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+    return f"{made}; changed since: {', '.join(changed[:MOST_NAMED])}{more}"
+
+
+def _last_record(name: str, results: Path) -> tuple[str, str, str] | None:
+    path = next((path for folder in (results, COMMITTED) if (path := folder / name).exists()), None)
+    records = [] if path is None else list(read_records(path))
+    if not records:
+        return None
+    last = max(records, key=lambda record: record.moment)
+    return "records", last.moment.isoformat(), last.commit or ""
+
+
+def _on_page(name: str) -> tuple[str, str, str] | None:
+    page = next((path for folder in PAGES if (path := folder / name).exists()), None)
+    text = page.read_text(encoding="utf-8") if page else ""
+    days = re.findall(r"20\d\d-\d\d-\d\d", text)
+    commits = re.findall(r"commit ([0-9a-f]{7,40}(?:\+changes)?)", text)
+    return ("page from records", max(days), commits[-1] if commits else "") if days else None
+
+
+def _commit_of(moment: str, commit: str) -> str | None:
+    """Return the commit, or, where it is not in this history, the last one before that moment."""
+    if commit and _git("cat-file", "-e", commit) is not None:
+        return commit
+    return _git("rev-list", "-1", f"--before={moment}", "HEAD") or None
+
+
+def _planners(study: Study) -> list[str]:
+    """Return who answers in a study, without those of its own files, which are not executed."""
+    found: dict[str, None] = {}
+    for trained in study.training:
+        found |= dict.fromkeys(map(str, trained.allocators))
+    for grid in study.grids:
+        for kind, names in grid.named.items():
+            for text in names:
+                try:
+                    found |= dict.fromkeys(its.planner for its in KINDS[kind].choose(text))
+                except GaplessError:
+                    continue
+    return list(found)
+
+
+@cache
+def _modules() -> dict[str, str]:
+    chosen: Iterable[Chosen[Any]] = chain(choose("*"), choose_online("*"))
+    return {its.info.name: _function(its.info.build).__module__ for its in chosen}
+
+
+def _function(build: object) -> object:
+    """Return the function that a planner is made of, beneath its parameters."""
+    while isinstance(build, partial):
+        build = build.args[0] if build.func is partial else build.func
+    return build
+
+
+def _paths_of(planner: str) -> tuple[str, ...]:
+    """Return the folder of a planner's Python, and that of its C++."""
+    module = _modules().get(planner)
+    file = Path(str(import_module(module).__file__)) if module else Path()
+    if ROOT not in file.parents:
+        return ()
+    room = file.parent
+    core = ROOT / room.relative_to(ROOT).parts[0] / "core" / "src"
+    return str(room), str(core / room.name if (core / room.name).is_dir() else core)
+
+
+@cache
+def _differ(commit: str, paths: tuple[str, ...]) -> bool:
+    return _git("diff", "--quiet", commit, "--", *paths) is None
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git says; None where it says no, or where these sources are no checkout."""
+    try:
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,188 @@
+"""Grids of training: which programs and models are trained, and under which allocators."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+
+from evaluation.programs.program_list import SCRIPTS, Program, find_programs
+from gpu_runtime.training.comparison import under
+from gpu_runtime.training.training_run import (
+    JUDGED,
+    Allocator,
+    Purpose,
+    RegisteredModel,
+    Scale,
+    TrainingRun,
+    model_run,
+)
+from instances.extract.models import find_model
+from planners.errors import GaplessError, InstanceError, near_names
+from planners.model.problem import Scalar
+from planners.text.plain_text import shown
+
+# From the fourth step on a plan serves, and by then the caches of PyTorch have what they keep.
+MODEL_WARM_UP = 6
+
+Number = Annotated[
+    int, msgspec.Meta(ge=1, le=10_000, description="a whole number from 1 to 10,000")
+]
+
+
+class TrainingGrid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every program and model under every allocator, whose timed turns alternate."""
+
+    # Names or wildcards of the list of programs, those of a group that need so many GPUs.
+    programs: tuple[str, ...] = ()
+    group: str = SCRIPTS
+    gpus: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
+    # Trainings of models of the registry, each as on the command line; steps that are compared.
+    models: tuple[str, ...] = ()
+    model_steps: Number = 5
+    # The first is the one with which bits are compared.
+    allocators: tuple[Allocator, ...] = JUDGED
+    scale: Scale = Scale.FULL
+    # Bits do not depend on how many layers there are.
+    checked_scale: Scale = Scale.QUICK
+    turns: Number = 5
+    turn_steps: Number = 4
+    # Programs that are warmed up at the same time, and checks that run at the same time.
+    programs_at_once: Number = 1
+    checks_at_once: Number = 3
+    # No part of a run takes so long, a warm-up beside two others with kernels compiled included.
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 240.0
+    # For tests, a processor without an allocator to choose.
+    device: str = "cuda"
+
+    def __post_init__(self) -> None:
+        if not self.programs and not self.models:
+            raise ValueError("a list of programs, or of models, is needed, found neither")
+        if not self.allocators or len(set(self.allocators)) < len(self.allocators):
+            raise ValueError("allocators, each once, are needed")
+        for model in self.registered:
+            weights = model.settings.weights_precision
+            find_model(model.name).settings(**model.shape, precision=weights)
+
+    @property
+    def registered(self) -> list[RegisteredModel]:
+        """The trainings of models."""
+        return [RegisteredModel.read(text, self.model_steps) for text in self.models]
+
+
+@dataclass(frozen=True)
+class TrainedProgram:
+    """One program of a grid, with its runs under every allocator."""
+
+    name: str
+    checks: Sequence[TrainingRun]
+    timed: Sequence[TrainingRun]
+    grid: TrainingGrid
+    # Of the list; none where it is made of a registered model.
+    program: Program | None = None
+
+    @property
+    def words(self) -> dict[str, Scalar]:
+        """What its records say of it beside its figures."""
+        its = self.program
+        if its is None:
+            return {"sentence": f"`python -m gpu_runtime.train {self.name}`"}
+        return {
+            "sentence": its.sentence,
+            "steps": str(its.steps),
+            "most_over_live": its.steps.most_over_live,
+            "private_pool": its.has_private_pool,
+        }
+
+    def key(self, allocator: Allocator) -> str:
+        """Return what its run under an allocator is called; a study has each key once."""
+        return f"{self.name}/training/{allocator}"
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that decides what it computes and what that takes, but for who serves."""
+        runs = under([Allocator.DEFAULT], self.checks[0]) + under(
+            [Allocator.DEFAULT], self.timed[0]
+        )
+        asked = "".join(run.to_json() for run in runs)
+        return "sha256:" + hashlib.sha256(asked.encode()).hexdigest()
+
+    def matching(self, patterns: Sequence[str]) -> list[Allocator]:
+        """Return the allocators under which its key matches one of some wildcards."""
+        return [
+            run.allocator
+            for run in self.timed
+            if any(fnmatchcase(self.key(run.allocator), pattern) for pattern in patterns)
+        ]
+
+    def only(self, allocators: Sequence[Allocator]) -> TrainedProgram:
+        """Return the program under some of its allocators."""
+        return TrainedProgram(
+            self.name,
+            [run for run in self.checks if run.allocator in allocators],
+            [run for run in self.timed if run.allocator in allocators],
+            self.grid,
+            self.program,
+        )
+
+
+def trained_programs(
+    grids: Sequence[TrainingGrid], only: Sequence[str] = ()
+) -> list[TrainedProgram]:
+    """Return the programs of grids, of which each has its name once.
+
+    Where wildcards are given, those and under those allocators of which a key matches one.
+    """
+    found: dict[str, TrainedProgram] = {}
+    for grid in grids:
+        its = [
+            _of_program(program, grid)
+            for program in find_programs(grid.programs, grid.group, grid.gpus)
+        ]
+        its += [_of_model(model, grid) for model in grid.registered]
+        for each in its:
+            if each.name in found:
+                raise InstanceError(
+                    f"field training: {shown(each.name)} is asked for twice; take it out once"
+                )
+            found[each.name] = each
+    if not only:
+        return list(found.values())
+    chosen = [(each, each.matching(only)) for each in found.values()]
+    if not any(allocators for _, allocators in chosen):
+        keys = [each.key(run.allocator) for each in found.values() for run in each.timed]
+        raise GaplessError(
+            f"--only: no run matches {', '.join(only)}; {near_names(only[0], keys)}"[:1000]
+        )
+    return [each.only(allocators) for each, allocators in chosen if allocators]
+
+
+def _of_program(program: Program, grid: TrainingGrid) -> TrainedProgram:
+    check = program.check_run(grid.checked_scale, grid.device)
+    timed = program.timed_run(grid.scale, grid.turns, grid.turn_steps, grid.device)
+    return _under_all(program.name, check, timed, grid, program)
+
+
+def _of_model(model: RegisteredModel, grid: TrainingGrid) -> TrainedProgram:
+    check, timed = (model_run(purpose, model) for purpose in (Purpose.CHECK, Purpose.TIME))
+    timed = replace(timed, warm_up=MODEL_WARM_UP, turns=grid.turns, turn_steps=grid.turn_steps)
+    return _under_all(model.arguments, check, timed, grid)
+
+
+def _under_all(
+    name: str,
+    check: TrainingRun,
+    timed: TrainingRun,
+    grid: TrainingGrid,
+    program: Program | None = None,
+) -> TrainedProgram:
+    checks, timings = (
+        under(grid.allocators, replace(run, device=grid.device, limit_seconds=grid.seconds))
+        for run in (check, timed)
+    )
+    return TrainedProgram(name, checks, timings, grid, program)

@@ -1,0 +1,229 @@
+"""What a program sees of its surroundings: a device, sizes, random inputs, and its steps."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.training.allocator_probe import AllocatorProbe
+from gpu_runtime.training.determinism import digests, exact
+from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
+from gpu_runtime.training.stream_times import StepTrace, StreamTimes, profiled_step, stream_times
+from gpu_runtime.training.training_run import Purpose, Scale, TrainingRun
+
+# A tiny sequence or image is so many times shorter, and has no more of anything than this.
+TINY_DIVISOR = 32
+FEWEST = 4
+TINY_BATCH = 2
+
+# Untyped in PyTorch.
+_make_event: Callable[..., Any] = torch.cuda.Event
+
+
+class Scene:
+    """The surroundings of one run; the same numbers for the same specification and rank.
+
+    A program brackets its steps with :meth:`step` and takes :attr:`rounds` of them. After the
+    warm-up peaks start again; time is taken from the end of a step to the end of the next, by the
+    clock of the device, so that what lies between steps counts. Before its first turn and after
+    each a program waits, with nothing running on the device or beside it.
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        probe: AllocatorProbe,
+        wait_for_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.run = run
+        self.is_cuda = run.device == "cuda"
+        self.device = torch.device(run.device, run.rank if self.is_cuda else 0)
+        self.rank, self.ranks = run.rank, run.ranks
+        self.rounds = range(run.steps)
+        # Weights are the same on every rank, inputs are not.
+        torch.manual_seed(run.seed)
+        inputs_seed = run.seed + 1 + run.rank
+        self._generator = torch.Generator().manual_seed(inputs_seed)
+        # Lengths and choices are: ranks do the same operators.
+        self._same_on_ranks = random.Random(run.seed)
+        self._probe = probe
+        self._wait_for_turn = wait_for_turn
+        self.taken = 0
+        # By turn; the first one is of the step that is not timed.
+        self._marks: list[list[Any]] = [[] for _ in range(run.turns)]
+        self._traces: list[StepTrace] = []
+        # Of each step that was begun; empty where time is taken.
+        self.losses: list[list[str]] = []
+        self.gradients: list[dict[str, str]] = []
+        self._warm_up_peaks: PeakFigures | None = None
+        self.peaks: PeakFigures | None = None
+        self.whole_run_reserved: int | None = None
+        self.counts: DeviceCounts | None = None
+        self.plan: MemoryReport | None = None
+        self.device_bytes: int | None = None
+        self._free_before = self._free_bytes()
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether a processor has to do the work."""
+        return self.run.scale is Scale.TINY
+
+    def layers(self, full: int) -> int:
+        """Return how many layers there are, of so many in full."""
+        if self.is_tiny:
+            return 2
+        return full if self.run.scale is Scale.FULL else max(2, full // 3)
+
+    def wide(self, full: int, tiny: int) -> int:
+        """Return a width, or a number of heads, experts or words."""
+        return tiny if self.is_tiny else full
+
+    def batch(self, full: int) -> int:
+        """Return how many rows a batch has."""
+        return min(full, TINY_BATCH) if self.is_tiny else full
+
+    def length(self, full: int) -> int:
+        """Return how many tokens a sequence has."""
+        return max(FEWEST, full // TINY_DIVISOR) if self.is_tiny else full
+
+    def length_between(self, least: int, most: int) -> int:
+        """Return a random length."""
+        return self._same_on_ranks.randint(self.length(least), self.length(most))
+
+    def choice(self, of: int) -> int:
+        """Return one of so many numbers, from zero on, at random."""
+        return self._same_on_ranks.randrange(of)
+
+    def tokens(self, batch: int, length: int, words: int) -> Tensor:
+        """Return random tokens on the device, (batch, length) int64."""
+        return self.to_device(
+            torch.randint(words, (self.batch(batch), length), generator=self._generator)
+        )
+
+    def normal(self, *shape: int) -> Tensor:
+        """Return random numbers on the device, float32."""
+        return self.to_device(torch.randn(shape, generator=self._generator))
+
+    def to_device(self, host: Tensor) -> Tensor:
+        """Return a copy on the device, as a loader with pinned memory makes it."""
+        if self.is_cuda:
+            return host.pin_memory().to(self.device, non_blocking=True)
+        return host
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return what a forward pass in bfloat16 runs in."""
+        context: AbstractContextManager[object] = torch.autocast(self.device.type, torch.bfloat16)
+        return context
+
+    def adamw(self, parameters: Iterator[Parameter], rate: float = 1e-4) -> torch.optim.Optimizer:
+        """Return fused AdamW."""
+        return torch.optim.AdamW(parameters, lr=rate, fused=True)
+
+    @property
+    def is_check(self) -> bool:
+        """Whether all that is computed is compared, and no time is taken."""
+        return self.run.purpose is Purpose.CHECK
+
+    def note(self, loss: Tensor) -> None:
+        """Keep a loss of this step in a check, on the host."""
+        if self.is_check:
+            self.losses[-1].append(exact(loss))
+
+    def note_gradients(self, module: Module) -> None:
+        """Keep the gradients of this step in a check, as they are before the optimizer."""
+        if self.is_check:
+            self.gradients.append(
+                digests(
+                    (name, parameter.grad)
+                    for name, parameter in module.named_parameters()
+                    if parameter.grad is not None
+                )
+            )
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Within this context is one training step."""
+        self.losses.append([])
+        with self._watched(), self._probe.step():
+            yield
+        self.taken += 1
+        its = self.run
+        if self.taken == its.warm_up:
+            self._settle()
+            if not self.is_check:
+                self._warm_up_peaks = self._probe.peaks()
+                self._probe.reset_peaks()
+            self._wait_for_turn()
+        elif its.warm_up < self.taken <= its.timed_until:
+            turn, number = divmod(self.taken - its.warm_up - 1, 1 + its.turn_steps)
+            self._marks[turn].append(self._now())
+            if number == its.turn_steps:
+                self._end_turn()
+
+    @property
+    def step_seconds(self) -> tuple[tuple[float, ...], ...]:
+        """Seconds of each timed step, by turn."""
+        return tuple(
+            tuple(self._seconds(before, after) for before, after in pairwise(marks))
+            for marks in self._marks
+        )
+
+    @property
+    def streams(self) -> tuple[StreamTimes, ...]:
+        """Streams of the profiled steps, but for the first: it is cold, and so is the profiler."""
+        return stream_times(self._traces[1:])
+
+    def _watched(self) -> AbstractContextManager[object]:
+        """Return what notes the kernels of a step, where that is wanted."""
+        if self.is_cuda and self.rank == 0 and self.taken >= self.run.timed_until:
+            return profiled_step(self._traces)
+        return nullcontext()
+
+    def _end_turn(self) -> None:
+        self._settle()
+        if self.taken == self.run.timed_until and not self.is_check:
+            self._keep_figures()
+        self._wait_for_turn()
+
+    def _keep_figures(self) -> None:
+        """Keep what the timed steps took."""
+        self.peaks, self.counts = self._probe.peaks(), self._probe.counts()
+        self.plan = self._probe.plan()
+        if self.peaks is not None and self._warm_up_peaks is not None:
+            self.whole_run_reserved = max(self.peaks.reserved, self._warm_up_peaks.reserved)
+        # Where several turns are taken, processes of other allocators have memory as well.
+        if self._free_before is not None and self.run.turns == 1:
+            self.device_bytes = self._free_before - (self._free_bytes() or 0)
+
+    def _free_bytes(self) -> int | None:
+        """Return what the driver says is free; the first call makes the context."""
+        if not self.is_cuda:
+            return None
+        free: int = torch.cuda.mem_get_info(self.device)[0]
+        return free
+
+    def _settle(self) -> None:
+        """Let nothing go on that would disturb somebody else's turn."""
+        if self.is_cuda:
+            torch.cuda.synchronize()
+        self._probe.wait_for_planning()
+
+    def _now(self) -> Any:
+        if not self.is_cuda:
+            return time.perf_counter()
+        event = _make_event(enable_timing=True)
+        event.record()
+        return event
+
+    def _seconds(self, before: Any, after: Any) -> float:
+        seconds: float = before.elapsed_time(after) / 1e3 if self.is_cuda else after - before
+        return seconds

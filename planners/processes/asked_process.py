@@ -1,0 +1,112 @@
+"""A process that waits for its question and answers in lines, started before it is asked."""
+
+from __future__ import annotations
+
+import select
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+from planners.processes import child_process
+
+# What a process has to end after SIGTERM; a guess.
+SECONDS_TO_END = 5.0
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """How a process ended."""
+
+    # The last line that it wrote; empty where it wrote none.
+    line: str
+    # How it died; empty where it exited with 0.
+    death: str
+    # The last line of its complaints, after a colon.
+    complaint: str
+
+
+@dataclass(frozen=True)
+class AskedProcess:
+    """A process that is asked by lines on its standard input."""
+
+    process: subprocess.Popen[str]
+    complaints: IO[str]
+
+    def ask(self, question: str) -> None:
+        """Send the one line that it waits for; whether it has died is seen by its answer."""
+        with suppress(BrokenPipeError):
+            assert self.process.stdin is not None
+            self.process.stdin.write(question + "\n")
+            self.process.stdin.flush()
+
+    def line(self, limit_seconds: float | None) -> str | None:
+        """Return the next line, empty where the process has ended; none where none came in time.
+
+        This is for a process that waits after each line: what it wrote beyond that would be lost.
+        """
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], limit_seconds)
+        return self.process.stdout.readline() if ready else None
+
+    def end(self, limit_seconds: float | None = None, already_read: str = "") -> LastWords | None:
+        """Wait for its end, and return what it said last; none where it goes on for too long."""
+        try:
+            output, _ = self.process.communicate(timeout=limit_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        self.complaints.seek(0)
+        said = [line.strip() for line in self.complaints if line.strip()]
+        return LastWords(
+            ["", *(already_read + output).splitlines()][-1],
+            _death(self.process.returncode),
+            f": {said[-1]}" if said else "",
+        )
+
+
+@contextmanager
+def asked_process(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[AskedProcess]:
+    """Start a process that is asked; at the end of this context it has ended, or is made to.
+
+    It also ends with the thread that started it.
+    """
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as complaints,
+        # In a session of its own: Ctrl-C reaches the parent alone, which ends the process. A parent
+        # that is killed takes it along; memory of a GPU would stay taken.
+        child_process.start(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=environment,
+            text=True,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield AskedProcess(process, complaints)
+        finally:
+            if process.poll() is None:
+                _make_end(process)
+
+
+def _death(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}" if code else ""
+    try:
+        return f"by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"by signal {-code}"
+
+
+def _make_end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

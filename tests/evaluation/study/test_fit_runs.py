@@ -1,0 +1,131 @@
+"""Memory of trainings: predicted by a process without a GPU, and taken by one that trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.study import fit_runs
+from evaluation.study.kinds import carry_out
+from evaluation.study.planned_runs import runs_of
+from evaluation.study.record import FitRecord, Record, RunStatus
+from evaluation.study.runner import tasks_of
+from evaluation.study.study_file import find_study, read_study
+from evaluation.study.study_instances import Folders
+from gpu_runtime.training.run_result import Answer, Failure, PeakFigures, RunResult
+from gpu_runtime.training.training_run import Allocator, TrainingRun
+from instances.extract.models import find_model
+from planners.errors import GaplessError
+
+# No more work than a network of images of 32 pixels.
+SMALL = "mobilenet-v2 --batch 2 --image 32 --optimizer sgd"
+
+
+def records(folder: Path, device: str, training: str = SMALL) -> list[FitRecord]:
+    path = folder / "memory.toml"
+    path.write_text(
+        f'question = "?"\nfit = ["*"]\nseconds = 600\nmemory = "128TiB"\n[[grid]]\n'
+        f'device = "{device}"\ninstances = [{{ trainings = ["{training}"] }}]\n'
+    )
+    study = read_study(path)
+    found = [
+        Record.from_json(carry_out(task), "here")
+        for task in tasks_of(study, runs_of(study, Folders(folder)))
+    ]
+    assert all(isinstance(record, FitRecord) for record in found)
+    return found  # type: ignore[return-value]
+
+
+def test_every_training_is_one_that_its_model_has() -> None:
+    runs = runs_of(find_study("fit"), Folders(Path()))
+    assert len(runs) == len({run.key for run in runs}) == 60
+    for name in {run.instance.name for run in runs}:
+        its = fit_runs.run_of(name, Allocator.PLANNED).model
+        assert its is not None
+        assert its.arguments == name
+        find_model(its.name).settings(**its.shape, precision=its.settings.weights_precision)
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "peak", "reason"),
+    [
+        (
+            RunResult(peaks=PeakFigures(3, 4, 5), whole_run_reserved=6),
+            RunStatus.FEASIBLE,
+            6,
+            None,
+        ),
+        (RunResult(), RunStatus.UNSUPPORTED, None, "nobody counted its memory"),
+        (Failure("out of memory: much"), RunStatus.OUT_OF_MEMORY, None, "out of memory: much"),
+        (Failure("the process died"), RunStatus.CRASHED, None, "the process died"),
+    ],
+)
+def test_what_a_training_takes_is_recorded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    result: Answer,
+    status: RunStatus,
+    peak: int | None,
+    reason: str | None,
+) -> None:
+    def run(run: TrainingRun) -> Answer:
+        assert run.model is not None
+        assert run.model.arguments == SMALL
+        return result
+
+    monkeypatch.setattr(fit_runs, "answer_of", run)
+    found = records(tmp_path, "cuda")
+    assert [record.planner for record in found] == list(fit_runs.ALLOCATORS)
+    for record in found:
+        assert (record.measured, record.status, record.peak, record.reason) == (
+            True, status, peak, reason,
+        )  # fmt: skip
+        assert record.requested == (None if peak is None else 3)
+    assert len({record.run for record in found}) == 3
+
+
+def test_what_every_run_would_fail_for_ends_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = Failure("PyTorch finds no CUDA device", is_general=True)
+    monkeypatch.setattr(fit_runs, "answer_of", lambda _: failing)
+    with pytest.raises(GaplessError, match="PyTorch finds no CUDA device"):
+        records(tmp_path, "cuda")
+
+
+@pytest.mark.torch
+def test_a_prediction_is_made_once_for_all_allocators(tmp_path: Path) -> None:
+    before = fit_runs._predicted.cache_info().misses
+    found = records(tmp_path, "ledger")
+    assert fit_runs._predicted.cache_info().misses == before + 1
+    for record in found:
+        assert not record.measured
+        assert record.status is RunStatus.FEASIBLE, record.reason
+        assert record.requested is not None
+        assert record.peak is not None
+        assert record.requested < record.peak < 2 * record.requested
+
+
+@pytest.mark.torch
+def test_what_goes_wrong_in_a_prediction_is_told(tmp_path: Path) -> None:
+    found = records(tmp_path, "ledger", "mobilenet-v2 --image 0")
+    assert {record.status for record in found} == {RunStatus.UNSUPPORTED}
+    assert "setting image: at least 1, found 0" in (found[0].reason or "")
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ('fit = ["planed"]\ninstances = [{ trainings = ["a"] }]', "did you mean 'planned'"),
+        ('fit = ["*"]\ninstances = [{ names = ["bert"] }]', "what fit names runs on trainings"),
+        (
+            'online = ["vpmm"]\ninstances = [{ trainings = ["a"] }]',
+            "online names runs on inst",
+        ),
+    ],
+)
+def test_a_grid_names_who_can_run_on_it(tmp_path: Path, grid: str, message: str) -> None:
+    (tmp_path / "a.toml").write_text(f'question = "?"\nseconds = 1\n[[grid]]\n{grid}\n')
+    with pytest.raises(GaplessError, match=message):
+        runs_of(read_study(tmp_path / "a.toml"), Folders(tmp_path))
