@@ -5,28 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import planners
-from planners import registry
 from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 
-
-@pytest.fixture(autouse=True)
-def own_registry() -> Iterator[None]:
-    registry.load_entry_points()
-    before = {info.name for info in registry.planners()}
-    yield
-    for info in registry.planners():
-        if info.name not in before:
-            registry.remove(info.name)
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 @pytest.fixture

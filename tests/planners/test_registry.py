@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,8 @@ def zeros(problem: Problem, _budget: Budget, depth: int = 2, wide: bool = False)
 
 
 @pytest.fixture
-def own() -> Iterator[None]:
+def own(own_registry: None) -> None:  # noqa: ARG001
     registry.register("own")(zeros)
-    yield
-    registry.remove("own")
 
 
 @pytest.mark.usefixtures("own")

@@ -71,11 +71,6 @@ def test_never_worse_than_the_best_greedy_planner(safety: Safety) -> None:
             assert result.peak <= problem.capacity
 
 
-def test_no_tensors() -> None:
-    result = auto(Problem([], [], []))
-    assert (result.status, result.peak) == (Status.OPTIMAL, 0)
-
-
 def test_names_the_bound_that_it_met_and_what_met_it() -> None:
     result = auto(Problem([1024, 768, 640, 512, 256], [0, 3, 1, 4, 2], [2, 5, 3, 6, 5]))
     assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 1664, "lifetime")
