@@ -112,9 +112,12 @@ def test_without_a_limit_it_ends() -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 5, 40])
-def test_ctrl_c_keeps_the_best_plan(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("planner", ["auto", "pressure", "homosize"])
+def test_ctrl_c_keeps_the_best_plan(
+    planner: str, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupt_after(monkeypatch, attempts)
-    result = auto(HARD)
+    result = run(HARD, planner)
     assert result.status is Status.FEASIBLE
     assert result.reason == "interrupted"
     assert result.interrupted
