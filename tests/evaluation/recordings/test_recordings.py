@@ -53,8 +53,6 @@ def test_every_recording_that_studies_replay_can_be_made_again() -> None:
     assert traces == {f"{run_name(run)}.npz" for run in RUNS}
 
 
-pytestmark = pytest.mark.torch
-
 LOOP = TraceSettings(3, precision="bfloat16")
 
 
@@ -67,6 +65,7 @@ def traced(request: pytest.FixtureRequest) -> AllocationTrace:
     return small_mixture(checkpointing=request.param).trace()
 
 
+@pytest.mark.torch
 def test_what_varies_is_in_sparse_blocks(traced: AllocationTrace) -> None:
     dynamic = find_dynamic_requests(traced, 2)
     modules = {traced.module_names[module] for module in traced.alloc_module[dynamic]}
@@ -76,6 +75,7 @@ def test_what_varies_is_in_sparse_blocks(traced: AllocationTrace) -> None:
     assert len(counts) == 1
 
 
+@pytest.mark.torch
 def test_what_is_recomputed_is_dealt_as_before() -> None:
     trace = small_mixture(checkpointing=True).trace()
     forward, backward, _ = iteration_phases(trace, 2)
