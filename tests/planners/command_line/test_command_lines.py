@@ -33,6 +33,7 @@ from planners.compare.__main__ import app as compare
 from planners.errors import GaplessError
 from planners.homosize.__main__ import app as homosize
 from planners.reorder.__main__ import app as reorder
+from tests.installed_package import install
 from tests.repository import ROOT
 
 PATIENCE_SECONDS = 60
@@ -99,13 +100,8 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Return a folder of installed packages, with one that offers planners."""
-    made = tmp_path / "site"
-    metadata = made / "waiting-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (made / "waiting.py").write_text(PLANNERS)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[gapless.planners]\nwaiting = waiting\n")
-    return made
+    install(tmp_path / "site", "waiting", PLANNERS, "gapless.planners", "waiting = waiting")
+    return tmp_path / "site"
 
 
 @pytest.fixture
